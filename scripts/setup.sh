@@ -1,0 +1,134 @@
+#!/bin/sh
+# Installs what the build and the tests need on Debian 12 (bookworm) and 13 (trixie), as root or
+# through sudo. Idempotent: a second run that finds everything changes nothing and needs no network.
+#
+#   scripts/setup.sh          packages and sources for the build
+#   scripts/setup.sh --tests  the same, and the servers and tools that the tests use
+set -eu
+cd "$(dirname "$0")/.."
+
+with_tests=no
+[ "${1:-}" = --tests ] && with_tests=yes
+
+if [ "$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi
+if [ -n "$as_root" ] && ! command -v sudo >/dev/null; then
+    echo "setup: neither root nor sudo: run this as root" >&2
+    exit 1
+fi
+. /etc/os-release
+case "${ID:-}:${VERSION_ID:-}" in
+debian:12) backports=bookworm-backports ;;
+debian:13) backports= ;;
+*)
+    echo "setup: ${PRETTY_NAME:-this system} is not Debian 12 or 13: install the packages named in $0 by hand" >&2
+    exit 1
+    ;;
+esac
+
+# clang and LLVM 19 exist in both releases; their code for BPF does not change under us.
+packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-utils
+    clang-19 llvm-19 linux-libc-dev
+    libelf-dev zlib1g-dev libssl-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
+    libcli11-dev robin-map-dev libexpected-dev"
+# Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
+newer="libbpf-dev bpftool catch2"
+[ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 python3
+    iproute2 util-linux procps libc6-dbg"
+
+missing=
+for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+missing_newer=
+for package in $newer; do
+    version=$(dpkg-query -W -f='${Status} ${Version}' "$package" 2>/dev/null | sed -n 's/^install ok installed //p')
+    case $package in libbpf-dev) least=1:1.4 ;; bpftool) least=7.5 ;; catch2) least=3 ;; esac
+    if [ -z "$version" ] || dpkg --compare-versions "$version" lt "$least"; then
+        missing_newer="$missing_newer $package"
+    fi
+done
+
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@"
+}
+if [ -n "$missing$missing_newer" ]; then
+    echo "setup: installing$missing$missing_newer"
+    if [ -n "$backports" ] && ! apt-cache policy | grep -q "a=$backports\|n=$backports"; then
+        printf 'Types: deb\nURIs: http://deb.debian.org/debian\nSuites: %s\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n' \
+            "$backports" | $as_root tee /etc/apt/sources.list.d/gpusnoop-backports.sources >/dev/null
+    fi
+    apt update
+    # shellcheck disable=SC2086 # the lists are words on purpose
+    [ -z "$missing" ] || apt install --no-install-recommends $missing
+    # shellcheck disable=SC2086
+    [ -z "$missing_newer" ] || apt install --no-install-recommends ${backports:+-t "$backports"} $missing_newer
+fi
+
+# What follows goes into .deps/ of the checkout, not onto the machine. A private apt state makes
+# another suite's packages readable without a line in the machine's own sources.
+root=$PWD
+suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
+    state=$root/.deps/apt-$1
+    command=$2
+    if [ ! -f "$state/suite.sources" ]; then
+        mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+        for source in "debian $1" "debian-security $1-security"; do
+            printf 'Types: deb deb-src\nURIs: http://deb.debian.org/%s\nSuites: %s\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n' \
+                "${source% *}" "${source#* }" >>"$state/suite.sources"
+        done
+    fi
+    shift 2
+    "$command" -q -o Acquire::Retries=3 -o APT::Sandbox::User=root \
+        -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$state" \
+        -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" "$@"
+}
+
+# civetweb: Debian's library crashes on the first TLS connection (built for OpenSSL 1.1 and dlopen),
+# so its one source file is built here, from trixie's package: upstream 1.16 with Debian's security
+# fixes, the newest revision there is. apt checks the signatures.
+if [ ! -f .deps/civetweb/src/civetweb.c ]; then
+    echo "setup: fetching civetweb's source package"
+    rm -rf .deps/civetweb .deps/civetweb-source
+    mkdir -p .deps/civetweb-source
+    suite_apt trixie apt-get update
+    record=.deps/civetweb-source/record
+    suite_apt trixie apt-cache showsrc civetweb >$record
+    version=$(sed -n 's/^Version: \(1\.16+dfsg-.*\)$/\1/p' $record | sort -V | tail -n 1)
+    if [ -z "$version" ]; then
+        echo "setup: Debian trixie has no source package of civetweb 1.16" >&2
+        exit 1
+    fi
+    # Not every mirror still has the .dsc of a superseded revision, and it is not needed: the two
+    # archives are checked here against the checksums of apt's signed index, then unpacked and patched.
+    (cd .deps/civetweb-source && suite_apt trixie apt-get source --download-only "civetweb=$version") || true
+    for archive in "civetweb_1.16+dfsg.orig.tar.xz" "civetweb_$version.debian.tar.xz"; do
+        sum=$(sed -n "/^Checksums-Sha256:/,/^[^ ]/s/^ \([0-9a-f]\{64\}\) [0-9]* $archive\$/\1/p" $record | head -n 1)
+        if ! echo "$sum  .deps/civetweb-source/$archive" | sha256sum --check --quiet; then
+            echo "setup: cannot fetch civetweb's source archive $archive" >&2
+            exit 1
+        fi
+        tar -xf ".deps/civetweb-source/$archive" -C .deps/civetweb-source
+    done
+    (
+        cd .deps/civetweb-source/civetweb-1.16*
+        while read -r patch; do
+            case $patch in '' | '#'*) continue ;; esac
+            patch -p1 --quiet <"../debian/patches/${patch%% *}"
+        done <../debian/patches/series
+    )
+    mv .deps/civetweb-source/civetweb-1.16* .deps/civetweb
+    echo "$version" >.deps/civetweb/debian-version
+fi
+
+# The tests run Debian's own Prometheus. Its package would start a service, so it is only unpacked.
+if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/promtool ]; then
+    echo "setup: unpacking Prometheus for the tests"
+    rm -rf .deps/tools
+    mkdir -p .deps/tools
+    # trixie moved promtool into a package of its own.
+    tools=prometheus
+    ! apt-cache show promtool >/dev/null 2>&1 || tools="$tools promtool"
+    # shellcheck disable=SC2086
+    (cd .deps/tools && apt-get -q -o APT::Sandbox::User=root download $tools &&
+        for archive in ./*.deb; do dpkg-deb -x "$archive" .; done && rm ./*.deb)
+fi
