@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The threads and processes that make CUDA calls: when they begin, when they end, and how many
+ * records a process may send. */
+#ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
+#define GPUSNOOP_CUDA_PROCESS_BPF_H
+
+#include "bpf/cuda.h"
+#include "bpf/lib/emit.bpf.h"
+
+/* Only a thread's outermost call counts (the runtime calls itself), so only that one is kept. */
+#define CALL_DEPTH 1
+#include "bpf/lib/call.bpf.h"
+
+/* Calls a thread takes from its process's budget at a time, so that the budget costs next to
+ * nothing. */
+#define CALLS_PER_LEASE	 64
+#define BUDGET_WINDOW_NS 100000000 /* 100 ms */
+
+/* Copies and launches a second that one process may record; 0: no limit. */
+const volatile __u64 max_calls_per_second = 0;
+
+/* Allocations, frees, and what becomes of processes: never throttled, never crowded out by calls.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} allocations SEC(".maps");
+
+struct process {
+	__u64 since_ns;
+	__u64 start_boottime_ns;
+	__u64 window_started_ns;
+	__u64 window_calls;
+};
+
+struct thread {
+	struct call_stack open;
+	__u64 since_ns;	      /* the process's; 0: not known yet */
+	__u64 lease;	      /* calls left */
+	struct process fresh; /* scratch: too large for a uprobe program's stack */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* The GPU processes: entered at the first CUDA call, left at exit and exec. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
+				      enum cuda_record_type type)
+{
+	head->ended_ns = bpf_ktime_get_ns();
+	head->duration_ns = 0;
+	head->since_ns = since_ns;
+	head->tgid = tgid;
+	head->type = type;
+	head->function = CUDA_FUNCTION_COUNT;
+	head->result = 0;
+	head->reserved = 0;
+}
+
+static __always_inline void send_exit(__u32 tgid, __u64 since_ns)
+{
+	struct cuda_exit_record *record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+
+	if (!record)
+		return; /* the exporter finds by itself that the process is gone */
+	fill_head(&record->head, since_ns, tgid, CUDA_RECORD_EXIT);
+	SUBMIT(record);
+}
+
+static __always_inline void read_cgroup(struct cuda_process_record *record,
+					struct task_struct *leader)
+{
+	struct kernfs_node *node = leader->cgroups->dfl_cgrp->kn;
+	struct kernfs_node *parent;
+
+	record->cgroup[0] = record->cgroup_parent[0] = 0;
+	bpf_probe_read_kernel_str(record->cgroup, sizeof(record->cgroup), node->name);
+	if (bpf_core_field_exists(node->__parent))
+		parent = node->__parent;
+	else
+		parent = ((struct kernfs_node___before_6_15 *)node)->parent;
+	if (parent)
+		bpf_probe_read_kernel_str(record->cgroup_parent, sizeof(record->cgroup_parent),
+					  parent->name);
+}
+
+static __always_inline bool send_process(struct task_struct *leader, __u64 since_ns)
+{
+	struct cuda_process_record *record;
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	struct inode *exe;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record)
+		return false;
+	fill_head(&record->head, since_ns, leader->tgid, CUDA_RECORD_PROCESS);
+	record->start_boottime_ns = leader->start_boottime;
+	record->code_start = mm->start_code;
+	record->code_end = mm->end_code;
+	exe = mm->exe_file->f_inode;
+	record->exe_inode = exe->i_ino;
+	record->exe_bytes = exe->i_size;
+	record->exe_device = exe->i_sb->s_dev;
+	record->exe_generation = exe->i_generation;
+	bpf_probe_read_kernel(record->comm, sizeof(record->comm), leader->comm);
+	read_cgroup(record, leader);
+	SUBMIT(record);
+	return true;
+}
+
+/* The current process's since_ns, entering the process at its first CUDA call; 0: no room, and the
+ * call is counted as lost. */
+static __always_inline __u64 enter_process(struct task_struct *task, struct thread *thread)
+{
+	struct task_struct *leader = task->group_leader;
+	__u64 start_boottime_ns = leader->start_boottime;
+	__u32 tgid = task->tgid;
+	struct process *known = bpf_map_lookup_elem(&processes, &tgid);
+	struct process *fresh = &thread->fresh;
+
+	if (known && known->start_boottime_ns == start_boottime_ns)
+		return known->since_ns;
+	if (known) { /* the pid was reused and we did not see the exit */
+		send_exit(tgid, known->since_ns);
+		bpf_map_delete_elem(&processes, &tgid);
+	}
+	fresh->since_ns = bpf_ktime_get_ns();
+	fresh->start_boottime_ns = start_boottime_ns;
+	if (bpf_map_update_elem(&processes, &tgid, fresh, BPF_NOEXIST)) {
+		/* Another thread of the process was first, or the table is full. */
+		known = bpf_map_lookup_elem(&processes, &tgid);
+		if (known)
+			return known->since_ns;
+		ACCOUNT(lost[LOST_process_table], 1);
+		return 0;
+	}
+	if (!send_process(leader, fresh->since_ns)) {
+		/* Without its record the process has no name: try again at the next call. */
+		bpf_map_delete_elem(&processes, &tgid);
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return 0;
+	}
+	return fresh->since_ns;
+}
+
+/* May the process record one more copy or launch? */
+static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u64 now_ns)
+{
+	__u64 per_window = max_calls_per_second / (1000000000 / BUDGET_WINDOW_NS);
+	struct process *process;
+
+	if (!max_calls_per_second)
+		return true;
+	if (thread->lease) {
+		thread->lease--;
+		return true;
+	}
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!process)
+		return true;
+	if (now_ns - process->window_started_ns >= BUDGET_WINDOW_NS) {
+		process->window_started_ns = now_ns;
+		process->window_calls = 0;
+	}
+	if (process->window_calls >= per_window)
+		return false;
+	__sync_fetch_and_add(&process->window_calls, CALLS_PER_LEASE);
+	thread->lease = CALLS_PER_LEASE - 1;
+	return true;
+}
+
+/* The calls that the current thread will not return from any more. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread)
+		return;
+	if (thread->open.depth)
+		ACCOUNT(stale, thread->open.depth);
+	bpf_task_storage_delete(&threads, task);
+}
+
+static __always_inline void forget_process(__u32 tgid)
+{
+	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	__u64 since_ns;
+
+	if (!process)
+		return;
+	since_ns = process->since_ns;
+	/* Two last threads can both see no other one alive: only one deletes. */
+	if (!bpf_map_delete_elem(&processes, &tgid))
+		send_exit(tgid, since_ns);
+}
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A call of a user-space function, from its entry to its return, the same for the three ways to
+ * attach: one session program for both ends (kernel >= 6.13), a uprobe.multi pair (6.6), a perf
+ * uprobe pair.
+ *
+ * A thread's open calls are a small stack in its task storage, which the kernel frees with the
+ * thread. A call is known by where its return address lies (its stack pointer at entry): unlike a
+ * depth counter this stays right when calls end by longjmp, by a signal, or not at all. */
+#ifndef GPUSNOOP_CALL_BPF_H
+#define GPUSNOOP_CALL_BPF_H
+
+#include "bpf/lib/guard.bpf.h"
+
+#ifndef CALL_DEPTH
+#error "define CALL_DEPTH: how many nested calls of a thread the probe keeps"
+#endif
+#define CALL_ARGUMENTS 5
+
+struct call {
+	__u64 sp;
+	__u64 started_ns;
+	__u64 function; /* the attach cookie */
+	__u64 argument[CALL_ARGUMENTS];
+};
+
+struct call_stack {
+	__u64 depth;
+	struct call call[CALL_DEPTH];
+};
+
+#if defined(__TARGET_ARCH_x86)
+#define CALL_SP(regs) ((regs)->sp)
+/* `ret` has popped the return address when the return probe runs. */
+#define CALL_SP_AT_RETURN(regs) ((regs)->sp - 8)
+#else
+#define CALL_SP(regs)		((regs)->user_regs.sp)
+#define CALL_SP_AT_RETURN(regs) ((regs)->user_regs.sp)
+#endif
+
+/* Where a function returns to while a return probe waits for it: the first word of the process's
+ * uprobe page (uprobe_get_trampoline_vaddr() in kernel/events/uprobes.c). */
+static __always_inline __u64 return_trampoline(struct task_struct *task)
+{
+	struct xol_area *area;
+
+	if (!task->mm)
+		return 0;
+	area = task->mm->uprobes_state.xol_area;
+	return area ? area->vaddr : 0;
+}
+
+static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
+{
+	return sp - task->sas_ss_sp < task->sas_ss_size;
+}
+
+/* Can `call` still return, now that its thread enters a function with stack pointer `sp`? A call
+ * above the present one has left its frame by longjmp or the like (the same rule by which the
+ * kernel drops its return probe, arch_uretprobe_is_alive()), unless we are in a signal handler with
+ * a stack of its own. A call below it is alive if its return address still leads to the trampoline.
+ */
+static __always_inline bool call_is_alive(struct task_struct *task, const struct call *call,
+					  struct pt_regs *regs)
+{
+	__u64 sp = CALL_SP(regs);
+	__u64 return_address = 0;
+
+	if (call->sp < sp && !(on_signal_stack(task, sp) && !on_signal_stack(task, call->sp)))
+		return false;
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(&return_address, sizeof(return_address), (const void *)call->sp);
+	return return_address == return_trampoline(task);
+#else
+	/* The return address is in a register first, and then anywhere: only a tail call shows. */
+	return_address = regs->user_regs.regs[30];
+	return call->sp != sp || return_address == return_trampoline(task);
+#endif
+}
+
+/* Forgets the calls that can no longer return. Returns how many they were. */
+static __always_inline __u64 call_drop_dead(struct task_struct *task, struct call_stack *stack,
+					    struct pt_regs *regs)
+{
+	__u64 dropped = 0;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		__u64 top = stack->depth - 1;
+
+		if (top >= CALL_DEPTH || call_is_alive(task, &stack->call[top], regs))
+			break;
+		stack->depth = top;
+		dropped++;
+	}
+	return dropped;
+}
+
+/* Opens a call. NULL when CALL_DEPTH are open already. The start time is taken last, so that our
+ * own work before it is not in the duration. */
+static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs,
+					       __u64 function)
+{
+	__u64 top = stack->depth;
+	struct call *call;
+
+	if (top >= CALL_DEPTH)
+		return NULL;
+	call = &stack->call[top];
+	call->sp = CALL_SP(regs);
+	call->function = function;
+	call->argument[0] = PT_REGS_PARM1(regs);
+	call->argument[1] = PT_REGS_PARM2(regs);
+	call->argument[2] = PT_REGS_PARM3(regs);
+	call->argument[3] = PT_REGS_PARM4(regs);
+	call->argument[4] = PT_REGS_PARM5(regs);
+	stack->depth = top + 1;
+	call->started_ns = bpf_ktime_get_ns();
+	return call;
+}
+
+/* Closes the call that returns here, and any above it that never will (added to *dropped). The call
+ * stays readable until the thread's next entry. NULL: none of the open calls returns here. */
+static __always_inline struct call *call_end(struct call_stack *stack, struct pt_regs *regs,
+					     __u64 function, __u64 *dropped)
+{
+	__u64 sp = CALL_SP_AT_RETURN(regs);
+	__u64 depth = stack->depth;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		__u64 at = depth - 1 - i;
+
+		if (at >= CALL_DEPTH)
+			break;
+		if (stack->call[at].sp == sp && stack->call[at].function == function) {
+			*dropped = i;
+			stack->depth = at;
+			return &stack->call[at];
+		}
+	}
+	return NULL;
+}
+
+/* Does the open call that `sp` would be nested in exist? Then a return there is a nested one. */
+static __always_inline bool call_encloses(const struct call_stack *stack, struct pt_regs *regs)
+{
+	__u64 top = stack->depth - 1;
+
+	return top < CALL_DEPTH && stack->call[top].sp >= CALL_SP_AT_RETURN(regs);
+}
+
+/* Linux 7.0 gave the kfunc an argument (the context); libbpf binds the one that the kernel has. */
+extern bool bpf_session_is_return(void) __ksym __weak;
+extern bool bpf_session_is_return___with_context(void *context) __ksym __weak;
+
+static __always_inline bool session_is_return(void *context)
+{
+	if (bpf_ksym_exists(bpf_session_is_return___with_context))
+		return bpf_session_is_return___with_context(context);
+	if (bpf_ksym_exists(bpf_session_is_return))
+		return bpf_session_is_return();
+	return false;
+}
+
+/* Defines the programs of a probe from its two ends:
+ *   long enter(struct pt_regs *regs, __u64 function)   non-zero: the return is of no interest
+ *   void leave(struct pt_regs *regs, __u64 function)
+ * The exporter loads one of the three sets. In a session, a non-zero enter() spares the target the
+ * second trap; the pairs ignore it. */
+#define CALL_PROGRAMS(enter, leave)                                                                \
+	static __always_inline int guarded_enter(struct pt_regs *regs)                             \
+	{                                                                                          \
+		long skip;                                                                         \
+                                                                                                   \
+		guard_begin();                                                                     \
+		skip = enter(regs, bpf_get_attach_cookie(regs));                                   \
+		guard_end();                                                                       \
+		return skip != 0;                                                                  \
+	}                                                                                          \
+                                                                                                   \
+	static __always_inline int guarded_leave(struct pt_regs *regs)                             \
+	{                                                                                          \
+		guard_begin();                                                                     \
+		leave(regs, bpf_get_attach_cookie(regs));                                          \
+		guard_end();                                                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uprobe.multi")                                                                        \
+	int session(struct pt_regs *regs)                                                          \
+	{                                                                                          \
+		if (session_is_return(regs))                                                       \
+			return guarded_leave(regs);                                                \
+		return guarded_enter(regs);                                                        \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uprobe.multi")                                                                        \
+	int multi_enter(struct pt_regs *regs)                                                      \
+	{                                                                                          \
+		guarded_enter(regs);                                                               \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uretprobe.multi")                                                                     \
+	int multi_leave(struct pt_regs *regs)                                                      \
+	{                                                                                          \
+		return guarded_leave(regs);                                                        \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uprobe")                                                                              \
+	int perf_enter(struct pt_regs *regs)                                                       \
+	{                                                                                          \
+		guarded_enter(regs);                                                               \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uretprobe")                                                                           \
+	int perf_leave(struct pt_regs *regs)                                                       \
+	{                                                                                          \
+		return guarded_leave(regs);                                                        \
+	}
+
+#endif

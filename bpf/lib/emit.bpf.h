@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Counting what a probe did, and sending its records. Nothing is lost silently: a record that does
+ * not fit is counted. */
+#ifndef GPUSNOOP_EMIT_BPF_H
+#define GPUSNOOP_EMIT_BPF_H
+
+#include "bpf/lib/wire.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct probe_account);
+} account SEC(".maps");
+
+/* Never NULL in truth: an array map has all its elements; the verifier wants the check. */
+static __always_inline struct probe_account *probe_account(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&account, &zero);
+}
+
+/* Per-CPU is not private to a uprobe program, so even these additions are atomic. */
+#define ACCOUNT(counter, amount)                                                                   \
+	({                                                                                         \
+		struct probe_account *account_ = probe_account();                                  \
+		if (account_)                                                                      \
+			__sync_fetch_and_add(&account_->counter, (amount));                        \
+	})
+
+/* Records are submitted without waking the exporter, which drains the rings by itself every few
+ * milliseconds: a wakeup costs the traced program more than the record does. */
+#define SUBMIT(record) bpf_ringbuf_submit((record), BPF_RB_NO_WAKEUP)
+
+#endif

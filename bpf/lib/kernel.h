@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The kernel types that our programs read, and of each only the fields they read. libbpf moves
+ * every access to where the running kernel has the field (CO-RE), so no dumped vmlinux.h is needed.
+ */
+#ifndef GPUSNOOP_KERNEL_H
+#define GPUSNOOP_KERNEL_H
+
+/* bpf_tracing.h then takes the register names of the kernel's pt_regs, declared below. */
+#define __VMLINUX_H__
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+typedef _Bool bool;
+#define true  1
+#define false 0
+
+/* A uprobe program's context: the user registers, at fixed places (they are the program's ABI). */
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+	__u64 pstate;
+};
+struct pt_regs {
+	struct user_pt_regs user_regs;
+};
+#else
+#error "gpusnoop traces x86_64 and arm64"
+#endif
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block {
+	__u32 s_dev; /* MAJOR << 20 | MINOR */
+};
+
+struct inode {
+	unsigned long i_ino;
+	__u32 i_generation;
+	__s64 i_size;
+	struct super_block *i_sb;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct xol_area { /* the page whose first instruction is the return probes' trampoline */
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	unsigned long start_code;
+	unsigned long end_code;
+	struct file *exe_file;
+	struct uprobes_state uprobes_state;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_pgoff;
+	unsigned long vm_flags;
+	struct file *vm_file;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; /* threads that have not begun to exit */
+};
+
+struct kernfs_node {
+	const char *name;
+	struct kernfs_node *__parent;
+};
+
+/* Until 6.14: commit 633488947ef6 ("kernfs: Use RCU to access kernfs_node::parent") renamed it. */
+struct kernfs_node___before_6_15 {
+	struct kernfs_node *parent;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp; /* the task's cgroup in the v2 hierarchy */
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	char comm[16];
+	__u64 start_boottime;
+	unsigned long sas_ss_sp; /* the alternate signal stack, if any */
+	unsigned long sas_ss_size;
+	struct task_struct *group_leader;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	struct css_set *cgroups;
+};
+
+struct linux_binprm {
+	int argc;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Lists the executable file mappings of all processes or of one: which libraries are in use, and
+ * which file, exactly, each of them is. Unlike /proc/PID/maps it needs no rights over the process
+ * and names the inode that a uprobe would attach to. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/mappings.h"
+
+#define VM_EXEC 0x4
+
+/* List only this process; 0: all of them. Kernels before 6.1 cannot be told otherwise. */
+volatile int only_tgid = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mapping_record);
+} scratch SEC(".maps");
+
+SEC("iter/task_vma")
+int list_mappings(struct bpf_iter__task_vma *context)
+{
+	struct task_struct *task = context->task;
+	struct vm_area_struct *vma = context->vma;
+	struct mapping_record *record;
+	struct file *file;
+	__u32 zero = 0;
+
+	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
+		return 0;
+	/* One thread speaks for its process. */
+	if (task->tgid != task->pid || !(vma->vm_flags & VM_EXEC))
+		return 0;
+	file = vma->vm_file;
+	if (!file)
+		return 0;
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!record)
+		return 0;
+	record->start = vma->vm_start;
+	record->end = vma->vm_end;
+	record->file_offset = vma->vm_pgoff << 12;
+	record->inode = file->f_inode->i_ino;
+	record->device = file->f_inode->i_sb->s_dev;
+	record->generation = file->f_inode->i_generation;
+	record->tgid = task->tgid;
+	record->reserved = 0;
+	__builtin_memset(record->name, 0, sizeof(record->name));
+	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
+				  file->f_path.dentry->d_name.name);
+	bpf_seq_write(context->meta->seq, record, sizeof(*record));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

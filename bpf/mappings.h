@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* One executable file mapping of one process, as the kernel has it. */
+#ifndef GPUSNOOP_MAPPINGS_H
+#define GPUSNOOP_MAPPINGS_H
+
+#include "bpf/lib/wire.h"
+
+#define MAPPING_NAME_BYTES 128
+
+struct mapping_record {
+	__u64 start;
+	__u64 end;
+	__u64 file_offset; /* of `start` */
+	/* The inode that uprobes attach to. On overlayfs this is the lower file's, which /proc does
+	 * not show, and which all containers of one image share. */
+	__u64 inode;
+	__u32 device; /* MAJOR << 20 | MINOR */
+	__u32 generation;
+	__u32 tgid;
+	__u32 reserved;
+	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
+};
+WIRE_SIZE(struct mapping_record, 48 + MAPPING_NAME_BYTES);
+
+#endif
