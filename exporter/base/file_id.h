@@ -1,0 +1,18 @@
+// Which file, as the kernel tells files apart.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+
+namespace gpusnoop {
+
+struct FileId {
+    std::uint64_t inode = 0;
+    std::uint32_t device = 0;  // as in the kernel: MAJOR << 20 | MINOR
+    std::uint32_t generation = 0;
+
+    auto operator<=>(const FileId &) const = default;
+};
+
+}  // namespace gpusnoop

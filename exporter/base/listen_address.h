@@ -1,0 +1,23 @@
+// Where a server listens, as the Prometheus programs write it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "exporter/base/result.h"
+
+namespace gpusnoop {
+
+// `host` is an IPv4 or IPv6 address without brackets, or empty for all addresses of both families.
+// Port 0 lets the kernel choose.
+struct ListenAddress {
+    std::string host;
+    bool ipv6 = false;
+    std::uint16_t port = 0;
+};
+
+// ":19435", "127.0.0.1:19435", "[::1]:19435" or "localhost:19435" (which is 127.0.0.1).
+[[nodiscard]] Result<ListenAddress> parse_listen_address(std::string_view text);
+
+}  // namespace gpusnoop

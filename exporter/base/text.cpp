@@ -1,0 +1,86 @@
+#include "exporter/base/text.h"
+
+#include <algorithm>
+
+namespace gpusnoop {
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+unsigned char byte_at(std::string_view bytes, std::size_t at) {
+    return static_cast<unsigned char>(bytes[at]);
+}
+
+// What the first byte of a character promises (table 3-7 of the Unicode standard): how many bytes
+// follow, and the range of the second one, which excludes overlong forms, surrogates and >
+// U+10FFFF.
+struct Lead {
+    std::size_t following;
+    unsigned char second_min;
+    unsigned char second_max;
+};
+
+Lead lead_of(unsigned char first) {
+    if (first >= 0xC2 && first <= 0xDF) {
+        return {1, 0x80, 0xBF};
+    }
+    if (first >= 0xE0 && first <= 0xEF) {
+        return {2, static_cast<unsigned char>(first == 0xE0 ? 0xA0 : 0x80),
+                static_cast<unsigned char>(first == 0xED ? 0x9F : 0xBF)};
+    }
+    if (first >= 0xF0 && first <= 0xF4) {
+        return {3, static_cast<unsigned char>(first == 0xF0 ? 0x90 : 0x80),
+                static_cast<unsigned char>(first == 0xF4 ? 0x8F : 0xBF)};
+    }
+    return {0, 0, 0};
+}
+
+}  // namespace
+
+Utf8Step utf8_step(std::string_view bytes) {
+    const unsigned char first = byte_at(bytes, 0);
+    if (first < 0x80) {
+        return {1, true};
+    }
+    const Lead lead = lead_of(first);
+    for (std::size_t i = 1; i <= lead.following; ++i) {
+        const unsigned char min = i == 1 ? lead.second_min : 0x80;
+        const unsigned char max = i == 1 ? lead.second_max : 0xBF;
+        if (i >= bytes.size() || byte_at(bytes, i) < min || byte_at(bytes, i) > max) {
+            return {i, false};
+        }
+    }
+    return {1 + lead.following, lead.following > 0};
+}
+
+std::size_t find_invalid_utf8(std::string_view bytes) {
+    for (std::size_t at = 0; at < bytes.size();) {
+        const Utf8Step step = utf8_step(bytes.substr(at));
+        if (!step.valid) {
+            return at;
+        }
+        at += step.size;
+    }
+    return std::string_view::npos;
+}
+
+std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
+    bytes = bytes.substr(0, bytes.find('\0'));
+    std::string out;
+    out.reserve(std::min(bytes.size(), max_bytes));
+    while (!bytes.empty()) {
+        const Utf8Step step = utf8_step(bytes);
+        const bool control = byte_at(bytes, 0) < 0x20 || byte_at(bytes, 0) == 0x7F;
+        const std::string_view piece =
+            step.valid && !control ? bytes.substr(0, step.size) : kReplacement;
+        if (out.size() + piece.size() > max_bytes) {
+            break;
+        }
+        out += piece;
+        bytes.remove_prefix(step.size);
+    }
+    return out;
+}
+
+}  // namespace gpusnoop

@@ -1,0 +1,28 @@
+// Text that came from somewhere else: bytes in, valid UTF-8 out.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpusnoop {
+
+// One step through a string that may not be UTF-8. `size` bytes (at least 1) are one character if
+// `valid`, else the longest part of a character that was cut short or cannot be one.
+struct Utf8Step {
+    std::size_t size;
+    bool valid;
+};
+
+// The first step of `bytes`, which is not empty.
+[[nodiscard]] Utf8Step utf8_step(std::string_view bytes);
+
+// Offset of the first byte that is not part of a valid character, npos if there is none.
+[[nodiscard]] std::size_t find_invalid_utf8(std::string_view bytes);
+
+// `bytes` as a label value: ends at the first NUL (kernel strings are padded with them), invalid
+// sequences and control characters (C0 and DEL) each become U+FFFD, and the result is cut at a
+// character boundary to at most `max_bytes` bytes.
+[[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
+
+}  // namespace gpusnoop

@@ -1,0 +1,27 @@
+// What a probe's BPF programs have counted of themselves.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "bpf/lib/wire.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::kernel {
+
+// The values of the label `reason`, in the order of enum lost_reason.
+inline constexpr std::array<std::string_view, LOST_REASON_COUNT> lost_reason_names = {
+#define REASON(name) #name,
+    LOST_REASONS(REASON)
+#undef REASON
+};
+
+// Sums the per-CPU accounts. `map_fd` is a probe's `account` map.
+Result<probe_account> read_account(int map_fd);
+
+// Calls that have been entered and have neither returned nor been given up. The sums are read while
+// calls run, so this can be off by the few that were in between; never below 0.
+std::uint64_t in_flight(const probe_account &account);
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,32 @@
+// What this kernel and our privileges allow, found by trying, never from the version.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/kernel/uprobe.h"
+
+namespace gpusnoop::kernel {
+
+struct Feature {
+    std::string name;  // the label `feature`
+    bool available;
+    std::string reason;  // why not; empty when available
+};
+
+struct Features {
+    std::vector<Feature> list;
+
+    [[nodiscard]] const Feature *find(std::string_view name) const;
+    // The ways to attach to a call that work here, best first.
+    [[nodiscard]] std::vector<AttachMode> attach_modes() const;
+};
+
+// Loads and attaches one-instruction programs (to a function of this very program).
+Features probe_features();
+
+// The sentence for someone whose machine cannot run the exporter at all, or success.
+Result<> check_requirements(const Features &features);
+
+}  // namespace gpusnoop::kernel

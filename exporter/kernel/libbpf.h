@@ -1,0 +1,15 @@
+// libbpf's process-wide settings.
+#pragma once
+
+#include <string>
+
+namespace gpusnoop::kernel {
+
+// Sends libbpf's messages to our log: warnings as debug lines, because every failure that matters
+// is also returned to us and reported once, in our own words.
+void route_libbpf_messages();
+
+// "1.4.6"-like: the version of the library that is linked.
+std::string libbpf_version();
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,16 @@
+// Owns one attachment made by libbpf: detached when it goes.
+#pragma once
+
+#include <memory>
+
+struct bpf_link;
+
+namespace gpusnoop::kernel {
+
+struct LinkDeleter {
+    void operator()(bpf_link *link) const;
+};
+
+using Link = std::unique_ptr<bpf_link, LinkDeleter>;
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,148 @@
+#include "exporter/kernel/mapping_list.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "bpf/mappings.h"
+#include "exporter/base/fd.h"
+#include "exporter/kernel/record.h"
+#include "exporter/kernel/skeleton.h"
+#include "mappings.skel.h"
+
+namespace gpusnoop::kernel {
+
+struct MappingList::Program {
+    Skeleton<mappings_bpf> skeleton;
+};
+
+namespace {
+
+Mapping to_mapping(const mapping_record &record) {
+    return {record.tgid,
+            record.start,
+            record.end,
+            record.file_offset,
+            {record.inode, record.device, record.generation},
+            std::string(record.name, ::strnlen(record.name, sizeof(record.name)))};
+}
+
+// Since 6.1 the kernel walks only the process asked for; before, it walks all and our program
+// skips.
+Fd link_iterator(const bpf_program *program, std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    if (tgid != 0) {
+        options.iter_info = &info;
+        options.iter_info_len = sizeof(info);
+    }
+    int fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
+    if (fd < 0 && tgid != 0 && fd != -ESRCH) {
+        options.iter_info = nullptr;
+        options.iter_info_len = 0;
+        fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
+    }
+    return Fd(fd);
+}
+
+// A mapping of a file that nobody reads through: truncating the file cannot hurt us.
+class UntouchedMapping {
+public:
+    explicit UntouchedMapping(int fd)
+        : address_(::mmap(nullptr, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0)) {}
+    ~UntouchedMapping() {
+        if (address_ != MAP_FAILED) {
+            ::munmap(address_, 1);
+        }
+    }
+    UntouchedMapping(const UntouchedMapping &) = delete;
+    UntouchedMapping &operator=(const UntouchedMapping &) = delete;
+
+    [[nodiscard]] bool valid() const { return address_ != MAP_FAILED; }
+    [[nodiscard]] std::uint64_t address() const {
+        return reinterpret_cast<std::uint64_t>(address_);
+    }
+
+private:
+    void *address_;
+};
+
+}  // namespace
+
+MappingList::MappingList(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+MappingList::~MappingList() = default;
+
+Result<std::unique_ptr<MappingList>> MappingList::open() {
+    auto program = std::make_unique<Program>();
+    program->skeleton.reset(mappings_bpf::open_and_load());
+    if (!program->skeleton) {
+        return fail_errno("load the BPF program that lists mappings");
+    }
+    return std::unique_ptr<MappingList>(new MappingList(std::move(program)));
+}
+
+Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid) {
+    const std::uint32_t only = tgid.value_or(0);
+    program_->skeleton->bss->only_tgid = static_cast<int>(only);
+    const Fd link = link_iterator(program_->skeleton->progs.list_mappings, only);
+    if (!link) {
+        if (errno == ESRCH) {
+            return std::vector<Mapping>{};
+        }
+        return fail_errno("list mappings");
+    }
+    const Fd iterator(bpf_iter_create(link.get()));
+    if (!iterator) {
+        return fail_errno("list mappings");
+    }
+    std::vector<Mapping> mappings;
+    std::array<std::byte, 64 * sizeof(mapping_record)> buffer;
+    std::size_t filled = 0;
+    while (true) {
+        const ssize_t got = ::read(iterator.get(), buffer.data() + filled, buffer.size() - filled);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
+        }
+        if (got < 0) {
+            return fail_errno("list mappings");
+        }
+        if (got == 0) {
+            return mappings;
+        }
+        filled += static_cast<std::size_t>(got);
+        const std::size_t whole = filled / sizeof(mapping_record);
+        for (std::size_t i = 0; i < whole; i++) {
+            const auto record = decode<mapping_record>(
+                std::span(buffer).subspan(i * sizeof(mapping_record), sizeof(mapping_record)));
+            mappings.push_back(to_mapping(*record));
+        }
+        filled -= whole * sizeof(mapping_record);
+        std::memmove(buffer.data(), buffer.data() + whole * sizeof(mapping_record), filled);
+    }
+}
+
+Result<FileId> MappingList::identify(int fd) {
+    const UntouchedMapping mapped(fd);
+    if (!mapped.valid()) {
+        return fail_errno("map a file");
+    }
+    const auto own = read(static_cast<std::uint32_t>(::getpid()));
+    if (!own) {
+        return tl::unexpected(own.error());
+    }
+    for (const Mapping &mapping : *own) {
+        if (mapped.address() >= mapping.start && mapped.address() < mapping.end) {
+            return mapping.file;
+        }
+    }
+    return fail(
+        "our own mapping is not listed: is this another pid namespace than the kernel's first?");
+}
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,45 @@
+// Lists executable file mappings of processes, straight from the kernel's own tables.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::kernel {
+
+struct Mapping {
+    std::uint32_t tgid;
+    std::uint64_t start;
+    std::uint64_t end;
+    std::uint64_t file_offset;  // of `start`
+    FileId file;                // the inode that a uprobe attaches to, also under overlayfs
+    std::string name;           // last part of the path, as the process could name it: untrusted
+};
+
+// One thread uses a list at a time.
+class MappingList {
+public:
+    static Result<std::unique_ptr<MappingList>> open();
+    ~MappingList();
+    MappingList(const MappingList &) = delete;
+    MappingList &operator=(const MappingList &) = delete;
+
+    // Of one process, or of all. A process that is gone has none.
+    Result<std::vector<Mapping>> read(std::optional<std::uint32_t> tgid);
+
+    // The identity of an open file, as its mappings would show it. (fstat does not do: it shows the
+    // overlay's inode.)
+    Result<FileId> identify(int fd);
+
+private:
+    struct Program;
+    explicit MappingList(std::unique_ptr<Program> program);
+    std::unique_ptr<Program> program_;
+};
+
+}  // namespace gpusnoop::kernel

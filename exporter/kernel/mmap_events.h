@@ -1,0 +1,39 @@
+// Hears of every executable file mapping that any process makes, as it happens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::kernel {
+
+// Perf's MMAP2 records, one small buffer per CPU, read by polling: a wakeup per mapping would cost
+// more than looking every few milliseconds. One thread reads.
+class MmapEvents {
+public:
+    // The process and the path of what it mapped (in its own mount namespace; valid during the
+    // call).
+    using OnMap = std::function<void(std::uint32_t tgid, std::string_view path)>;
+
+    // Needs CAP_PERFMON or kernel.perf_event_paranoid <= 0.
+    static Result<std::unique_ptr<MmapEvents>> open();
+    ~MmapEvents();
+    MmapEvents(const MmapEvents &) = delete;
+    MmapEvents &operator=(const MmapEvents &) = delete;
+
+    // Returns how many events the kernel dropped since the last call: if any, look at all
+    // processes.
+    std::uint64_t read(const OnMap &on_map);
+
+private:
+    struct Buffer;
+    MmapEvents();
+    std::vector<std::unique_ptr<Buffer>> buffers_;
+};
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,24 @@
+// Raw bytes from a ring -> a record, size-checked and copied out.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+namespace gpusnoop::kernel {
+
+// The record, or nothing when the bytes are not exactly one.
+template <typename T>
+    requires std::is_trivially_copyable_v<T>
+[[nodiscard]] std::optional<T> decode(std::span<const std::byte> bytes) {
+    if (bytes.size() != sizeof(T)) {
+        return std::nullopt;
+    }
+    T record;
+    std::memcpy(&record, bytes.data(), sizeof(T));
+    return record;
+}
+
+}  // namespace gpusnoop::kernel

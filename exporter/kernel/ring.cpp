@@ -1,0 +1,41 @@
+#include "exporter/kernel/ring.h"
+
+#include <bpf/libbpf.h>
+
+namespace gpusnoop::kernel {
+
+void Ring::Deleter::operator()(ring_buffer *ring) const {
+    ring_buffer__free(ring);
+}
+
+Ring::~Ring() = default;
+
+int Ring::on_sample(void *self, void *data, std::size_t size) {
+    static_cast<Ring *>(self)->on_record_({static_cast<const std::byte *>(data), size});
+    return 0;
+}
+
+Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
+    std::unique_ptr<Ring> ring(new Ring(std::move(on_record)));
+    ring->ring_.reset(ring_buffer__new(map_fd, on_sample, ring.get(), nullptr));
+    if (!ring->ring_) {
+        return fail_errno("map a ring buffer");
+    }
+    return ring;
+}
+
+std::size_t Ring::drain() {
+    const std::uint64_t before = consumed();
+    ring_buffer__consume(ring_.get());
+    return consumed() - before;
+}
+
+std::uint64_t Ring::produced() const {
+    return ring__producer_pos(ring_buffer__ring(ring_.get(), 0));
+}
+
+std::uint64_t Ring::consumed() const {
+    return ring__consumer_pos(ring_buffer__ring(ring_.get(), 0));
+}
+
+}  // namespace gpusnoop::kernel

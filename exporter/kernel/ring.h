@@ -1,0 +1,47 @@
+// Reads one BPF ring buffer. Not thread-safe: one thread reads a ring.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "exporter/base/result.h"
+
+struct ring_buffer;
+
+namespace gpusnoop::kernel {
+
+class Ring {
+public:
+    // A record as the kernel laid it out; valid only during the call.
+    using OnRecord = std::function<void(std::span<const std::byte>)>;
+
+    // `map_fd` is a BPF_MAP_TYPE_RINGBUF; it must live as long as the Ring.
+    static Result<std::unique_ptr<Ring>> open(int map_fd, OnRecord on_record);
+    ~Ring();
+    Ring(const Ring &) = delete;
+    Ring &operator=(const Ring &) = delete;
+
+    // Hands over every record that is complete now. Returns how many bytes that were.
+    std::size_t drain();
+
+    // Positions since the ring was made, in bytes. A record that begins before `produced()` is
+    // complete and handed over once `consumed()` has passed it.
+    [[nodiscard]] std::uint64_t produced() const;
+    [[nodiscard]] std::uint64_t consumed() const;
+
+private:
+    struct Deleter {
+        void operator()(ring_buffer *ring) const;
+    };
+
+    explicit Ring(OnRecord on_record) : on_record_(std::move(on_record)) {}
+    static int on_sample(void *self, void *data, std::size_t size);
+
+    OnRecord on_record_;
+    std::unique_ptr<ring_buffer, Deleter> ring_;
+};
+
+}  // namespace gpusnoop::kernel

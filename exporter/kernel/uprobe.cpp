@@ -1,0 +1,117 @@
+#include "exporter/kernel/uprobe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace gpusnoop::kernel {
+
+namespace {
+
+// include/uapi/linux/bpf.h, enum bpf_attach_type; Debian's libbpf headers end before the second.
+constexpr auto uprobe_multi_type = static_cast<bpf_attach_type>(48);
+constexpr auto uprobe_session_type = static_cast<bpf_attach_type>(57);
+
+std::string path_of(int fd) {
+    return "/proc/self/fd/" + std::to_string(fd);
+}
+
+// One link for many functions. libbpf 1.4's own wrapper does not know sessions, so this is the
+// system call; `flags` are BPF_F_UPROBE_MULTI_*.
+Result<Fd> link_multi(const bpf_program *program, bpf_attach_type type, int file_fd,
+                      const std::vector<AttachPoint> &points, std::uint32_t flags) {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint64_t> cookies;
+    for (const AttachPoint &point : points) {
+        offsets.push_back(point.file_offset);
+        cookies.push_back(point.cookie);
+    }
+    const std::string path = path_of(file_fd);
+    bpf_attr attr{};
+    attr.link_create.prog_fd = static_cast<std::uint32_t>(bpf_program__fd(program));
+    attr.link_create.attach_type = type;
+    attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
+    attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
+    attr.link_create.uprobe_multi.cookies = reinterpret_cast<std::uint64_t>(cookies.data());
+    attr.link_create.uprobe_multi.cnt = static_cast<std::uint32_t>(points.size());
+    attr.link_create.uprobe_multi.flags = flags;
+    const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+    if (fd < 0) {
+        return fail_errno("attach uprobes");
+    }
+    return Fd(static_cast<int>(fd));
+}
+
+Result<Link> link_perf(const bpf_program *program, int file_fd, const AttachPoint &point,
+                       bool at_return) {
+    LIBBPF_OPTS(bpf_uprobe_opts, options);
+    options.retprobe = at_return;
+    options.bpf_cookie = point.cookie;
+    Link link(bpf_program__attach_uprobe_opts(program, -1, path_of(file_fd).c_str(),
+                                              point.file_offset, &options));
+    if (!link) {
+        return fail_errno("attach a perf uprobe");
+    }
+    return link;
+}
+
+}  // namespace
+
+std::string_view to_string(AttachMode mode) {
+    switch (mode) {
+        case AttachMode::session:
+            return "session";
+        case AttachMode::multi:
+            return "multi";
+        case AttachMode::perf:
+            return "perf";
+    }
+    return "unknown";
+}
+
+void expect_session(bpf_program *program) {
+    bpf_program__set_expected_attach_type(program, uprobe_session_type);
+}
+
+Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
+                                    const std::vector<AttachPoint> &points) {
+    UprobeSet set;
+    set.functions_ = points.size();
+    if (programs.mode == AttachMode::session) {
+        auto link = link_multi(programs.enter, uprobe_session_type, file_fd, points, 0);
+        if (!link) {
+            return tl::unexpected(link.error());
+        }
+        set.multi_links_.push_back(std::move(*link));
+        return set;
+    }
+    // The return end first: a return without an entry is counted as such and harmless, while an
+    // entry without a return would look like a call that never ends.
+    if (programs.mode == AttachMode::multi) {
+        for (const bool at_return : {true, false}) {
+            auto link = link_multi(at_return ? programs.leave : programs.enter, uprobe_multi_type,
+                                   file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
+            if (!link) {
+                return tl::unexpected(link.error());
+            }
+            set.multi_links_.push_back(std::move(*link));
+        }
+        return set;
+    }
+    for (const bool at_return : {true, false}) {
+        for (const AttachPoint &point : points) {
+            auto link =
+                link_perf(at_return ? programs.leave : programs.enter, file_fd, point, at_return);
+            if (!link) {
+                return tl::unexpected(link.error());
+            }
+            set.perf_links_.push_back(std::move(*link));
+        }
+    }
+    return set;
+}
+
+}  // namespace gpusnoop::kernel
