@@ -1,0 +1,153 @@
+#include "exporter/discovery/discovery.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "exporter/base/log.h"
+#include "exporter/discovery/open_mapped.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+std::string_view last_part(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+}  // namespace
+
+Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers)
+    : settings_(settings), attachers_(std::move(attachers)) {}
+
+Discovery::~Discovery() = default;
+
+Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
+                                                   std::vector<Attacher *> attachers) {
+    std::unique_ptr<Discovery> discovery(new Discovery(settings, std::move(attachers)));
+    auto mappings = kernel::MappingList::open();
+    if (!mappings) {
+        return tl::unexpected(mappings.error());
+    }
+    discovery->mappings_ = std::move(*mappings);
+    auto events = kernel::MmapEvents::open();
+    if (events) {
+        discovery->events_ = std::move(*events);
+    } else {
+        log::warn("new processes are found only by the rescan",
+                  {{"reason", events.error().message},
+                   {"rescan_interval_ms", std::to_string(settings.rescan_interval.count())}});
+    }
+    return discovery;
+}
+
+void Discovery::start() {
+    look_at_all();
+    thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
+}
+
+bool Discovery::wanted(std::string_view name) const {
+    return std::ranges::any_of(attachers_, [&](const Attacher *one) { return one->wants(name); });
+}
+
+void Discovery::run(const std::stop_token &stop) {
+    auto rescan_at = std::chrono::steady_clock::now() + settings_.rescan_interval;
+    while (!stop.stop_requested()) {
+        std::set<std::uint32_t> changed;
+        std::uint64_t dropped = 0;
+        if (events_) {
+            dropped = events_->read([&](std::uint32_t tgid, std::string_view path) {
+                if (wanted(last_part(path))) {
+                    changed.insert(tgid);
+                }
+            });
+        }
+        const auto now = std::chrono::steady_clock::now();
+        if (dropped > 0 || now >= rescan_at) {
+            look_at_all();
+            rescan_at = now + settings_.rescan_interval;
+        } else {
+            for (const std::uint32_t tgid : changed) {
+                look_at(tgid);
+            }
+        }
+        std::this_thread::sleep_for(settings_.look_interval);
+    }
+}
+
+void Discovery::look_at(std::uint32_t tgid) {
+    const auto mappings = mappings_->read(tgid);
+    if (!mappings) {
+        log::warn("cannot look at a process",
+                  {{"pid", std::to_string(tgid)}, {"reason", mappings.error().message}});
+        return;
+    }
+    for (const kernel::Mapping &mapping : *mappings) {
+        for (Attacher *attacher : attachers_) {
+            if (attacher->wants(mapping.name)) {
+                consider(mapping, *attacher, known_[{attacher, mapping.file}]);
+            }
+        }
+    }
+}
+
+void Discovery::look_at_all() {
+    const auto mappings = mappings_->read(std::nullopt);
+    if (!mappings) {
+        log::warn("cannot look at the processes", {{"reason", mappings.error().message}});
+        return;
+    }
+    for (auto &[key, known] : known_) {
+        known.idle_rescans++;
+    }
+    for (const kernel::Mapping &mapping : *mappings) {
+        for (Attacher *attacher : attachers_) {
+            if (attacher->wants(mapping.name)) {
+                Known &known = known_[{attacher, mapping.file}];
+                known.idle_rescans = 0;
+                consider(mapping, *attacher, known);
+            }
+        }
+    }
+    // Two rescans without a user: a program that is restarted finds the probes still there.
+    std::erase_if(known_, [](const auto &entry) {
+        if (entry.second.idle_rescans < 2) {
+            return false;
+        }
+        if (entry.second.settled) {
+            entry.first.first->detach(entry.first.second);
+        }
+        return true;
+    });
+}
+
+void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
+    // Our own mapping of it: we are identifying the file at this moment, or it is linked into us.
+    if (known.settled || mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+        return;
+    }
+    auto file = open_mapped(mapping, *mappings_);
+    if (!file) {
+        // The process is gone, or replaced the file: the next one to map it brings us back.
+        const bool vanished = file.error().code == ENOENT || file.error().code == ESRCH;
+        if (!vanished) {
+            attacher.failed("open");
+            log::warn("cannot open a library", {{"library", mapping.name},
+                                                {"pid", std::to_string(mapping.tgid)},
+                                                {"reason", file.error().message}});
+        }
+        return;
+    }
+    const Library library{mapping.file, std::move(*file), mapping.name};
+    const auto attached = attacher.attach(library);
+    // A library that cannot be attached to is not tried again while it is in use: the same bytes
+    // would fail the same way.
+    known.settled = true;
+    if (!attached) {
+        log::warn("cannot attach to a library", {{"library", mapping.name},
+                                                 {"pid", std::to_string(mapping.tgid)},
+                                                 {"reason", attached.error().message}});
+    }
+}
+
+}  // namespace gpusnoop::discovery

@@ -1,0 +1,63 @@
+// Finds the libraries that probes attach to, in every process, from its start on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/kernel/mapping_list.h"
+#include "exporter/kernel/mmap_events.h"
+
+namespace gpusnoop::discovery {
+
+// A thread that hears of new mappings (kernel::MmapEvents), asks the kernel which files they are
+// (kernel::MappingList), and has each wanted file attached to once. A slow rescan of all processes
+// is the net below, and notices what nobody maps any more.
+class Discovery {
+public:
+    struct Settings {
+        std::chrono::milliseconds look_interval{10};
+        std::chrono::milliseconds rescan_interval{30'000};
+    };
+
+    // `attachers` must outlive the Discovery.
+    static Result<std::unique_ptr<Discovery>> open(Settings settings,
+                                                   std::vector<Attacher *> attachers);
+    ~Discovery();
+    Discovery(const Discovery &) = delete;
+    Discovery &operator=(const Discovery &) = delete;
+
+    // Looks at every running process, then starts the thread.
+    void start();
+
+private:
+    // What became of a wanted file.
+    struct Known {
+        bool settled = false;  // attached, or refused for good
+        int idle_rescans = 0;  // in a row that found no process mapping it
+    };
+
+    Discovery(Settings settings, std::vector<Attacher *> attachers);
+    void run(const std::stop_token &stop);
+    void look_at(std::uint32_t tgid);
+    void look_at_all();
+    void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
+    [[nodiscard]] bool wanted(std::string_view name) const;
+
+    Settings settings_;
+    std::vector<Attacher *> attachers_;
+    std::unique_ptr<kernel::MappingList> mappings_;
+    std::unique_ptr<kernel::MmapEvents> events_;
+    std::map<std::pair<Attacher *, FileId>, Known> known_;
+    std::jthread thread_;
+};
+
+}  // namespace gpusnoop::discovery

@@ -1,0 +1,39 @@
+// A library file that processes use, and whoever wants to attach to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::discovery {
+
+struct Library {
+    FileId id;
+    Fd file;           // opened once, for reading; everything about the library is read through it
+    std::string name;  // last part of its path: untrusted
+};
+
+// A probe that lives on libraries. Called from the discovery thread only.
+class Attacher {
+public:
+    virtual ~Attacher() = default;
+
+    // Would a file of this name be of interest?
+    [[nodiscard]] virtual bool wants(std::string_view name) const = 0;
+
+    // Attaches to the library. A failure says why; `code` ENOENT or ESRCH: it went away meanwhile.
+    virtual Result<> attach(const Library &library) = 0;
+
+    // No process maps the library any more.
+    virtual void detach(const FileId &id) = 0;
+
+    // A library could not be opened. `reason` is a word for a label.
+    virtual void failed(std::string_view reason) = 0;
+};
+
+}  // namespace gpusnoop::discovery

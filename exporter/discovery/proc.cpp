@@ -1,0 +1,66 @@
+#include "exporter/discovery/proc.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+std::string path_of(std::uint32_t tgid, std::string_view file) {
+    return "/proc/" + std::to_string(tgid) + "/" + std::string(file);
+}
+
+// Files of /proc are short; a hostile one is not read to its end.
+std::string read_start(const std::string &path) {
+    constexpr std::size_t most = 64 * 1024;
+    std::ifstream file(path, std::ios::binary);
+    std::string text(most, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return text;
+}
+
+std::chrono::nanoseconds tick() {
+    return std::chrono::nanoseconds(1'000'000'000 / ::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+std::optional<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
+    const std::string stat = read_start(path_of(tgid, "stat"));
+    // The name may contain anything, so count the fields from its closing parenthesis: field 2.
+    std::size_t at = stat.rfind(')');
+    for (int field = 2; field < 22 && at != std::string::npos; field++) {
+        at = stat.find(' ', at + 1);
+    }
+    if (at == std::string::npos) {
+        return std::nullopt;
+    }
+    std::int64_t ticks = 0;
+    if (std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{}) {
+        return std::nullopt;
+    }
+    return ticks * tick();
+}
+
+bool is_running(std::uint32_t tgid, std::chrono::nanoseconds started) {
+    const auto now = start_time(tgid);
+    return now && *now <= started && started < *now + tick();
+}
+
+std::string executable_path(std::uint32_t tgid) {
+    std::array<char, 4096> path;
+    const ssize_t length = ::readlink(path_of(tgid, "exe").c_str(), path.data(), path.size());
+    return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "";
+}
+
+ContainerIdentity container_of(std::uint32_t tgid) {
+    return parse_cgroup_file(read_start(path_of(tgid, "cgroup")));
+}
+
+}  // namespace gpusnoop::discovery
