@@ -1,0 +1,79 @@
+// The configuration: every setting with its default, and the strict reader of config.yaml.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::config {
+
+// What an operator can set. A Config{} is what an empty file means; /config.yaml says the same with
+// a comment for each setting.
+struct Config {
+    struct Web {
+        std::string listen_address = ":19435";
+        std::string telemetry_path = "/metrics";
+        bool operator==(const Web &) const = default;
+    } web;
+
+    struct Log {
+        log::Level level = log::Level::info;
+        log::Format format = log::Format::logfmt;
+        bool operator==(const Log &) const = default;
+    } log;
+
+    struct Labels {
+        bool pid = false;
+        bool operator==(const Labels &) const = default;
+    } labels;
+
+    struct Series {
+        // Label sets per metric family; `budgets` overrides it for single families, by full name.
+        std::uint32_t budget = 2000;
+        std::map<std::string, std::uint32_t> budgets;
+        // How long a label set is kept after the last process behind it exited.
+        std::chrono::milliseconds retention = std::chrono::minutes(10);
+        bool operator==(const Series &) const = default;
+    } series;
+
+    struct Discovery {
+        std::chrono::milliseconds rescan_interval = std::chrono::seconds(30);
+        bool operator==(const Discovery &) const = default;
+    } discovery;
+
+    struct Cuda {
+        enum class Attach { automatic, session, multi, perf };
+
+        bool enabled = true;
+        // Globs that match file names, not paths.
+        std::vector<std::string> libraries = {"libcudart.so*", "libcudart-*.so*"};
+        Attach attach = Attach::automatic;
+        // Per process, copies and launches only; 0 is no limit.
+        std::uint32_t max_calls_per_second = 2'000'000;
+        // Powers of two, in bytes.
+        std::uint32_t allocation_ring_bytes = 4U << 20U;
+        std::uint32_t call_ring_bytes = 16U << 20U;
+        std::chrono::milliseconds drain_interval{10};
+        bool operator==(const Cuda &) const = default;
+    } cuda;
+
+    bool operator==(const Config &) const = default;
+};
+
+// Reads `text`, or the file at `path`. An error's message holds every problem found, one per line
+// and in the file's order: "file:line:column: key.path: sentence", line and column from 1 (the
+// column counts bytes). `name` is the file's name in them. `metrics` are the names
+// that `series.budgets` may use; empty leaves them unchecked.
+[[nodiscard]] Result<Config> parse(std::string_view text, const std::string &name,
+                                   std::span<const std::string> metrics = {});
+[[nodiscard]] Result<Config> load(const std::string &path,
+                                  std::span<const std::string> metrics = {});
+
+}  // namespace gpusnoop::config

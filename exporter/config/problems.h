@@ -1,0 +1,49 @@
+// What is wrong with a configuration file: all of it, in the file's order.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpusnoop::config {
+
+// Where in the file, counted from 0 as yaml-cpp does.
+struct Position {
+    int line = 0;
+    int column = 0;
+};
+
+class Problems {
+public:
+    // `file` names the file in messages.
+    explicit Problems(std::string file) : file_(std::move(file)) {}
+
+    // `key` is the dotted path of the setting, empty for the whole file.
+    void add(Position at, std::string_view key, std::string_view sentence);
+
+    [[nodiscard]] bool empty() const { return list_.empty(); }
+
+    // "file:line:column: key: sentence", one line each, the first hundred.
+    [[nodiscard]] std::string text() const;
+
+private:
+    struct Problem {
+        Position at;
+        std::string text;
+    };
+    std::string file_;
+    std::vector<Problem> list_;
+};
+
+// `, did you mean "pid"?` where `word` was probably meant to be one of `known`, else empty.
+[[nodiscard]] std::string did_you_mean(std::string_view word,
+                                       const std::vector<std::string> &known);
+
+// "session, multi or perf".
+[[nodiscard]] std::string one_of(const std::vector<std::string> &names);
+
+// `text` from the file as a message may hold it: in double quotes, on one line, not long.
+[[nodiscard]] std::string quoted(std::string_view text);
+
+}  // namespace gpusnoop::config

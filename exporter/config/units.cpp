@@ -1,0 +1,81 @@
+#include "exporter/config/units.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <limits>
+
+namespace gpusnoop::config {
+
+namespace {
+
+struct Unit {
+    std::string_view suffix;
+    std::uint64_t factor;
+};
+
+// Ascending, so that the largest unit that divides a value is the last that fits.
+constexpr Unit kDurations[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr Unit kSizes[] = {{"", 1}, {"KiB", 1U << 10U}, {"MiB", 1U << 20U}};
+
+template <std::size_t N>
+std::optional<std::uint64_t> parse_with_unit(std::string_view text, const Unit (&units)[N]) {
+    std::uint64_t number = 0;
+    const char *end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc{}) {
+        return std::nullopt;
+    }
+    const std::string_view suffix(stop, static_cast<std::size_t>(end - stop));
+    for (const Unit &unit : units) {
+        // The limit leaves room in the signed type that std::chrono counts in.
+        if (suffix == unit.suffix &&
+            number <= std::numeric_limits<std::int64_t>::max() / unit.factor) {
+            return number * unit.factor;
+        }
+    }
+    return std::nullopt;
+}
+
+template <std::size_t N>
+std::string text_with_unit(std::uint64_t value, const Unit (&units)[N]) {
+    const Unit *best = &units[0];
+    for (const Unit &unit : units) {
+        if (value != 0 && value % unit.factor == 0) {
+            best = &unit;
+        }
+    }
+    return std::to_string(value / best->factor) + std::string(best->suffix);
+}
+
+}  // namespace
+
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
+    if (const auto value = parse_with_unit(text, kDurations)) {
+        return std::chrono::milliseconds(static_cast<std::int64_t>(*value));
+    }
+    return std::nullopt;
+}
+
+std::string to_text(std::chrono::milliseconds duration) {
+    return text_with_unit(static_cast<std::uint64_t>(duration.count()), kDurations);
+}
+
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+    return parse_with_unit(text, kSizes);
+}
+
+std::string size_text(std::uint64_t bytes) {
+    return text_with_unit(bytes, kSizes);
+}
+
+bool is_metric_name(std::string_view name) {
+    const auto is_letter = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
+    };
+    return !name.empty() && is_letter(name.front()) &&
+           std::all_of(name.begin(), name.end(),
+                       [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+}  // namespace gpusnoop::config

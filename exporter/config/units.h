@@ -1,0 +1,23 @@
+// Durations, sizes and names as people write them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gpusnoop::config {
+
+// "500ms", "10s", "5m", "1h", and the other way round.
+[[nodiscard]] std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
+[[nodiscard]] std::string to_text(std::chrono::milliseconds duration);
+
+// "4096", "64KiB", "4MiB" in bytes, and the other way round.
+[[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
+[[nodiscard]] std::string size_text(std::uint64_t bytes);
+
+// Whether Prometheus would take `name` for a metric.
+[[nodiscard]] bool is_metric_name(std::string_view name);
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,78 @@
+#include "exporter/metrics/page.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <limits>
+
+namespace gpusnoop::metrics {
+
+namespace {
+
+prometheus::MetricType to_metric_type(series::Type type) {
+    switch (type) {
+        case series::Type::counter:
+            return prometheus::MetricType::Counter;
+        case series::Type::gauge:
+            return prometheus::MetricType::Gauge;
+        case series::Type::histogram:
+            return prometheus::MetricType::Histogram;
+    }
+    return prometheus::MetricType::Untyped;
+}
+
+prometheus::ClientMetric::Histogram to_histogram(const series::Description &description,
+                                                 const std::uint64_t *values) {
+    prometheus::ClientMetric::Histogram histogram;
+    const std::size_t bounds = description.bounds.size();
+    std::uint64_t cumulative = 0;
+    for (std::size_t i = 0; i <= bounds; i++) {
+        cumulative += values[i];
+        const double bound = i < bounds
+                                 ? static_cast<double>(description.bounds[i]) / description.divisor
+                                 : std::numeric_limits<double>::infinity();
+        histogram.bucket.push_back({cumulative, bound});
+    }
+    histogram.sample_count = cumulative;
+    histogram.sample_sum = static_cast<double>(values[bounds + 1]) / description.divisor;
+    return histogram;
+}
+
+}  // namespace
+
+prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot) {
+    const series::Description &description = *snapshot.description;
+    prometheus::MetricFamily family;
+    family.name = description.name;
+    family.help = description.help;
+    family.type = to_metric_type(description.type);
+    family.metric.reserve(snapshot.labels.size());
+    for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
+        prometheus::ClientMetric metric;
+        const series::LabelValues &values = *snapshot.labels[i];
+        for (std::size_t label = 0; label < values.size(); label++) {
+            metric.label.push_back({description.labels[label].name, values[label]});
+        }
+        const std::uint64_t *raw = &snapshot.values[i * snapshot.stride];
+        const double value = static_cast<double>(*raw) / description.divisor;
+        switch (description.type) {
+            case series::Type::counter:
+                metric.counter.value = value;
+                break;
+            case series::Type::gauge:
+                metric.gauge.value = value;
+                break;
+            case series::Type::histogram:
+                metric.histogram = to_histogram(description, raw);
+                break;
+        }
+        family.metric.push_back(std::move(metric));
+    }
+    return family;
+}
+
+std::string to_text(std::vector<prometheus::MetricFamily> families) {
+    std::erase_if(families, [](const auto &family) { return family.metric.empty(); });
+    return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace gpusnoop::metrics

@@ -1,0 +1,22 @@
+// Snapshots of families -> the text that Prometheus reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <prometheus/metric_family.h>
+
+#include "exporter/series/family.h"
+
+namespace gpusnoop::metrics {
+
+// In prometheus-cpp's data model: values in base units, cumulative buckets.
+prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot);
+
+// Text exposition format 0.0.4. Families without a label set are left out: a HELP line alone says
+// nothing.
+std::string to_text(std::vector<prometheus::MetricFamily> families);
+
+inline constexpr const char *text_content_type = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace gpusnoop::metrics

@@ -1,0 +1,157 @@
+#include "exporter/metrics/self.h"
+
+#include <string_view>
+#include <utility>
+
+#include "exporter/kernel/account.h"
+
+namespace gpusnoop::metrics {
+
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+class Builder {
+public:
+    Builder(std::string_view name, std::string help, MetricType type) {
+        family_.name = "gpusnoop_" + std::string(name);
+        family_.help = std::move(help);
+        family_.type = type;
+    }
+
+    Builder &add(std::vector<ClientMetric::Label> labels, double value) {
+        ClientMetric metric;
+        metric.label = std::move(labels);
+        (family_.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+        family_.metric.push_back(std::move(metric));
+        return *this;
+    }
+
+    [[nodiscard]] MetricFamily take() { return std::move(family_); }
+
+private:
+    MetricFamily family_;
+};
+
+// One number of each probe.
+template <typename Value>
+MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_view name,
+                       std::string help, MetricType type, Value value) {
+    Builder builder(name, std::move(help), type);
+    for (const probes::Health &probe : probes) {
+        builder.add({{"probe", probe.name}}, static_cast<double>(value(probe)));
+    }
+    return builder.take();
+}
+
+MetricFamily lost_events(const std::vector<probes::Health> &probes) {
+    Builder builder(
+        "probe_events_lost_total",
+        "Calls that were entered and have no event, by why. ring_full: the exporter was too "
+        "slow; throttled: the process was over its calls per second.",
+        MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
+            builder.add({{"probe", probe.name},
+                         {"reason", std::string(kernel::lost_reason_names.at(reason))}},
+                        static_cast<double>(probe.account.lost[reason]));
+        }
+        builder.add({{"probe", probe.name}, {"reason", "undecodable"}},
+                    static_cast<double>(probe.undecodable));
+    }
+    return builder.take();
+}
+
+MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
+    Builder builder("probe_attach_failures_total",
+                    "Libraries that the probe could not attach to, by why; the log says which.",
+                    MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        for (const std::string reason : {"open", "elf", "no_symbols", "attach"}) {
+            const auto count = probe.attach_failures.find(reason);
+            builder.add(
+                {{"probe", probe.name}, {"reason", reason}},
+                count == probe.attach_failures.end() ? 0 : static_cast<double>(count->second));
+        }
+    }
+    return builder.take();
+}
+
+}  // namespace
+
+std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &probes) {
+    using probes::Health;
+    constexpr auto counter = MetricType::Counter;
+    constexpr auto gauge = MetricType::Gauge;
+    std::vector<MetricFamily> families = {
+        per_probe(probes, "probe_up", "1 if the probe is loaded; why not is on / and in the log.",
+                  gauge, [](const Health &probe) { return probe.up ? 1 : 0; }),
+        per_probe(probes, "probe_attached_functions",
+                  "Functions that the probe is attached to now, in all library files.", gauge,
+                  [](const Health &probe) { return probe.attached_functions; }),
+        attach_failures(probes),
+        per_probe(probes, "probe_entries_total",
+                  "Calls that were entered: events + in flight + stale + lost (not undecodable).",
+                  counter, [](const Health &probe) { return probe.account.entered; }),
+        per_probe(probes, "probe_events_total", "Calls that returned and sent their event.",
+                  counter, [](const Health &probe) { return probe.account.events; }),
+        per_probe(probes, "probe_in_flight_calls", "Calls that have not returned yet.", gauge,
+                  [](const Health &probe) { return kernel::in_flight(probe.account); }),
+        per_probe(probes, "probe_stale_calls_total",
+                  "Calls that never returned: left by longjmp, or their thread or program ended.",
+                  counter, [](const Health &probe) { return probe.account.stale; }),
+        lost_events(probes),
+        per_probe(probes, "probe_nested_calls_total",
+                  "Calls inside a traced call of the same thread: part of it, not counted again.",
+                  counter, [](const Health &probe) { return probe.account.nested; }),
+        per_probe(probes, "probe_unmatched_returns_total",
+                  "Returns without an entry: a fork's child, or a call older than the probe.",
+                  counter, [](const Health &probe) { return probe.account.unmatched; }),
+    };
+    // The kernel counts runs only when told to; zeros would be a lie.
+    std::vector<Health> counted;
+    for (const Health &probe : probes) {
+        if (probe.runs > 0) {
+            counted.push_back(probe);
+        }
+    }
+    families.push_back(
+        per_probe(counted, "probe_runs_total",
+                  "Runs of the probe's BPF programs (with kernel.bpf_stats_enabled).", counter,
+                  [](const Health &probe) { return probe.runs; }));
+    families.push_back(per_probe(
+        counted, "probe_run_seconds_total",
+        "Time in the probe's BPF programs (with kernel.bpf_stats_enabled).", counter,
+        [](const Health &probe) { return static_cast<double>(probe.run_nanoseconds) / 1e9; }));
+    return families;
+}
+
+MetricFamily feature_family(const kernel::Features &features) {
+    Builder builder("kernel_feature",
+                    "1 if the kernel offers the feature to us, found by trying it.",
+                    MetricType::Gauge);
+    for (const kernel::Feature &feature : features.list) {
+        builder.add({{"feature", feature.name}}, feature.available ? 1 : 0);
+    }
+    return builder.take();
+}
+
+std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapshot> &families,
+                                          const std::map<std::string, std::uint64_t> &folded) {
+    Builder series("series", "Label sets of each metric family now.", MetricType::Gauge);
+    for (const series::FamilySnapshot &family : families) {
+        series.add({{"metric", family.description->name}},
+                   static_cast<double>(family.labels.size()));
+    }
+    Builder folds("series_folded_total",
+                  "Label sets that did not fit the family's budget and were counted as \"other\".",
+                  MetricType::Counter);
+    for (const auto &[metric, count] : folded) {
+        folds.add({{"metric", metric}}, static_cast<double>(count));
+    }
+    return {series.take(), folds.take()};
+}
+
+}  // namespace gpusnoop::metrics

@@ -1,0 +1,27 @@
+// What the exporter says of itself.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <prometheus/metric_family.h>
+
+#include "exporter/kernel/features.h"
+#include "exporter/probes/probe.h"
+#include "exporter/series/family.h"
+
+namespace gpusnoop::metrics {
+
+// State and account of each probe: gpusnoop_probe_*.
+std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::Health> &probes);
+
+// gpusnoop_kernel_feature.
+prometheus::MetricFamily feature_family(const kernel::Features &features);
+
+// gpusnoop_series and gpusnoop_series_folded_total, of the families on the same page.
+std::vector<prometheus::MetricFamily> series_families(
+    const std::vector<series::FamilySnapshot> &families,
+    const std::map<std::string, std::uint64_t> &folded);
+
+}  // namespace gpusnoop::metrics

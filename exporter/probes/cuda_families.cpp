@@ -1,0 +1,181 @@
+#include "exporter/probes/cuda_families.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using series::Description;
+using series::Label;
+using series::Type;
+
+constexpr double nanoseconds = 1e9;
+
+// 1 us to 10 s. A call that only submits work takes microseconds; one that waits takes as long as
+// the work.
+const std::vector<std::uint64_t> duration_bounds = {
+    1'000,         2'500,         5'000,         10'000,        25'000,      50'000,
+    100'000,       250'000,       500'000,       1'000'000,     2'500'000,   5'000'000,
+    10'000'000,    25'000'000,    50'000'000,    100'000'000,   250'000'000, 500'000'000,
+    1'000'000'000, 2'500'000'000, 5'000'000'000, 10'000'000'000};
+
+std::vector<std::uint64_t> powers_of_four(std::uint64_t first, std::uint64_t last) {
+    std::vector<std::uint64_t> bounds;
+    for (std::uint64_t bound = first; bound <= last; bound *= 4) {
+        bounds.push_back(bound);
+    }
+    return bounds;
+}
+
+// 10 MB/s to 1 TB/s: a small pageable copy up to NVLink and device memory.
+const std::vector<std::uint64_t> bandwidth_bounds = {
+    10'000'000,      25'000'000,      50'000'000,      100'000'000,
+    250'000'000,     500'000'000,     1'000'000'000,   2'500'000'000,
+    5'000'000'000,   10'000'000'000,  25'000'000'000,  50'000'000'000,
+    100'000'000'000, 250'000'000'000, 500'000'000'000, 1'000'000'000'000};
+
+std::vector<Label> labels_of(bool pid_label, std::vector<Label> own) {
+    std::vector<Label> labels = {{"comm"}, {"container"}};
+    if (pid_label) {
+        labels.push_back({"pid"});
+    }
+    labels.insert(labels.end(), own.begin(), own.end());
+    return labels;
+}
+
+const Label gpu{"gpu", true};
+const Label kind{"kind", true};
+const Label mode{"mode", true};
+
+class Maker {
+public:
+    Maker(const Budget &budget, bool pid_label) : budget_(budget), pid_label_(pid_label) {}
+
+    [[nodiscard]] series::Family counter(std::string name, std::string help, std::vector<Label> own,
+                                         double divisor = 1) const {
+        return make(std::move(name), std::move(help), Type::counter, std::move(own), divisor, {});
+    }
+    [[nodiscard]] series::Family gauge(std::string name, std::string help,
+                                       std::vector<Label> own) const {
+        return make(std::move(name), std::move(help), Type::gauge, std::move(own), 1, {});
+    }
+    [[nodiscard]] series::Family histogram(std::string name, std::string help,
+                                           std::vector<Label> own,
+                                           std::vector<std::uint64_t> bounds,
+                                           double divisor = 1) const {
+        return make(std::move(name), std::move(help), Type::histogram, std::move(own), divisor,
+                    std::move(bounds));
+    }
+
+private:
+    [[nodiscard]] series::Family make(std::string name, std::string help, Type type,
+                                      std::vector<Label> own, double divisor,
+                                      std::vector<std::uint64_t> bounds) const {
+        name.insert(0, "gpusnoop_");
+        const std::uint32_t budget = budget_(name);
+        return series::Family({.name = std::move(name),
+                               .help = std::move(help),
+                               .type = type,
+                               .labels = labels_of(pid_label_, std::move(own)),
+                               .divisor = divisor,
+                               .bounds = std::move(bounds)},
+                              budget);
+    }
+
+    const Budget &budget_;
+    bool pid_label_;
+};
+
+}  // namespace
+
+CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
+    const Maker maker(budget, pid_label);
+    return {
+        .allocations =
+            maker.counter("cuda_memory_allocations_total",
+                          "Successful allocations of GPU or GPU-visible memory.", {gpu, kind}),
+        .allocated_bytes = maker.counter("cuda_memory_allocated_bytes_total",
+                                         "Bytes asked for by successful allocations.", {gpu, kind}),
+        .frees = maker.counter("cuda_memory_frees_total",
+                               "Successful frees of allocations that were seen being made.",
+                               {gpu, kind}),
+        .freed_bytes =
+            maker.counter("cuda_memory_freed_bytes_total",
+                          "Bytes given back by the frees in cuda_memory_frees_total.", {gpu, kind}),
+        .unknown_frees = maker.counter(
+            "cuda_memory_unknown_frees_total",
+            "Successful frees of memory whose allocation was not seen: it is older than the "
+            "exporter, or its record was lost.",
+            {gpu, kind}),
+        .unfreed_bytes =
+            maker.counter("cuda_memory_unfreed_at_exit_bytes_total",
+                          "Bytes that processes had not freed when they ended.", {gpu}),
+        .unfreed_allocations =
+            maker.counter("cuda_memory_unfreed_at_exit_allocations_total",
+                          "Allocations that processes had not freed when they ended.", {gpu}),
+        .copies =
+            maker.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
+        .copied_bytes = maker.counter("cuda_memcpy_bytes_total",
+                                      "Bytes of successful memory copies.", {kind, mode, gpu}),
+        .copy_seconds = maker.counter(
+            "cuda_memcpy_seconds_total",
+            "Time inside successful copy calls: of async copies, only the time to submit them.",
+            {kind, mode, gpu}, nanoseconds),
+        .copy_bandwidth = maker.histogram("cuda_memcpy_bandwidth_bytes_per_second",
+                                          "Bytes over duration of each synchronous copy.", {kind},
+                                          bandwidth_bounds),
+        .copy_size = maker.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
+                                     powers_of_four(64, std::uint64_t{1} << 36)),
+        .copy_duration = maker.histogram("cuda_memcpy_duration_seconds",
+                                         "Time inside each synchronous copy call.", {kind},
+                                         duration_bounds, nanoseconds),
+        .launches = maker.counter("cuda_kernel_launches_total",
+                                  "Successful kernel launches by kernel and shape (XxYxZ).",
+                                  {{"kernel"}, {"grid"}, {"block"}, gpu}),
+        .launch_duration =
+            maker.histogram("cuda_kernel_launch_duration_seconds",
+                            "Time inside each launch call, not the kernel's own run time.", {gpu},
+                            duration_bounds, nanoseconds),
+        .launch_threads =
+            maker.histogram("cuda_kernel_launch_threads",
+                            "GPU threads of each launch: the product of its grid and its block.",
+                            {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
+        .errors = maker.counter("cuda_api_errors_total",
+                                "CUDA calls that returned an error, by the error's name.",
+                                {{"function"}, {"error"}}),
+    };
+}
+
+std::vector<series::Family *> CudaFamilies::all() {
+    return {&allocations,         &allocated_bytes, &frees,
+            &freed_bytes,         &unknown_frees,   &unfreed_bytes,
+            &unfreed_allocations, &copies,          &copied_bytes,
+            &copy_seconds,        &copy_bandwidth,  &copy_size,
+            &copy_duration,       &launches,        &launch_duration,
+            &launch_threads,      &errors};
+}
+
+CudaGauges make_cuda_gauges(const Budget &budget) {
+    const Maker maker(budget, true);
+    return {
+        .outstanding_bytes =
+            maker.gauge("cuda_memory_outstanding_bytes",
+                        "Bytes allocated and not freed now, of each running process.", {gpu, kind}),
+        .outstanding_allocations =
+            maker.gauge("cuda_memory_outstanding_allocations",
+                        "Allocations not freed now, of each running process.", {gpu, kind}),
+        .aged_bytes =
+            maker.gauge("cuda_memory_aged_bytes",
+                        "Outstanding bytes that were allocated longer ago than older_than.",
+                        {{"older_than", true}}),
+        .process_info = maker.gauge(
+            "process_info",
+            "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
+            {{"exe"}, {"pod_uid"}, {"linkage", true}}),
+    };
+}
+
+std::vector<series::Family *> CudaGauges::all() {
+    return {&outstanding_bytes, &outstanding_allocations, &aged_bytes, &process_info};
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,53 @@
+// The metric families of the CUDA probe.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "exporter/series/family.h"
+
+namespace gpusnoop::probes {
+
+// The budget of a family, by its name.
+using Budget = std::function<std::uint32_t(std::string_view)>;
+
+// Every family begins with the process's labels: comm, container, and pid where it is asked for.
+// The gauges are filled anew for each report; the others live as long as the probe.
+struct CudaFamilies {
+    series::Family allocations;
+    series::Family allocated_bytes;
+    series::Family frees;
+    series::Family freed_bytes;
+    series::Family unknown_frees;
+    series::Family unfreed_bytes;
+    series::Family unfreed_allocations;
+    series::Family copies;
+    series::Family copied_bytes;
+    series::Family copy_seconds;
+    series::Family copy_bandwidth;
+    series::Family copy_size;
+    series::Family copy_duration;
+    series::Family launches;
+    series::Family launch_duration;
+    series::Family launch_threads;
+    series::Family errors;
+
+    [[nodiscard]] std::vector<series::Family *> all();
+};
+
+CudaFamilies make_cuda_families(const Budget &budget, bool pid_label);
+
+// Gauges of what is now, of each process (these always have the label pid).
+struct CudaGauges {
+    series::Family outstanding_bytes;
+    series::Family outstanding_allocations;
+    series::Family aged_bytes;
+    series::Family process_info;
+
+    [[nodiscard]] std::vector<series::Family *> all();
+};
+
+CudaGauges make_cuda_gauges(const Budget &budget);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,213 @@
+// The part of the CUDA aggregator that follows processes, from their first call until nothing of
+// them is left on the page.
+#include "exporter/base/text.h"
+#include "exporter/discovery/cgroup.h"
+#include "exporter/probes/cuda_aggregator.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::size_t max_label_bytes = 128;
+// How long the launches of a process that has ended wait for the names of its kernels.
+constexpr std::chrono::seconds max_naming_time{10};
+
+constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
+
+template <std::size_t N>
+std::string label_text(const char (&bytes)[N]) {
+    return to_valid_utf8({bytes, N}, max_label_bytes);
+}
+
+}  // namespace
+
+void CudaAggregator::on_process(const cuda_process_record &record) {
+    const ProcessKey key{record.head.tgid, record.head.since_ns};
+    auto &process = processes_[key];
+    if (process == nullptr) {
+        process = std::make_unique<Process>(key, &memory_);
+    }
+    process->executable = {key.tgid,
+                           {record.exe_inode, record.exe_device, record.exe_generation},
+                           record.exe_bytes,
+                           record.code_start,
+                           record.code_end};
+    process->started = nanoseconds(static_cast<std::int64_t>(record.start_boottime_ns));
+    process->comm = label_text(record.comm);
+    const auto identity =
+        discovery::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
+    process->container = identity.container_id;
+    process->pod_uid = identity.pod_uid;
+    surroundings_.describe(*process);
+    surroundings_.remember_executable(process->executable);
+    if (process->owner == 0) {
+        join_group(*process);
+    }
+}
+
+// Its record comes before the first call's. Should that be lost, the process has at least its
+// calls.
+Process &CudaAggregator::process_of(const cuda_record &head) {
+    const ProcessKey key{head.tgid, head.since_ns};
+    if (recent_ != nullptr && recent_->key == key) {
+        return *recent_;
+    }
+    auto found = processes_.find(key);
+    if (found == processes_.end()) {
+        surroundings_.catch_up();
+        found = processes_.find(key);
+    }
+    if (found == processes_.end()) {
+        found = processes_.emplace(key, std::make_unique<Process>(key, &memory_)).first;
+        found->second->executable.tgid = key.tgid;
+        surroundings_.describe(*found->second);
+        join_group(*found->second);
+    }
+    recent_ = found->second.get();
+    return *recent_;
+}
+
+series::LabelValues CudaAggregator::labels(const Process &process,
+                                           std::initializer_list<std::string_view> own) const {
+    series::LabelValues values = {process.comm, process.container};
+    if (settings_.pid_label) {
+        values.push_back(std::to_string(process.key.tgid));
+    }
+    values.insert(values.end(), own.begin(), own.end());
+    return values;
+}
+
+// Processes with the same labels share their series, which stay until the last of them has been
+// gone for the retention time.
+void CudaAggregator::join_group(Process &process) {
+    const auto [group, is_new] = groups_.try_emplace(labels(process, {}), Group{next_owner_});
+    if (is_new) {
+        next_owner_++;
+    }
+    group->second.processes++;
+    process.owner = group->second.owner;
+}
+
+void CudaAggregator::leave_group(Process &process, nanoseconds at) {
+    Group &group = groups_.at(labels(process, {}));
+    group.processes--;
+    group.idle_since = at;
+}
+
+void CudaAggregator::end(Process &process, nanoseconds at) {
+    if (process.ended) {
+        return;
+    }
+    process.ended = at;
+    const std::uint64_t bytes = process.book.bytes();
+    const std::uint64_t count = process.book.count();
+    const auto by_gpu = labels(process, {"unknown"});
+    // Also when it is 0: a counter that appears with its first leak has no increase to alert on.
+    families_.unfreed_bytes.add(families_.unfreed_bytes.slot(process.owner, by_gpu), bytes);
+    families_.unfreed_allocations.add(families_.unfreed_allocations.slot(process.owner, by_gpu),
+                                      count);
+    process.book = AllocationBook(&memory_);
+}
+
+void CudaAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
+    if (const auto found = processes_.find(key); found != processes_.end()) {
+        end(*found->second, now);
+    }
+}
+
+std::vector<std::pair<ProcessKey, nanoseconds>> CudaAggregator::running() const {
+    std::vector<std::pair<ProcessKey, nanoseconds>> running;
+    for (const auto &[key, process] : processes_) {
+        if (!process->ended) {
+            running.emplace_back(key, process->started);
+        }
+    }
+    return running;
+}
+
+void CudaAggregator::tidy(nanoseconds now) {
+    for (auto entry = processes_.begin(); entry != processes_.end();) {
+        Process &process = *entry->second;
+        if (!process.ended) {
+            ++entry;
+            continue;
+        }
+        bool waiting = false;
+        for (const auto &[shape, count] : process.launches) {
+            waiting = waiting || count.waiting > 0;
+        }
+        if (waiting && now - *process.ended < max_naming_time) {
+            ++entry;
+            continue;
+        }
+        if (waiting) {
+            std::vector<std::uint64_t> nameless;
+            for (const auto &[address, kernel] : process.kernels) {
+                if (!kernel.name) {
+                    nameless.push_back(address);
+                }
+            }
+            for (const std::uint64_t address : nameless) {
+                name_kernel(process, address, "");
+            }
+        }
+        leave_group(process, *process.ended);
+        recent_ = nullptr;
+        entry = processes_.erase(entry);
+    }
+    std::erase_if(groups_, [&](const auto &entry) {
+        const Group &group = entry.second;
+        if (group.processes > 0 || now - group.idle_since < settings_.retention) {
+            return false;
+        }
+        for (series::Family *family : families_.all()) {
+            family->remove(group.owner);
+        }
+        return true;
+    });
+}
+
+std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
+    CudaGauges gauges = make_cuda_gauges(settings_.budget);
+    const auto set = [](series::Family &family, const series::LabelValues &values,
+                        std::uint64_t value) { family.add(family.slot(1, values), value); };
+    for (const auto &[key, process] : processes_) {
+        if (process->ended) {
+            continue;
+        }
+        const std::string pid = std::to_string(key.tgid);
+        const auto with = [&, &of = *process](std::initializer_list<std::string_view> own) {
+            series::LabelValues values = {of.comm, of.container, pid};
+            values.insert(values.end(), own.begin(), own.end());
+            return values;
+        };
+        set(gauges.outstanding_bytes, with({"unknown", "device"}), process->book.bytes());
+        set(gauges.outstanding_allocations, with({"unknown", "device"}), process->book.count());
+        const auto aged = process->book.aged_bytes(now);
+        for (std::size_t i = 0; i < aged.size(); i++) {
+            set(gauges.aged_bytes, with({age_names[i]}), aged[i]);
+        }
+        set(gauges.process_info, with({process->exe, process->pod_uid, "shared"}), 1);
+    }
+    std::vector<series::FamilySnapshot> snapshots;
+    for (const series::Family *family : families_.all()) {
+        snapshots.push_back(family->snapshot());
+    }
+    for (const series::Family *family : gauges.all()) {
+        folded_gauges_[family->description().name] += family->folded();
+        snapshots.push_back(family->snapshot());
+    }
+    return snapshots;
+}
+
+std::map<std::string, std::uint64_t> CudaAggregator::folded() const {
+    std::map<std::string, std::uint64_t> folded = folded_gauges_;
+    for (const series::Family *family : const_cast<CudaFamilies &>(families_).all()) {
+        folded[family->description().name] += family->folded();
+    }
+    return folded;
+}
+
+}  // namespace gpusnoop::probes

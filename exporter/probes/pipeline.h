@@ -1,0 +1,47 @@
+// The one thread that aggregates: it drains the probes and answers for their state.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/probes/probe.h"
+#include "exporter/series/family.h"
+
+namespace gpusnoop::probes {
+
+struct Snapshot {
+    std::vector<series::FamilySnapshot> families;
+    std::map<std::string, std::uint64_t> folded;  // by family
+};
+
+// Owns the aggregation of all probes. Everybody else sees snapshots.
+class Pipeline {
+public:
+    // The probes must outlive the pipeline.
+    Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval);
+
+    // The state now: what was in the rings when this was called is in it. For any thread. Waits for
+    // the copying of the numbers only; fails when the pipeline does not answer in time.
+    Result<Snapshot> snapshot(std::chrono::milliseconds patience = std::chrono::seconds(5));
+
+private:
+    void run(const std::stop_token &stop);
+    [[nodiscard]] Snapshot take();
+
+    std::vector<Probe *> probes_;
+    std::chrono::milliseconds drain_interval_;
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::vector<std::promise<Snapshot>> waiting_;
+    std::jthread thread_;
+};
+
+}  // namespace gpusnoop::probes

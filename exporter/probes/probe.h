@@ -1,0 +1,55 @@
+// What every probe is to the rest of the program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bpf/lib/wire.h"
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/series/family.h"
+
+namespace gpusnoop::probes {
+
+// How a probe is doing.
+struct Health {
+    std::string name;
+    bool up = false;
+    std::string detail;  // why it is down, or how it is attached
+    std::uint64_t attached_functions = 0;
+    std::vector<std::string> libraries;
+    std::map<std::string, std::uint64_t> attach_failures;  // by reason
+    probe_account account{};
+    std::uint64_t undecodable = 0;  // records
+    // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
+    std::uint64_t runs = 0;
+    std::uint64_t run_nanoseconds = 0;
+};
+
+// drain() and report() are called from the aggregating thread, health() from any.
+class Probe {
+public:
+    virtual ~Probe() = default;
+
+    // Loads and attaches what can be attached at once. A failure leaves the probe down; the
+    // exporter goes on without it.
+    virtual Result<> start() = 0;
+
+    // The libraries it wants to attach to, if any.
+    virtual discovery::Attacher *attacher() { return nullptr; }
+
+    // Takes what its rings hold.
+    virtual void drain() = 0;
+
+    // Its families as of the last drain().
+    virtual std::vector<series::FamilySnapshot> report() = 0;
+
+    // Label sets folded so far, by family.
+    [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
+
+    [[nodiscard]] virtual Health health() const = 0;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,29 @@
+#include "exporter/probes/registry.h"
+
+#include "exporter/probes/cuda.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Features &);
+
+// One line per probe. A probe that the configuration switches off makes none.
+constexpr Make all_probes[] = {
+    make_cuda,
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
+                                                const kernel::Features &features) {
+    std::vector<std::unique_ptr<Probe>> probes;
+    for (const Make make : all_probes) {
+        if (auto probe = make(config, features)) {
+            probes.push_back(std::move(probe));
+        }
+    }
+    return probes;
+}
+
+}  // namespace gpusnoop::probes
