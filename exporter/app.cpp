@@ -1,0 +1,163 @@
+#include "exporter/app.h"
+
+#include <future>
+
+#include "exporter/base/log.h"
+#include "exporter/base/version.h"
+#include "exporter/http/pages.h"
+#include "exporter/kernel/libbpf.h"
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/process.h"
+#include "exporter/metrics/self.h"
+#include "exporter/probes/registry.h"
+
+namespace gpusnoop {
+
+struct App::Rendering {
+    std::promise<http::Response> promise;
+    std::shared_future<http::Response> response = promise.get_future().share();
+};
+
+App::~App() {
+    // First the way in, so that no scrape waits for a pipeline that is gone.
+    server_.reset();
+    pipeline_.reset();
+    discovery_.reset();
+}
+
+Result<std::unique_ptr<App>> App::start(config::Config config) {
+    std::unique_ptr<App> app(new App(std::move(config)));
+    if (const auto started = app->start_probes(); !started) {
+        return tl::unexpected(started.error());
+    }
+    if (const auto started = app->start_server(); !started) {
+        return tl::unexpected(started.error());
+    }
+    return app;
+}
+
+Result<> App::start_probes() {
+    features_ = kernel::probe_features();
+    if (const auto usable = kernel::check_requirements(features_); !usable) {
+        return usable;
+    }
+    probes_ = probes::make_probes(config_, features_);
+    std::vector<probes::Probe *> all;
+    std::vector<discovery::Attacher *> attachers;
+    for (const auto &probe : probes_) {
+        const auto started = probe->start();
+        if (!started) {
+            log::error("a probe is down",
+                       {{"probe", probe->health().name}, {"reason", started.error().message}});
+        }
+        all.push_back(probe.get());
+        if (discovery::Attacher *attacher = probe->attacher()) {
+            attachers.push_back(attacher);
+        }
+    }
+    auto discovery = discovery::Discovery::open(
+        {.rescan_interval = config_.discovery.rescan_interval}, std::move(attachers));
+    if (!discovery) {
+        return tl::unexpected(discovery.error());
+    }
+    discovery_ = std::move(*discovery);
+    pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), config_.cuda.drain_interval);
+    discovery_->start();
+    for (const probes::Health &probe : health()) {
+        if (probe.up && probe.attached_functions == 0) {
+            log::info("no process uses a library of this probe yet: waiting for one",
+                      {{"probe", probe.name}});
+        }
+    }
+    return {};
+}
+
+Result<> App::start_server() {
+    auto server = http::Server::listen(
+        config_.web.listen_address,
+        {{"/", [this](const auto &) { return landing_page(); }},
+         {config_.web.telemetry_path, [this](const auto &) { return metrics_page(); }},
+         {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
+         // There is no server before everything is attached.
+         {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}});
+    if (!server) {
+        return tl::unexpected(server.error());
+    }
+    server_ = std::move(*server);
+    return {};
+}
+
+std::vector<probes::Health> App::health() const {
+    std::vector<probes::Health> health;
+    for (const auto &probe : probes_) {
+        health.push_back(probe->health());
+    }
+    return health;
+}
+
+http::Response App::metrics_page() {
+    std::shared_ptr<Rendering> rendering;
+    bool mine = false;
+    {
+        const std::lock_guard lock(rendering_mutex_);
+        if (rendering_ == nullptr) {
+            rendering_ = std::make_shared<Rendering>();
+            mine = true;
+        }
+        rendering = rendering_;
+    }
+    if (!mine) {
+        return rendering->response.get();
+    }
+    http::Response response;
+    if (auto text = render()) {
+        response.content_type = metrics::text_content_type;
+        response.body = std::make_shared<const std::string>(std::move(*text));
+    } else {
+        response = http::text_response(503, text.error().message + "\n");
+    }
+    {
+        const std::lock_guard lock(rendering_mutex_);
+        rendering_.reset();
+    }
+    rendering->promise.set_value(response);
+    return response;
+}
+
+Result<std::string> App::render() {
+    const auto snapshot = pipeline_->snapshot();
+    if (!snapshot) {
+        return tl::unexpected(snapshot.error());
+    }
+    std::vector<prometheus::MetricFamily> families;
+    for (const series::FamilySnapshot &family : snapshot->families) {
+        families.push_back(metrics::to_metric_family(family));
+    }
+    const auto append = [&](std::vector<prometheus::MetricFamily> more) {
+        families.insert(families.end(), std::make_move_iterator(more.begin()),
+                        std::make_move_iterator(more.end()));
+    };
+    append(metrics::probe_families(health()));
+    append(metrics::series_families(snapshot->families, snapshot->folded));
+    families.push_back(metrics::feature_family(features_));
+    families.push_back(metrics::build_info(kernel::libbpf_version()));
+    append(metrics::process_families(metrics::read_own_process()));
+    return metrics::to_text(std::move(families));
+}
+
+http::Response App::landing_page() const {
+    http::LandingPage page;
+    page.version = version();
+    page.revision = revision();
+    page.telemetry_path = config_.web.telemetry_path;
+    for (const probes::Health &probe : health()) {
+        page.probes.push_back(
+            {probe.name, probe.up, probe.detail, probe.attached_functions, probe.libraries});
+    }
+    http::Response response;
+    response.content_type = "text/html; charset=utf-8";
+    response.body = std::make_shared<const std::string>(http::landing_page(page));
+    return response;
+}
+
+}  // namespace gpusnoop

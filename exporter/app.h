@@ -1,0 +1,55 @@
+// The program: builds the stages in the order of the data and takes them down in reverse.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/discovery/discovery.h"
+#include "exporter/http/server.h"
+#include "exporter/kernel/features.h"
+#include "exporter/probes/pipeline.h"
+#include "exporter/probes/probe.h"
+
+namespace gpusnoop {
+
+class App {
+public:
+    // Everything is attached and served when this returns. A probe that cannot run does not fail
+    // it; a machine without BPF or a busy port does.
+    static Result<std::unique_ptr<App>> start(config::Config config);
+    ~App();
+    App(const App &) = delete;
+    App &operator=(const App &) = delete;
+
+    [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+
+private:
+    explicit App(config::Config config) : config_(std::move(config)) {}
+
+    Result<> start_probes();
+    Result<> start_server();
+    [[nodiscard]] std::vector<probes::Health> health() const;
+    [[nodiscard]] http::Response metrics_page();
+    [[nodiscard]] Result<std::string> render();
+    [[nodiscard]] http::Response landing_page() const;
+
+    config::Config config_;
+    kernel::Features features_;
+    std::vector<std::unique_ptr<probes::Probe>> probes_;
+    std::unique_ptr<discovery::Discovery> discovery_;
+    std::unique_ptr<probes::Pipeline> pipeline_;
+
+    // Scrapes that come while a page is being made share it, so that a storm of them costs one.
+    struct Rendering;
+    std::mutex rendering_mutex_;
+    std::shared_ptr<Rendering> rendering_;
+
+    std::unique_ptr<http::Server> server_;
+};
+
+}  // namespace gpusnoop

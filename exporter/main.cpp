@@ -1,0 +1,133 @@
+// Arguments, signals and the exit code; the rest is in App.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "exporter/app.h"
+#include "exporter/base/log.h"
+#include "exporter/base/version.h"
+#include "exporter/config/config.h"
+#include "exporter/kernel/libbpf.h"
+#include "exporter/probes/budgets.h"
+
+namespace {
+
+using gpusnoop::App;
+namespace config = gpusnoop::config;
+namespace log = gpusnoop::log;
+
+// What the command line says; an empty option leaves the configuration's value.
+struct Options {
+    std::string config_file;
+    std::string listen_address;
+    std::string telemetry_path;
+    std::string log_level;
+    std::string log_format;
+};
+
+int complain(const gpusnoop::Error &error) {
+    std::fprintf(stderr, "%s\n", error.message.c_str());
+    return 1;
+}
+
+gpusnoop::Result<config::Config> configure(const Options &options) {
+    config::Config settings;
+    if (!options.config_file.empty()) {
+        auto loaded = config::load(options.config_file, gpusnoop::probes::budgeted_families());
+        if (!loaded) {
+            return loaded;
+        }
+        settings = std::move(*loaded);
+    }
+    if (!options.listen_address.empty()) {
+        settings.web.listen_address = options.listen_address;
+    }
+    if (!options.telemetry_path.empty()) {
+        settings.web.telemetry_path = options.telemetry_path;
+    }
+    if (!options.log_level.empty()) {
+        settings.log.level = *log::parse_level(options.log_level);
+    }
+    if (!options.log_format.empty()) {
+        settings.log.format = *log::parse_format(options.log_format);
+    }
+    return settings;
+}
+
+int check_config(const Options &options) {
+    const auto settings = configure(options);
+    if (!settings) {
+        return complain(settings.error());
+    }
+    std::printf("%s: ok\n", options.config_file.empty() ? "defaults" : options.config_file.c_str());
+    return 0;
+}
+
+int serve(const Options &options) {
+    const auto settings = configure(options);
+    if (!settings) {
+        return complain(settings.error());
+    }
+    log::setup(settings->log.level, settings->log.format);
+    gpusnoop::kernel::route_libbpf_messages();
+
+    // Blocked before any thread starts, so that all of them leave the signals to sigwait() below.
+    sigset_t stop_signals;
+    sigemptyset(&stop_signals);
+    sigaddset(&stop_signals, SIGINT);
+    sigaddset(&stop_signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+
+    const auto app = App::start(*settings);
+    if (!app) {
+        log::error(app.error().message);
+        return 1;
+    }
+    log::info("listening", {{"address", settings->web.listen_address},
+                            {"port", (*app)->port()},
+                            {"version", gpusnoop::version()}});
+    int received = 0;
+    sigwait(&stop_signals, &received);
+    log::info("stopping", {{"signal", received}});
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    CLI::App command("Shows what CUDA programs do on this node, as Prometheus metrics.",
+                     "gpusnoop_exporter");
+    Options options;
+    command.add_option("--config.file", options.config_file,
+                       "Configuration; without it, the defaults.");
+    command.add_option("--web.listen-address", options.listen_address,
+                       "Address to serve on, as HOST:PORT or :PORT.");
+    command.add_option("--web.telemetry-path", options.telemetry_path, "Path of the metrics.")
+        ->check([](const std::string &path) {
+            return path.starts_with('/') && path != "/" ? ""
+                                                        : "must begin with '/' and name a page";
+        });
+    command.add_option("--log.level", options.log_level, "debug, info, warn or error.")
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    command.add_option("--log.format", options.log_format, "logfmt or json.")
+        ->check(CLI::IsMember({"logfmt", "json"}));
+    command.set_version_flag("--version",
+                             gpusnoop::version_text(gpusnoop::kernel::libbpf_version()));
+    CLI::App *check = command.add_subcommand(
+        "check-config", "Checks the file of --config.file and exits, with 1 if it is wrong.");
+    check->fallthrough();
+    command.require_subcommand(0, 1);
+    try {
+        command.parse(argc, argv);
+        return check->parsed() ? check_config(options) : serve(options);
+    } catch (const CLI::ParseError &error) {
+        return command.exit(error);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "gpusnoop_exporter: %s\n", error.what());
+        return 1;
+    }
+}
