@@ -1,0 +1,161 @@
+#include "truth_reader.h"
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <tuple>
+
+namespace truth {
+namespace {
+
+void add(Memory& to, const Memory& from) {
+    to.allocations += from.allocations;
+    to.allocated_bytes += from.allocated_bytes;
+    to.frees += from.frees;
+    to.freed_bytes += from.freed_bytes;
+    to.unknown_frees += from.unknown_frees;
+    to.outstanding_allocations += from.outstanding_allocations;
+    to.outstanding_bytes += from.outstanding_bytes;
+}
+
+template <std::size_t size> std::string text(const std::array<char, size>& letters) {
+    return {letters.begin(), std::find(letters.begin(), letters.end(), '\0')};
+}
+
+void add_functions(TruthSnapshot& snapshot, const FileLayout& file) {
+    for (std::size_t function = 0; function < kFunctions; ++function) {
+        const std::string name = kFunctionNames[function];
+        if (file.entered[function] != 0) {
+            snapshot.entered[name] = file.entered[function];
+        }
+        for (std::size_t code = 0; code < kErrorCodes; ++code) {
+            if (const std::uint64_t count = file.results[function][code]; count != 0) {
+                snapshot.results[{name, static_cast<int>(code)}] = count;
+            }
+        }
+    }
+}
+
+TruthSnapshot snapshot_of(const FileLayout& file) {
+    TruthSnapshot snapshot;
+    snapshot.pid = file.pid;
+    snapshot.generation = file.generation;
+    snapshot.created_ns = file.created_ns;
+    snapshot.comm = text(file.comm);
+    snapshot.memory = file.memory;
+    snapshot.copies = file.copies;
+    snapshot.launches = file.launches;
+    snapshot.launches_unlisted = file.launches_unlisted;
+    snapshot.empty_allocations = file.empty_allocations;
+    snapshot.empty_frees = file.empty_frees;
+    snapshot.nested_entered = file.nested_entered;
+    snapshot.nested_calls = file.nested_calls;
+    snapshot.returns_without_entry = file.returns_without_entry;
+    add_functions(snapshot, file);
+    for (const Launches& entry : file.launch_table) {
+        if (entry.state == static_cast<std::uint32_t>(EntryState::ready) && entry.count != 0) {
+            snapshot.launch_table[{text(entry.name), entry.grid, entry.block}] += entry.count;
+        }
+    }
+    return snapshot;
+}
+
+// False for a file that its process has created and not filled in yet.
+bool read_file(const std::filesystem::path& path, FileLayout& file) {
+    std::ifstream stream(path, std::ios::binary);
+    stream.read(reinterpret_cast<char*>(&file), sizeof file);
+    if (stream.gcount() != 0 && stream.gcount() != sizeof file) {
+        throw std::runtime_error(path.string() + ": not the size of a truth file");
+    }
+    if (stream.gcount() == 0 || file.magic == 0) {
+        return false;
+    }
+    if (file.magic != kMagic || file.version != kVersion) {
+        throw std::runtime_error(path.string() + ": not a truth file of this version");
+    }
+    return true;
+}
+
+} // namespace
+
+Memory TruthSnapshot::all_memory() const {
+    Memory total{};
+    for (const Memory& kind : memory) {
+        add(total, kind);
+    }
+    return total;
+}
+
+std::uint64_t TruthSnapshot::calls(std::string_view function) const {
+    std::uint64_t total = 0;
+    for (auto at = results.lower_bound({std::string(function), 0});
+         at != results.end() && at->first.first == function; ++at) {
+        total += at->second;
+    }
+    return total;
+}
+
+std::uint64_t TruthSnapshot::result(std::string_view function, int code) const {
+    const auto found = results.find({std::string(function), code});
+    return found == results.end() ? 0 : found->second;
+}
+
+std::uint64_t TruthSnapshot::never_returned(std::string_view function) const {
+    const auto found = entered.find(std::string(function));
+    return found == entered.end() ? 0 : found->second - calls(function);
+}
+
+std::vector<TruthSnapshot> read_truth(const std::filesystem::path& directory) {
+    std::vector<TruthSnapshot> snapshots;
+    const auto file = std::make_unique<FileLayout>(); // more than a stack should hold
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        if (entry.path().extension() == ".truth" && read_file(entry.path(), *file)) {
+            snapshots.push_back(snapshot_of(*file));
+        }
+    }
+    std::ranges::sort(snapshots, {}, [](const TruthSnapshot& snapshot) {
+        return std::tuple(snapshot.pid, snapshot.generation);
+    });
+    return snapshots;
+}
+
+TruthSnapshot sum(const std::vector<TruthSnapshot>& snapshots) {
+    TruthSnapshot total;
+    if (!snapshots.empty()) {
+        total.pid = snapshots.front().pid;
+        total.generation = snapshots.front().generation;
+        total.created_ns = snapshots.front().created_ns;
+        total.comm = snapshots.front().comm;
+    }
+    for (const TruthSnapshot& one : snapshots) {
+        for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
+            add(total.memory[kind], one.memory[kind]);
+        }
+        for (std::size_t kind = 0; kind < kCopyKinds; ++kind) {
+            for (std::size_t mode = 0; mode < kCopyModes; ++mode) {
+                total.copies[kind][mode].calls += one.copies[kind][mode].calls;
+                total.copies[kind][mode].bytes += one.copies[kind][mode].bytes;
+            }
+        }
+        total.launches += one.launches;
+        total.launches_unlisted += one.launches_unlisted;
+        total.empty_allocations += one.empty_allocations;
+        total.empty_frees += one.empty_frees;
+        total.nested_entered += one.nested_entered;
+        total.nested_calls += one.nested_calls;
+        total.returns_without_entry += one.returns_without_entry;
+        for (const auto& [function, count] : one.entered) {
+            total.entered[function] += count;
+        }
+        for (const auto& [key, count] : one.results) {
+            total.results[key] += count;
+        }
+        for (const auto& [key, count] : one.launch_table) {
+            total.launch_table[key] += count;
+        }
+    }
+    return total;
+}
+
+} // namespace truth

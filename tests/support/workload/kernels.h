@@ -1,0 +1,30 @@
+// Kernels as nvcc would have left them on the host: a stub function per kernel, with the kernel's
+// own mangled name, that launches it. Only the stubs exist; the stand-in runtime computes nothing.
+
+#pragma once
+
+#include "cudart/cudart.h"
+
+void vectorAdd(const float* a, const float* b, float* sum, int count);
+void saxpy(int count, float factor, const float* x, float* y);
+
+namespace demo {
+
+template <typename Value> void reduce(const Value* in, Value* out, int count);
+extern template void reduce<float>(const float* in, float* out, int count);
+extern template void reduce<double>(const double* in, double* out, int count);
+
+namespace linear {
+void matrix_multiply(const float* a, const float* b, float* product, int rows, int columns);
+}
+
+// What `kernel<<<grid, block>>>(...)` is compiled to: the shape is pushed, the stub pops it.
+template <typename... Parameters, typename... Arguments>
+void launch(standin::Dim3 grid, standin::Dim3 block, void (*stub)(Parameters...),
+            Arguments... arguments) {
+    if (__cudaPushCallConfiguration(grid, block, 0, nullptr) == 0) {
+        stub(arguments...);
+    }
+}
+
+} // namespace demo

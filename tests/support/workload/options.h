@@ -1,0 +1,43 @@
+// The command line that the demo programs share, and how they wait for a test. C++17, for nvcc.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace demo {
+
+struct Options {
+    unsigned threads = 1;
+    double seconds = 0; // 0: no limit
+    std::uint64_t iterations = 0;
+    std::uint64_t seed = 1;
+    std::size_t leak = 0;
+    double rate = 0; // calls a second by all threads together; 0: as fast as they can
+    bool failures = false;
+    bool default_kind = false;
+    bool memory_kinds = false;
+    bool hold = false;
+    std::string wait_for_file;
+    std::string name;
+};
+
+// Prints the usage and exits with 2 on a wrong command line. Without --seconds or --iterations,
+// there are 1000 iterations.
+Options parse_options(int argc, char** argv);
+
+void wait_for_file(const std::string& path);
+
+// SIGTERM and SIGINT end the work, and end hold(), instead of the process.
+void watch_stop_signals();
+bool stop_requested();
+
+// Until a stop signal, or until standard input closes. Only a pipe, a socket or a terminal can
+// close: a background job with /dev/null there is held too.
+void hold();
+
+// Names the thread, announces the pid, waits for the file: what comes before any CUDA call.
+void prepare(const Options& options);
+
+} // namespace demo
