@@ -11,6 +11,7 @@
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
 #include "exporter/kernel/libbpf.h"
+#include "exporter/metrics/reference.h"
 #include "exporter/probes/budgets.h"
 
 namespace {
@@ -120,9 +121,15 @@ int main(int argc, char **argv) {
     CLI::App *check = command.add_subcommand(
         "check-config", "Checks the file of --config.file and exits, with 1 if it is wrong.");
     check->fallthrough();
+    CLI::App *list = command.add_subcommand(
+        "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
     command.require_subcommand(0, 1);
     try {
         command.parse(argc, argv);
+        if (list->parsed()) {
+            std::fputs(gpusnoop::metrics::metrics_reference().c_str(), stdout);
+            return 0;
+        }
         return check->parsed() ? check_config(options) : serve(options);
     } catch (const CLI::ParseError &error) {
         return command.exit(error);

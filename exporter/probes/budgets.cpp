@@ -4,14 +4,25 @@
 
 namespace gpusnoop::probes {
 
+std::vector<series::Family> budgeted() {
+    const Budget any = [](std::string_view) { return 1U; };
+    CudaFamilies families = make_cuda_families(any, false);
+    CudaGauges gauges = make_cuda_gauges(any);
+    std::vector<series::Family> all;
+    for (series::Family *family : families.all()) {
+        all.push_back(std::move(*family));
+    }
+    for (series::Family *family : gauges.all()) {
+        all.push_back(std::move(*family));
+    }
+    return all;
+}
+
 std::vector<std::string> budgeted_families() {
     std::vector<std::string> names;
-    const Budget note = [&names](std::string_view name) {
-        names.emplace_back(name);
-        return 1U;
-    };
-    (void)make_cuda_families(note, false);
-    (void)make_cuda_gauges(note);
+    for (const series::Family &family : budgeted()) {
+        names.push_back(family.description().name);
+    }
     return names;
 }
 

@@ -4,9 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "exporter/series/family.h"
+
 namespace gpusnoop::probes {
 
-// Full names, for the configuration to check `series.budgets` against.
+// One of each, empty, in the page's order.
+std::vector<series::Family> budgeted();
+
+// Their full names, for the configuration to check `series.budgets` against.
 std::vector<std::string> budgeted_families();
 
 }  // namespace gpusnoop::probes

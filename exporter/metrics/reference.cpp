@@ -1,0 +1,92 @@
+#include "exporter/metrics/reference.h"
+
+#include <prometheus/metric_family.h>
+
+#include <vector>
+
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/process.h"
+#include "exporter/metrics/self.h"
+#include "exporter/probes/budgets.h"
+
+namespace gpusnoop::metrics {
+
+namespace {
+
+const char *type_name(prometheus::MetricType type) {
+    switch (type) {
+        case prometheus::MetricType::Counter:
+            return "counter";
+        case prometheus::MetricType::Gauge:
+            return "gauge";
+        case prometheus::MetricType::Histogram:
+            return "histogram";
+        default:
+            return "untyped";
+    }
+}
+
+void add_rows(std::string &text, const std::vector<prometheus::MetricFamily> &families) {
+    text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
+    for (const prometheus::MetricFamily &family : families) {
+        std::string labels;
+        for (const auto &label : family.metric.empty()
+                                     ? std::vector<prometheus::ClientMetric::Label>{}
+                                     : family.metric.front().label) {
+            labels += (labels.empty() ? "`" : ", `") + label.name + "`";
+        }
+        text += "| `" + family.name + "` | " + type_name(family.type) + " | " + labels + " | " +
+                family.help + " |\n";
+    }
+}
+
+}  // namespace
+
+std::string metrics_reference() {
+    std::vector<series::FamilySnapshot> snapshots;
+    std::map<std::string, std::uint64_t> folded;
+    for (series::Family &family : probes::budgeted()) {
+        family.slot(1, series::LabelValues(family.description().labels.size()));
+        snapshots.push_back(family.snapshot());
+        folded[family.description().name] = 0;
+    }
+    std::vector<prometheus::MetricFamily> cuda;
+    for (const series::FamilySnapshot &snapshot : snapshots) {
+        cuda.push_back(to_metric_family(snapshot));
+    }
+    // One probe for which everything is shown.
+    probes::Health probe;
+    probe.name = "cuda";
+    probe.runs = 1;
+    std::vector<prometheus::MetricFamily> self = probe_families({probe});
+    for (auto &family : series_families(snapshots, folded)) {
+        self.push_back(std::move(family));
+    }
+    self.push_back(feature_family({{{"btf", true, ""}}}));
+    self.push_back(build_info(""));
+    for (auto &family : process_families(read_own_process())) {
+        self.push_back(std::move(family));
+    }
+
+    std::string text =
+        "# Metrics\n\n"
+        "Made by `gpusnoop_exporter list-metrics`; do not edit.\n\n"
+        "`comm` is the name of the process at its first CUDA call, `container` the id from its "
+        "cgroup "
+        "(empty on the host). With `labels: {pid: true}` every CUDA family has the label `pid` "
+        "too. "
+        "`gpu` is `unknown` where the device is not known. Past a family's budget of label sets "
+        "(`series:` in the configuration) new ones are counted as `other`. Nothing is labelled by "
+        "address.\n\n"
+        "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n"
+        "## CUDA\n\n";
+    add_rows(text, cuda);
+    text +=
+        "\n## The exporter itself\n\n"
+        "For each probe: `entries = events + in_flight + stale + lost` (all reasons but "
+        "`undecodable`, which is of events).\n\n";
+    add_rows(text, self);
+    return text;
+}
+
+}  // namespace gpusnoop::metrics

@@ -1,0 +1,85 @@
+#include "tests/harness/exporter.h"
+
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <sstream>
+
+#include "exporter/kernel/features.h"
+
+namespace harness {
+
+namespace {
+
+std::size_t count(const std::string &text, const std::string &word) {
+    std::size_t times = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        times++;
+    }
+    return times;
+}
+
+}  // namespace
+
+std::string exporter_binary() {
+    return GPUSNOOP_BINARY;
+}
+
+std::string standin(const std::string &name) {
+    return std::string(GPUSNOOP_STANDIN) + "/" + name;
+}
+
+void missing(const std::string &what) {
+    if (std::getenv("CI") != nullptr) {
+        FAIL("this test needs " << what);
+    }
+    SKIP("this test needs " << what);
+}
+
+void require_bpf() {
+    if (::geteuid() != 0) {
+        missing("root");
+    }
+    const auto features = gpusnoop::kernel::probe_features();
+    if (!gpusnoop::kernel::check_requirements(features) || features.attach_modes().empty()) {
+        missing("a kernel with BPF and uprobes");
+    }
+}
+
+Exporter::Exporter(const std::string &config) {
+    const auto file = directory_ / "config.yaml";
+    write_file(file, config);
+    process_ = std::make_unique<Process>(std::vector<std::string>{
+        exporter_binary(), "--config.file=" + file.string(), "--web.listen-address=127.0.0.1:0"});
+    process_->wait_for_output("msg=\"listening\"");
+    const std::string text = log();
+    port_ = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(" port=") + 6)));
+}
+
+Page Exporter::scrape() const {
+    const HttpAnswer answer = http(port_, "/metrics");
+    INFO(log());
+    REQUIRE(answer.status == 200);
+    return Page(answer.body);
+}
+
+void Exporter::wait_until_attached(std::size_t libraries) const {
+    eventually("the exporter to attach: " + log(),
+               [&] { return count(log(), "msg=\"attached\"") >= libraries; });
+}
+
+Page Exporter::wait_for(const std::string &name, const Labels &labels, double value) const {
+    Page page = scrape();
+    double last = page.sum(name, labels);
+    for (int i = 0; i < 500 && last != value; i++) {
+        ::usleep(10'000);
+        page = scrape();
+        last = page.sum(name, labels);
+    }
+    INFO(name);
+    CHECK(last == value);
+    return page;
+}
+
+}  // namespace harness

@@ -1,0 +1,42 @@
+// The exporter under test: the real program, on a port of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/harness/page.h"
+#include "tests/harness/process.h"
+
+namespace harness {
+
+// Paths of what the build made.
+std::string exporter_binary();
+std::string standin(const std::string &name);  // a program or library of tests/support
+
+// Kernel tests need root and BPF. Where they are missing, the test is skipped with that reason; in
+// CI (the variable CI is set) it fails instead.
+void require_bpf();
+// The same for something else that a machine may lack.
+void missing(const std::string &what);
+
+class Exporter {
+public:
+    // Started on `config` (YAML) and serving when this returns.
+    explicit Exporter(const std::string &config = "");
+
+    [[nodiscard]] std::uint16_t port() const { return port_; }
+    [[nodiscard]] Page scrape() const;
+    [[nodiscard]] Process &process() { return *process_; }
+    [[nodiscard]] std::string log() const { return process_->output(); }
+
+    void wait_until_attached(std::size_t libraries = 1) const;
+    // Scrapes until the sum has this value, and returns that page.
+    [[nodiscard]] Page wait_for(const std::string &name, const Labels &labels, double value) const;
+
+private:
+    TemporaryDirectory directory_;
+    std::unique_ptr<Process> process_;
+    std::uint16_t port_ = 0;
+};
+
+}  // namespace harness

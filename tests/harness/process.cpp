@@ -1,0 +1,131 @@
+#include "tests/harness/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+namespace harness {
+
+namespace {
+
+std::string make_temporary(bool directory) {
+    std::string path = (std::filesystem::temp_directory_path() / "gpusnoop-test-XXXXXX").string();
+    if (directory) {
+        REQUIRE(::mkdtemp(path.data()) != nullptr);
+    } else {
+        const int fd = ::mkstemp(path.data());
+        REQUIRE(fd >= 0);
+        ::close(fd);
+    }
+    return path;
+}
+
+}  // namespace
+
+void eventually(const std::string &what, const std::function<bool()> &done,
+                std::chrono::milliseconds most) {
+    const auto end = std::chrono::steady_clock::now() + most;
+    while (!done()) {
+        if (std::chrono::steady_clock::now() > end) {
+            FAIL("waited in vain: " << what);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
+TemporaryDirectory::TemporaryDirectory() : path_(make_temporary(true)) {}
+
+TemporaryDirectory::~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+void write_file(const std::filesystem::path &path, const std::string &text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_file(const std::filesystem::path &path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+}
+
+Process::Process(std::vector<std::string> command, const Environment &environment)
+    : output_(make_temporary(false)) {
+    std::vector<char *> arguments;
+    for (std::string &one : command) {
+        arguments.push_back(one.data());
+    }
+    arguments.push_back(nullptr);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (const auto &[name, value] : environment) {
+            ::setenv(name.c_str(), value.c_str(), 1);
+        }
+        const int output = ::open(output_.c_str(), O_WRONLY | O_APPEND);
+        ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+        ::dup2(output, STDOUT_FILENO);
+        ::dup2(output, STDERR_FILENO);
+        ::close(output);
+        ::execvp(arguments.front(), arguments.data());
+        ::_exit(127);
+    }
+}
+
+Process::Process(Process &&other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      status_(other.status_),
+      output_(std::move(other.output_)) {}
+
+Process::~Process() {
+    if (pid_ > 0 && status_ < 0) {
+        ::kill(pid_, SIGKILL);
+        int status = 0;
+        ::waitpid(pid_, &status, 0);
+    }
+    std::error_code ignored;
+    std::filesystem::remove(output_, ignored);
+}
+
+std::string Process::output() const {
+    return read_file(output_);
+}
+
+void Process::wait_for_output(const std::string &text) const {
+    eventually("output with '" + text + "', but there is: " + output(),
+               [&] { return output().find(text) != std::string::npos; });
+}
+
+void Process::signal(int number) const {
+    ::kill(pid_, number);
+}
+
+int Process::wait() {
+    if (status_ < 0) {
+        int status = 0;
+        eventually(
+            "the end of a process", [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; },
+            2 * patience);
+        status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    return status_;
+}
+
+Finished run(std::vector<std::string> command, const Process::Environment &environment) {
+    Process process(std::move(command), environment);
+    const int code = process.wait();
+    return {code, process.output()};
+}
+
+}  // namespace harness

@@ -1,0 +1,74 @@
+// Child processes of a test: started, watched, and never left behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace harness {
+
+inline constexpr std::chrono::seconds patience{60};  // for what should take a moment
+
+// Waits until `done` is true; fails the test, naming `what`, when that takes too long.
+void eventually(const std::string &what, const std::function<bool()> &done,
+                std::chrono::milliseconds most = patience);
+
+// A directory that goes with the test.
+class TemporaryDirectory {
+public:
+    TemporaryDirectory();
+    ~TemporaryDirectory();
+    TemporaryDirectory(const TemporaryDirectory &) = delete;
+    TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
+
+    [[nodiscard]] const std::filesystem::path &path() const { return path_; }
+    [[nodiscard]] std::filesystem::path operator/(const std::string &name) const {
+        return path_ / name;
+    }
+
+private:
+    std::filesystem::path path_;
+};
+
+void write_file(const std::filesystem::path &path, const std::string &text);
+std::string read_file(const std::filesystem::path &path);
+
+// A running program with its output in a file. Killed when it goes.
+class Process {
+public:
+    using Environment = std::map<std::string, std::string>;
+
+    explicit Process(std::vector<std::string> command, const Environment &environment = {});
+    ~Process();
+    Process(Process &&other) noexcept;
+    Process &operator=(Process &&) = delete;
+    Process(const Process &) = delete;
+    Process &operator=(const Process &) = delete;
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    // What it has written to stdout and stderr so far.
+    [[nodiscard]] std::string output() const;
+    void wait_for_output(const std::string &text) const;
+    void signal(int number) const;
+    // Waits for its end: the exit code, or 128 and the signal's number.
+    int wait();
+
+private:
+    pid_t pid_ = -1;
+    int status_ = -1;  // once it has ended
+    std::filesystem::path output_;
+};
+
+// Runs a program to its end.
+struct Finished {
+    int code;
+    std::string output;
+};
+Finished run(std::vector<std::string> command, const Process::Environment &environment = {});
+
+}  // namespace harness

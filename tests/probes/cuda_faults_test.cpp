@@ -1,0 +1,67 @@
+// The fault lab: programs that leave calls in every way there is. Traced, each must end as it does
+// untraced, and nothing of it may stay behind in the probe.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <sstream>
+
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+struct Scenario {
+    std::string name;
+    int code = 0;
+    // What return probes break by their nature (design 3b.3): C++ exceptions and fibers.
+    bool fragile = false;
+};
+
+std::vector<Scenario> scenarios() {
+    std::istringstream lines(run({standin("faults"), "--list"}).output);
+    std::vector<Scenario> all;
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        Scenario scenario;
+        std::string mark;
+        words >> scenario.name >> scenario.code >> mark;
+        scenario.fragile = mark == "fragile";
+        all.push_back(scenario);
+    }
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing", "[kernel]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
+    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached();
+
+    const auto all = scenarios();
+    REQUIRE(all.size() > 20);
+    for (const Scenario &scenario : all) {
+        // A signal stack above the interrupted call: the kernel itself then drops the call's return
+        // probe and kills the program, unless a session spares the inner call its own.
+        if (scenario.fragile || (scenario.name == "signal_stack_above" && mode != "session")) {
+            continue;
+        }
+        CAPTURE(mode, scenario.name);
+        const TemporaryDirectory truth_directory;
+        const Finished untraced =
+            run({standin("faults"), scenario.name}, {{"LD_LIBRARY_PATH", ""}});
+        const Finished traced = run({standin("faults"), scenario.name},
+                                    {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
+        CHECK(traced.code == scenario.code);
+        CHECK(traced.code == untraced.code);
+        CHECK(traced.output == untraced.output);
+
+        eventually("no call to be in flight",
+                   [&] { return exporter.scrape().sum("gpusnoop_probe_in_flight_calls") == 0; });
+        const Page page = exporter.scrape();
+        check_account_at_rest(page);
+    }
+}

@@ -1,0 +1,173 @@
+// The CUDA probe on real processes: what the page says against what the library counted.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+// A process that does nothing but keep the library in use, so that it is attached to before the
+// processes of the test start.
+Process hold_library(const Exporter &exporter) {
+    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached();
+    return holder;
+}
+
+std::string config_for(const std::string &mode) {
+    return "cuda:\n  attach: " + mode + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("every counter equals the library's own, for four processes with four threads each",
+          "[kernel]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    const Exporter exporter(config_for(mode));
+    const Process holder = hold_library(exporter);
+    const TemporaryDirectory truth_directory;
+    const auto go = truth_directory / "go";
+
+    std::vector<Process> workloads;
+    for (int i = 0; i < 4; i++) {
+        // Half of them with calls inside calls, as the real runtime has them.
+        workloads.emplace_back(
+            std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations", "2000",
+                                     "--failures", "--default-kind", "--seed", std::to_string(i),
+                                     "--leak", "1000", "--name", "w" + std::to_string(i),
+                                     "--wait-for-file", go, "--hold"},
+            Process::Environment{{"STANDIN_TRUTH_DIR", (truth_directory / "truth").string()},
+                                 {"STANDIN_NEST", i % 2 == 0 ? "0" : "1"}});
+    }
+    std::filesystem::create_directory(truth_directory / "truth");
+    write_file(go, "");
+    for (const Process &workload : workloads) {
+        workload.wait_for_output("holding");
+    }
+
+    auto truths = truth::read_truth(truth_directory / "truth");
+    REQUIRE(truths.size() == 4);
+    Page page = exporter.scrape();
+    for (const auto &truth : truths) {
+        CAPTURE(truth.comm);
+        page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", truth.comm}},
+                                 static_cast<double>(truth.launches));
+        check_counters(page, truth, truth.comm);
+        check_outstanding(page, truth);
+    }
+    CHECK(page.sum("gpusnoop_probe_nested_calls_total") > 0);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total") == 0);
+    check_account_at_rest(page);
+
+    SECTION("what a killed process had not freed is counted, and its gauges go") {
+        workloads[0].signal(SIGKILL);
+        CHECK(workloads[0].wait() == 128 + SIGKILL);
+        const auto pid = std::to_string(workloads[0].pid());
+        eventually("the process's series to go", [&] {
+            return !exporter.scrape().has("gpusnoop_cuda_memory_outstanding_bytes", {{"pid", pid}});
+        });
+        page = exporter.scrape();
+        for (const auto &truth : truths) {
+            const bool killed = truth.pid == workloads[0].pid();
+            const auto &memory = truth.of(truth::MemoryKind::device);
+            CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_bytes_total",
+                           {{"comm", truth.comm}}) ==
+                  (killed ? static_cast<double>(memory.outstanding_bytes) : 0));
+            CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_allocations_total",
+                           {{"comm", truth.comm}}) ==
+                  (killed ? static_cast<double>(memory.outstanding_allocations) : 0));
+            if (!killed) {
+                check_outstanding(page, truth);
+            }
+        }
+    }
+}
+
+TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kernel]") {
+    require_bpf();
+    if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
+        missing("nvcc, to build CUDA programs");
+    }
+    const std::string program = GENERATE("vector_add", "legacy_launch");
+    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string nest = GENERATE("0", "1");
+    CAPTURE(program, mode, nest);
+    const Exporter exporter(config_for(mode));
+    // The first process of a library can be ahead of the probes, and then its Default copies are of
+    // unknown kind: so there is one before.
+    const Process holder(
+        {standin("nvcc/" + program), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached();
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory / "truth");
+    Process run({standin("nvcc/" + program), "--iterations", "100", "--name", "cuda_program",
+                 "--wait-for-file", directory / "go", "--hold"},
+                {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}, {"STANDIN_NEST", nest}});
+    write_file(directory / "go", "");
+    run.wait_for_output("holding");
+
+    const auto truth = truth::sum(truth::read_truth(directory / "truth"));
+    REQUIRE(truth.launches > 0);
+    const Page page =
+        exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "cuda_program"}},
+                          static_cast<double>(truth.launches));
+    check_counters(page, truth, "cuda_program");
+    check_outstanding(page, truth);
+    check_account_at_rest(page);
+}
+
+TEST_CASE("kernels of a program that was running before the exporter have names", "[kernel]") {
+    require_bpf();
+    if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
+        missing("nvcc, to build CUDA programs");
+    }
+    const TemporaryDirectory directory;
+    // It launches for a while, so that its launch handles are older than the exporter.
+    Process run({standin("nvcc/vector_add"), "--iterations", "100000000", "--name", "early"});
+    run.wait_for_output("ready");
+    const Exporter exporter;
+    exporter.wait_until_attached();
+    eventually("launches", [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "early"}}) >
+               100;
+    });
+    const Page page = exporter.scrape();
+    CHECK_FALSE(page.has("gpusnoop_cuda_kernel_launches_total",
+                         {{"comm", "early"}, {"kernel", "unknown"}}));
+}
+
+TEST_CASE("both CUDA versions at once, and a copy of the library, are each attached to once",
+          "[kernel]") {
+    require_bpf();
+    const Exporter exporter;
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory / "truth");
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / "libcudart.so.12");
+    const Process::Environment truth_in = {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}};
+    Process::Environment other_copy = truth_in;
+    other_copy["LD_LIBRARY_PATH"] = directory.path().string();
+    std::vector<Process> runs;
+    for (int i = 0; i < 4; i++) {
+        runs.emplace_back(
+            std::vector<std::string>{standin("workload"), "--iterations", "200", "--name", "copies",
+                                     "--wait-for-file", directory / "go", "--hold"},
+            i % 2 == 0 ? truth_in : other_copy);
+    }
+    exporter.wait_until_attached(1);
+    write_file(directory / "go", "");
+    for (const Process &run : runs) {
+        run.wait_for_output("holding");
+    }
+    const auto truth = truth::sum(truth::read_truth(directory / "truth"));
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "copies"}},
+                                        static_cast<double>(truth.launches));
+    check_counters(page, truth, "copies");
+}
