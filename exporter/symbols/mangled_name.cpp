@@ -168,7 +168,7 @@ private:
         if (failed_ && outermost) {
             in_arguments_ = true;
         }
-        if (failed_ || text.size() > max_arguments_ || text.find(kCut) != std::string::npos) {
+        if (failed_ || text.find(kCut) != std::string::npos) {  // unknown, or past the limit
             text = kCut;
         }
         append(name, "<" + text + ">", kMaxNameText);

@@ -1,0 +1,243 @@
+#include "exporter/config/config.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+using config::Config;
+using Attach = Config::Cuda::Attach;
+
+namespace {
+
+// What parse() has to say about `text`, "" if nothing.
+std::string problems(const std::string &text, const std::vector<std::string> &metrics = {}) {
+    const auto parsed = config::parse(text, "c.yaml", metrics);
+    return parsed ? "" : parsed.error().message;
+}
+
+Config good(const std::string &text) {
+    const auto parsed = config::parse(text, "c.yaml");
+    INFO(text);
+    if (!parsed) {
+        FAIL(parsed.error().message);
+    }
+    return *parsed;
+}
+
+std::filesystem::path shipped_config() {
+    return std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "config.yaml";
+}
+
+}  // namespace
+
+TEST_CASE("the shipped config.yaml says what the defaults in code say") {
+    const auto shipped = config::load(shipped_config().string());
+    REQUIRE(shipped);
+    CHECK(*shipped == Config{});
+}
+
+TEST_CASE("the shipped config.yaml names every setting") {
+    std::ifstream file(shipped_config());
+    std::stringstream text;
+    text << file.rdbuf();
+    for (const std::string key :
+         {"listen_address", "telemetry_path", "level", "format", "pid", "budget", "budgets",
+          "retention", "rescan_interval", "enabled", "libraries", "attach", "max_calls_per_second",
+          "allocation_ring_bytes", "call_ring_bytes", "drain_interval"}) {
+        INFO(key);
+        const bool named = text.str().find("\n  " + key + ": ") != std::string::npos ||
+                           text.str().find("\n  " + key + ":\n") != std::string::npos;
+        CHECK(named);
+    }
+}
+
+TEST_CASE("an empty configuration is the defaults") {
+    for (const std::string text :
+         {"", "\n", "# nothing\n", "---\n", "--- \n...\n", "{}", "~", "web:\nlog:\nseries:\n",
+          "series: {budgets: }", "\xEF\xBB\xBF# with a byte order mark\n", "%YAML 1.2\n---\n"}) {
+        INFO(text);
+        CHECK(good(text) == Config{});
+    }
+}
+
+TEST_CASE("every setting is read") {
+    const Config config = good(R"(
+web: {listen_address: "127.0.0.1:9", telemetry_path: /gpu/metrics}
+log: {level: debug, format: "json"}
+labels: {pid: true}
+series:
+  budget: 10
+  budgets: {gpusnoop_a: 1000000, gpusnoop_b_total: 11}
+  retention: 24h
+discovery: {rescan_interval: 1500ms}
+cuda:
+  enabled: false
+  libraries: [libcuda.so.1, 'libfoo?.so*']
+  attach: perf
+  max_calls_per_second: 0
+  allocation_ring_bytes: 4096
+  call_ring_bytes: 256MiB
+  drain_interval: 1s
+)");
+    Config expected;
+    expected.web = {"127.0.0.1:9", "/gpu/metrics"};
+    expected.log = {log::Level::debug, log::Format::json};
+    expected.labels.pid = true;
+    expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
+    expected.discovery.rescan_interval = 1500ms;
+    expected.cuda = {false, {"libcuda.so.1", "libfoo?.so*"}, Attach::perf, 0, 4096, 256U << 20U,
+                     1s};
+    CHECK(config == expected);
+}
+
+TEST_CASE("durations and sizes have units") {
+    CHECK(good("series: {retention: 10s}").series.retention == 10s);
+    CHECK(good("series: {retention: 90m}").series.retention == 90min);
+    CHECK(good("cuda: {drain_interval: 1ms}").cuda.drain_interval == 1ms);
+    CHECK(good("cuda: {call_ring_bytes: 65536}").cuda.call_ring_bytes == 65536);
+    CHECK(good("cuda: {call_ring_bytes: 4KiB}").cuda.call_ring_bytes == 4096);
+    for (const std::string text :
+         {"10", "10 s", "s", "-1s", "1.5s", "1h30m", "10S", "0x10s", "1d", "10sec", "''",
+          "99999999999999999999s", "9223372036854775807h"}) {
+        INFO(text);
+        CHECK(problems("series: {retention: " + text + "}")
+                  .starts_with("c.yaml:1:21: series.retention: expected a duration such as"));
+    }
+    for (const std::string text :
+         {"4MB", "4M", "4 MiB", "-4096", "4GiB", "KiB", "4mib", "1e6", "18446744073709551615MiB"}) {
+        INFO(text);
+        CHECK(problems("cuda: {call_ring_bytes: " + text + "}")
+                  .starts_with("c.yaml:1:25: cuda.call_ring_bytes: expected a size in bytes"));
+    }
+}
+
+TEST_CASE("a mistake is reported with its place, its key and what to do") {
+    struct Case {
+        std::string text;
+        std::string message;
+    };
+    const std::vector<Case> cases = {
+        {"wbe:\n", R"(c.yaml:1:1: wbe: unknown key, did you mean "web"?)"},
+        {"web: {}\nfoo: 1\n", "c.yaml:2:1: foo: unknown key"},
+        {"web:\n  listen_adress: x\n",
+         R"(c.yaml:2:3: web.listen_adress: unknown key, did you mean "listen_address"?)"},
+        {"labels: {pdi: true}", R"(c.yaml:1:10: labels.pdi: unknown key, did you mean "pid"?)"},
+        {"<<: {web: {}}", "c.yaml:1:1: <<: unknown key"},
+        {"web: {}\nlog: {}\nweb: {}\n", "c.yaml:3:1: web: given twice, first on line 1"},
+        {"log:\n  level: info\n  level: info\n",
+         "c.yaml:3:3: log.level: given twice, first on line 2"},
+        {"? [a]\n: 1\n", "c.yaml:1:3: expected a word as the key, got a list"},
+        {"web: 1", R"(c.yaml:1:6: web: expected a mapping of keys to values, got "1")"},
+        {"web:\n  - a\n", "c.yaml:2:3: web: expected a mapping of keys to values, got a list"},
+        {"- a", "c.yaml:1:1: expected a mapping of keys to values, got a list"},
+        {"text", R"(c.yaml:1:1: expected a mapping of keys to values, got "text")"},
+        {"web: {listen_address: 19435}",
+         R"(c.yaml:1:23: web.listen_address: "19435" is not an address to listen on: )"
+         "expected :PORT, ADDRESS:PORT or [IPV6]:PORT"},
+        {"web:\n  listen_address:\n",
+         "c.yaml:2:3: web.listen_address: expected a text, got nothing"},
+        {"web: {telemetry_path: /}",
+         R"(c.yaml:1:23: web.telemetry_path: "/" is not a path such as /metrics that this )"
+         "server can use"},
+        {"web: {telemetry_path: /-/ready}",
+         R"(c.yaml:1:23: web.telemetry_path: "/-/ready" is not a path such as /metrics that this )"
+         "server can use"},
+        {"log: {level: INFO}",
+         R"(c.yaml:1:14: log.level: expected debug, info, warn or error, got "INFO")"},
+        {"log: {format: {}}", "c.yaml:1:15: log.format: expected logfmt or json, got a mapping"},
+        {"labels: {pid: yes}", R"(c.yaml:1:15: labels.pid: expected true or false, got "yes")"},
+        {"labels: {pid: 'true'}",
+         R"(c.yaml:1:15: labels.pid: expected true or false, got the text "true": )"
+         "remove the quotes"},
+        {"labels: {pid: !!bool true}",
+         R"(c.yaml:1:15: labels.pid: tags are not supported, remove "tag:yaml.org,2002:bool")"},
+        {"series: {budget: 9}", "c.yaml:1:18: series.budget: must be between 10 and 1000000, is 9"},
+        {"series: {budget: 1000001}",
+         "c.yaml:1:18: series.budget: must be between 10 and 1000000, is 1000001"},
+        {"series: {budget: 99999999999999999999}",
+         "c.yaml:1:18: series.budget: must be between 10 and 1000000, is 99999999999999999999"},
+        {"series: {budget: 1e3}",
+         R"(c.yaml:1:18: series.budget: expected a whole number, got "1e3")"},
+        {"series: {budget: +100}",
+         R"(c.yaml:1:18: series.budget: expected a whole number, got "+100")"},
+        {"series: {budget: '100'}",
+         R"(c.yaml:1:18: series.budget: expected a whole number, got the text "100": )"
+         "remove the quotes"},
+        {"series:\n  budgets: {m: 5}\n",
+         "c.yaml:2:16: series.budgets.m: must be between 10 and 1000000, is 5"},
+        {"series:\n  budgets: {m: 50, m: 60}\n",
+         "c.yaml:2:20: series.budgets.m: given twice, first on line 2"},
+        {"series:\n  budgets: {a b: 50}\n",
+         R"(c.yaml:2:13: series.budgets: "a b" is not a metric name)"},
+        {"series: {retention: 9999ms}",
+         "c.yaml:1:21: series.retention: must be between 10s and 24h, is 9999ms"},
+        {"series: {retention: 25h}",
+         "c.yaml:1:21: series.retention: must be between 10s and 24h, is 25h"},
+        {"discovery: {rescan_interval: 61m}",
+         "c.yaml:1:30: discovery.rescan_interval: must be between 1s and 1h, is 61m"},
+        {"cuda: {libraries: libcudart.so}",
+         R"(c.yaml:1:19: cuda.libraries: expected a list of file names, got "libcudart.so")"},
+        {"cuda: {libraries: []}", "c.yaml:1:19: cuda.libraries: must name 1 to 64 files, names 0"},
+        {"cuda:\n  libraries:\n    - ok\n    - a/b\n",
+         R"(c.yaml:4:7: cuda.libraries[1]: must be a file name without a directory, is "a/b")"},
+        {"cuda: {libraries: ['']}",
+         "c.yaml:1:20: cuda.libraries[0]: must be 1 to 255 bytes long, is 0"},
+        {"cuda: {libraries: [[a]]}",
+         "c.yaml:1:20: cuda.libraries[0]: expected a file name, got a list"},
+        {"cuda: {attach: kprobe}",
+         R"(c.yaml:1:16: cuda.attach: expected auto, session, multi or perf, got "kprobe")"},
+        {"cuda: {max_calls_per_second: -1}",
+         "c.yaml:1:30: cuda.max_calls_per_second: must be between 0 and 1000000000, is -1"},
+        {"cuda: {call_ring_bytes: 5000}",
+         "c.yaml:1:25: cuda.call_ring_bytes: must be a power of two, is 5000"},
+        {"cuda: {call_ring_bytes: 2KiB}",
+         "c.yaml:1:25: cuda.call_ring_bytes: must be between 4KiB and 256MiB, is 2KiB"},
+        {"cuda: {allocation_ring_bytes: 512MiB}",
+         "c.yaml:1:31: cuda.allocation_ring_bytes: must be between 4KiB and 256MiB, is 512MiB"},
+        {"cuda: {drain_interval: 0ms}",
+         "c.yaml:1:24: cuda.drain_interval: must be between 1ms and 1s, is 0ms"},
+    };
+    for (const Case &c : cases) {
+        INFO(c.text);
+        CHECK(problems(c.text) == c.message);
+    }
+}
+
+TEST_CASE("all mistakes are reported, in the order of the file") {
+    CHECK(
+        problems("cuda:\n"
+                 "  enabled: 1\n"
+                 "  call_ring_bytes: x\n"
+                 "lables: {}\n"
+                 "web: {port: 1}\n"
+                 "log: {levle: y, level: x}\n") ==
+        "c.yaml:2:12: cuda.enabled: expected true or false, got \"1\"\n"
+        "c.yaml:3:20: cuda.call_ring_bytes: expected a size in bytes such as 65536, 64KiB or 4MiB, "
+        "got \"x\"\n"
+        "c.yaml:4:1: lables: unknown key, did you mean \"labels\"?\n"
+        "c.yaml:5:7: web.port: unknown key\n"
+        "c.yaml:6:7: log.levle: unknown key, did you mean \"level\"?\n"
+        "c.yaml:6:24: log.level: expected debug, info, warn or error, got \"x\"");
+    std::string many;
+    for (int i = 0; i < 150; ++i) {
+        many += "key" + std::to_string(i) + ": 1\n";
+    }
+    const std::string all = problems(many);
+    CHECK(std::count(all.begin(), all.end(), '\n') == 100);
+    CHECK(all.ends_with("\nc.yaml: and 50 more problems"));
+}
+
+TEST_CASE("budgets are checked against the metrics there are") {
+    const std::vector<std::string> metrics = {"gpusnoop_syscalls_total", "gpusnoop_series"};
+    CHECK(problems("series: {budgets: {gpusnoop_series: 10}}", metrics).empty());
+    CHECK(problems("series: {budgets: {gpusnoop_syscall_total: 10}}", metrics) ==
+          "c.yaml:1:20: series.budgets.gpusnoop_syscall_total: unknown metric, did you mean "
+          "\"gpusnoop_syscalls_total\"?");
+}

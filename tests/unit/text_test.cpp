@@ -1,0 +1,83 @@
+#include "exporter/base/text.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <random>
+#include <string>
+
+using gpusnoop::find_invalid_utf8;
+using gpusnoop::to_valid_utf8;
+using gpusnoop::utf8_step;
+
+namespace {
+
+const std::string kBad = "\xEF\xBF\xBD";  // U+FFFD
+
+}  // namespace
+
+TEST_CASE("text that is fine stays as it is") {
+    CHECK(to_valid_utf8("", 10).empty());
+    CHECK(to_valid_utf8("python3", 128) == "python3");
+    CHECK(to_valid_utf8("a \"b\" \\ {c}", 128) == "a \"b\" \\ {c}");
+    // The first and last character of each length, and both neighbours of the surrogates.
+    const std::string edges =
+        "\x7E\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4"
+        "\x8F\xBF\xBF";
+    CHECK(to_valid_utf8(edges, 128) == edges);
+    CHECK(find_invalid_utf8(edges) == std::string::npos);
+}
+
+TEST_CASE("bytes that are no UTF-8 become replacement characters") {
+    CHECK(to_valid_utf8("a\xFFz", 128) == "a" + kBad + "z");
+    CHECK(to_valid_utf8("\xFF\xFE", 128) == kBad + kBad);
+    CHECK(to_valid_utf8("\x80z", 128) == kBad + "z");
+    SECTION("overlong forms") {
+        CHECK(to_valid_utf8("\xC0\xAF", 128) == kBad + kBad);
+        CHECK(to_valid_utf8("\xE0\x80\xAF", 128) == kBad + kBad + kBad);
+        CHECK(to_valid_utf8("\xF0\x80\x80\xAF", 128) == kBad + kBad + kBad + kBad);
+    }
+    SECTION("surrogates and what is above U+10FFFF") {
+        CHECK(to_valid_utf8("\xED\xA0\x80", 128) == kBad + kBad + kBad);
+        CHECK(to_valid_utf8("\xF4\x90\x80\x80", 128) == kBad + kBad + kBad + kBad);
+        CHECK(to_valid_utf8("\xF5\x80\x80\x80", 128) == kBad + kBad + kBad + kBad);
+    }
+    SECTION("a character that is cut short is one replacement, and what follows is kept") {
+        CHECK(to_valid_utf8("\xE2\x82", 128) == kBad);
+        CHECK(to_valid_utf8("\xE2\x82z", 128) == kBad + "z");
+        CHECK(to_valid_utf8("\xF0\x9F\x98", 128) == kBad);
+        CHECK(to_valid_utf8("\xC3\xC3\xA9", 128) == kBad + "\xC3\xA9");
+    }
+    CHECK(find_invalid_utf8("abc\xE2\x82") == 3);
+}
+
+TEST_CASE("control characters become replacement characters and a NUL ends the text") {
+    CHECK(to_valid_utf8("a\nb\tc\x1B[31m\x7F", 128) ==
+          "a" + kBad + "b" + kBad + "c" + kBad + "[31m" + kBad);
+    CHECK(to_valid_utf8(std::string("comm\0\0rest", 10), 128) == "comm");
+    CHECK(to_valid_utf8(std::string("\0", 1), 128).empty());
+}
+
+TEST_CASE("text is cut between characters") {
+    CHECK(to_valid_utf8("abcdef", 3) == "abc");
+    CHECK(to_valid_utf8("abc", 3) == "abc");
+    CHECK(to_valid_utf8("abc", 0).empty());
+    CHECK(to_valid_utf8("a\xC3\xA9", 2) == "a");
+    CHECK(to_valid_utf8("a\xC3\xA9", 3) == "a\xC3\xA9");
+    CHECK(to_valid_utf8("\xF0\x9F\x98\x80", 3).empty());
+    // A replacement character takes three bytes of the result.
+    CHECK(to_valid_utf8("\xFF\xFF", 5) == kBad);
+}
+
+TEST_CASE("whatever the bytes, the result is valid, bounded, and stable") {
+    std::mt19937 random(1);  // NOLINT: the same bytes in every run
+    for (int round = 0; round < 20000; ++round) {
+        std::string bytes(random() % 40, '\0');
+        for (char &c : bytes) {
+            c = static_cast<char>(random() % 4 == 0 ? random() % 128 : 128 + random() % 128);
+        }
+        const std::size_t max = random() % 64;
+        const std::string text = to_valid_utf8(bytes, max);
+        REQUIRE(text.size() <= max);
+        REQUIRE(find_invalid_utf8(text) == std::string::npos);
+        REQUIRE(to_valid_utf8(text, max) == text);
+    }
+}
