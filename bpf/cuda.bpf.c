@@ -12,7 +12,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20);
+	__uint(max_entries, 8 << 20);
 } calls SEC(".maps");
 
 static __always_inline long cuda_enter(struct pt_regs *regs, __u64 function)

@@ -59,7 +59,7 @@ struct Config {
         std::uint32_t max_calls_per_second = 2'000'000;
         // Powers of two, in bytes.
         std::uint32_t allocation_ring_bytes = 4U << 20U;
-        std::uint32_t call_ring_bytes = 16U << 20U;
+        std::uint32_t call_ring_bytes = 8U << 20U;
         std::chrono::milliseconds drain_interval{10};
         bool operator==(const Cuda &) const = default;
     } cuda;

@@ -2,6 +2,8 @@
 
 #include <bpf/libbpf.h>
 
+#include <thread>
+
 namespace gpusnoop::kernel {
 
 void Ring::Deleter::operator()(ring_buffer *ring) const {
@@ -24,10 +26,26 @@ Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
     return ring;
 }
 
-std::size_t Ring::drain() {
-    const std::uint64_t before = consumed();
+void Ring::drain() {
+    if (draining_) {
+        return;  // called by what it calls
+    }
+    draining_ = true;
     ring_buffer__consume(ring_.get());
-    return consumed() - before;
+    draining_ = false;
+}
+
+bool Ring::drain_to(std::uint64_t position) {
+    // Writing a record takes well under a microsecond, unless its CPU is taken away.
+    constexpr int tries = 1000;
+    for (int i = 0; i < tries && !draining_; i++) {
+        drain();
+        if (consumed() >= position) {
+            return true;
+        }
+        std::this_thread::yield();
+    }
+    return false;
 }
 
 std::uint64_t Ring::produced() const {

@@ -24,8 +24,12 @@ public:
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
-    // Hands over every record that is complete now. Returns how many bytes that were.
-    std::size_t drain();
+    // Hands over every record that is complete now. Does nothing when called while handing over.
+    void drain();
+
+    // Drains up to a position of produced(). A record that is just being written holds back those
+    // behind it; it is waited for, but not long. False: it took too long.
+    bool drain_to(std::uint64_t position);
 
     // Positions since the ring was made, in bytes. A record that begins before `produced()` is
     // complete and handed over once `consumed()` has passed it.
@@ -41,6 +45,7 @@ private:
     static int on_sample(void *self, void *data, std::size_t size);
 
     OnRecord on_record_;
+    bool draining_ = false;
     std::unique_ptr<ring_buffer, Deleter> ring_;
 };
 

@@ -97,7 +97,7 @@ private:
 };
 
 CudaSurroundings CudaProbe::surroundings() {
-    return {.catch_up = [this] { allocations_->drain(); },
+    return {.catch_up = [this] { allocations_->drain_to(allocations_->produced()); },
             .remember_executable =
                 [this](const symbols::Executable &executable) { resolver_->remember(executable); },
             .ask_for_kernel =
@@ -143,13 +143,11 @@ void CudaProbe::drain() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     const std::uint64_t allocations_end = allocations_->produced();
     const std::uint64_t calls_end = calls_->produced();
-    allocations_->drain();
-    calls_->drain();
+    const bool complete = allocations_->drain_to(allocations_end) && calls_->drain_to(calls_end);
     for (const symbols::KernelAnswer &answer : resolver_->answers()) {
         aggregator_.on_kernel_name(answer);
     }
-    // A record that is still being written holds back those behind it; the next round has them all.
-    if (allocations_->consumed() >= allocations_end && calls_->consumed() >= calls_end) {
+    if (complete) {  // else the next round has it all
         aggregator_.settle(now);
     }
     if (now - tidied_ > std::chrono::seconds(1)) {

@@ -137,13 +137,13 @@ void check_outstanding(const Page &page, const truth::TruthSnapshot &truth) {
           number(memory.outstanding_allocations));
 }
 
-void check_account_at_rest(const Page &page) {
-    const double entries = page.sum("gpusnoop_probe_entries_total");
-    const double events = page.sum("gpusnoop_probe_events_total");
-    const double stale = page.sum("gpusnoop_probe_stale_calls_total");
+void check_account_at_rest(const Exporter &exporter) {
+    eventually("no call to be in flight",
+               [&] { return exporter.scrape().sum("gpusnoop_probe_in_flight_calls") == 0; });
+    const Page page = exporter.scrape();
     CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);
-    CHECK(page.sum("gpusnoop_probe_in_flight_calls") == 0);
-    CHECK(entries == events + stale);
+    CHECK(page.sum("gpusnoop_probe_entries_total") ==
+          page.sum("gpusnoop_probe_events_total") + page.sum("gpusnoop_probe_stale_calls_total"));
 }
 
 }  // namespace harness

@@ -1,6 +1,7 @@
 // The page against the stand-in libraries' own count.
 #pragma once
 
+#include "tests/harness/exporter.h"
 #include "tests/harness/page.h"
 #include "truth_reader.h"
 
@@ -13,7 +14,8 @@ void check_counters(const Page &page, const truth::TruthSnapshot &truth, const s
 // What of the truth the page must show as outstanding, for one running process.
 void check_outstanding(const Page &page, const truth::TruthSnapshot &truth);
 
-// entries = events + in flight + stale + lost, with nothing in flight and nothing lost.
-void check_account_at_rest(const Page &page);
+// entries = events + in flight + stale + lost, with nothing in flight (waited for) and nothing
+// lost.
+void check_account_at_rest(const Exporter &exporter);
 
 }  // namespace harness

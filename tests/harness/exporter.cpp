@@ -1,5 +1,6 @@
 #include "tests/harness/exporter.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -47,11 +48,12 @@ void require_bpf() {
     }
 }
 
-Exporter::Exporter(const std::string &config) {
+Exporter::Exporter(const std::string &config, std::vector<std::string> through) {
     const auto file = directory_ / "config.yaml";
     write_file(file, config);
-    process_ = std::make_unique<Process>(std::vector<std::string>{
-        exporter_binary(), "--config.file=" + file.string(), "--web.listen-address=127.0.0.1:0"});
+    through.insert(through.end(), {exporter_binary(), "--config.file=" + file.string(),
+                                   "--web.listen-address=127.0.0.1:0"});
+    process_ = std::make_unique<Process>(std::move(through));
     process_->wait_for_output("msg=\"listening\"");
     const std::string text = log();
     port_ = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(" port=") + 6)));
@@ -67,6 +69,24 @@ Page Exporter::scrape() const {
 void Exporter::wait_until_attached(std::size_t libraries) const {
     eventually("the exporter to attach: " + log(),
                [&] { return count(log(), "msg=\"attached\"") >= libraries; });
+}
+
+std::size_t Exporter::times_attached_to(const std::filesystem::path &library) const {
+    struct stat status{};
+    REQUIRE(::stat(library.c_str(), &status) == 0);
+    const std::string inode = " inode=" + std::to_string(status.st_ino) + " ";
+    std::istringstream lines(log());
+    std::size_t times = 0;
+    for (std::string line; std::getline(lines, line);) {
+        const bool attached = line.find("msg=\"attached\"") != std::string::npos;
+        times += attached && line.find(inode) != std::string::npos ? 1 : 0;
+    }
+    return times;
+}
+
+void Exporter::wait_until_attached_to(const std::filesystem::path &library) const {
+    eventually("the exporter to attach to " + library.string() + ": " + log(),
+               [&] { return times_attached_to(library) > 0; });
 }
 
 Page Exporter::wait_for(const std::string &name, const Labels &labels, double value) const {

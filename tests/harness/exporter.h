@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/harness/page.h"
 #include "tests/harness/process.h"
@@ -21,8 +24,9 @@ void missing(const std::string &what);
 
 class Exporter {
 public:
-    // Started on `config` (YAML) and serving when this returns.
-    explicit Exporter(const std::string &config = "");
+    // Started on `config` (YAML) and serving when this returns. `through` is a command that runs
+    // the command after it, such as setpriv.
+    explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
     [[nodiscard]] std::uint16_t port() const { return port_; }
     [[nodiscard]] Page scrape() const;
@@ -30,6 +34,9 @@ public:
     [[nodiscard]] std::string log() const { return process_->output(); }
 
     void wait_until_attached(std::size_t libraries = 1) const;
+    // To this file, whatever else on the machine is attached to.
+    void wait_until_attached_to(const std::filesystem::path &library) const;
+    [[nodiscard]] std::size_t times_attached_to(const std::filesystem::path &library) const;
     // Scrapes until the sum has this value, and returns that page.
     [[nodiscard]] Page wait_for(const std::string &name, const Labels &labels, double value) const;
 

@@ -65,7 +65,7 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
     }
     CHECK(page.sum("gpusnoop_probe_nested_calls_total") > 0);
     CHECK(page.sum("gpusnoop_probe_unmatched_returns_total") == 0);
-    check_account_at_rest(page);
+    check_account_at_rest(exporter);
 
     SECTION("what a killed process had not freed is counted, and its gauges go") {
         workloads[0].signal(SIGKILL);
@@ -121,7 +121,7 @@ TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kerne
                           static_cast<double>(truth.launches));
     check_counters(page, truth, "cuda_program");
     check_outstanding(page, truth);
-    check_account_at_rest(page);
+    check_account_at_rest(exporter);
 }
 
 TEST_CASE("kernels of a program that was running before the exporter have names", "[kernel]") {

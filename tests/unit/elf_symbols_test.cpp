@@ -109,16 +109,19 @@ TEST_CASE("image: which function covers an offset", "[elf_file]") {
         {.name = "inner", .value = kCode + 0x240, .size = 0x10, .bind = STB_LOCAL},
         {.name = "unsized", .value = kCode + 0x400, .size = 0},
         {.name = "data", .value = kCode + 0x500, .type = STT_OBJECT},
+        {.name = "static", .value = kCode + 0x600, .bind = STB_LOCAL},
+        {.name = "inline", .value = kCode + 0x600, .bind = STB_WEAK},
         {.name = "endless", .value = kCode + 0xf00, .size = ~std::uint64_t{0}},
     };
     options.dynsym = {{.name = "dynamic", .value = kCode + 0x100, .size = 0x40}};
     const Fd fd = file_of(ElfImage(options).bytes());
     constexpr std::uint64_t at = ElfImage::kCodeOffset;
-    CHECK(names_at(open_good(fd), {at + 0x13f, at + 0x140, at + 0x100, at + 0x23f, at + 0x240,
-                                   at + 0x250, at + 0x2ff, at + 0x300, at + 0x400, at + 0x401,
-                                   at + 0x500, at + 0xff, 5, ~std::uint64_t{0}, at + 0xfff}) ==
+    CHECK(names_at(open_good(fd),
+                   {at + 0x13f, at + 0x140, at + 0x100, at + 0x23f, at + 0x240, at + 0x250,
+                    at + 0x2ff, at + 0x300, at + 0x400, at + 0x401, at + 0x500, at + 0xff, 5,
+                    ~std::uint64_t{0}, at + 0xfff, at + 0x600}) ==
           std::vector<std::string>{"global", "", "global", "outer", "inner", "outer", "outer", "",
-                                   "unsized", "", "", "", "", "", "endless"});
+                                   "unsized", "", "", "", "", "", "endless", "inline"});
 }
 
 TEST_CASE("image: names that share their ends", "[elf_file]") {

@@ -102,7 +102,7 @@ TEST_CASE("kernel names of well-known libraries", "[kernel_name]") {
         {"_Z4copyIPKfPVdEvv", "copy<float const*, double volatile*>"},
         {"_Z4copyIPVKfRKiEvv", "copy<float const volatile*, int const&>"},
         {"_Z4copyIRKiOS0_EvvS_", "copy<int const&, int const&&>"},
-        {"_Z4copyIPVKiS0_Evv", "copy<int const volatile*, int const volatile*>"},
+        {"_Z4copyIPVKiS1_Evv", "copy<int const volatile*, int const volatile*>"},
         {"_Z4copyIPVKfRKiOcEvv", "copy<...>"},  // 41 bytes
         {"_ZN6MatrixIfE6kernelEPf", "Matrix<float>::kernel"},
         {"_Z4sortISt6vectorIiSaIiEEEvT_", "sort<std::vector<int, std::allocator<int>>>"},

@@ -1,0 +1,63 @@
+// libFuzzer target: any bytes as a file for ElfFile. A crash, a sanitizer report, or an answer that
+// points outside the file is a finding; so is an input that reaches the time limit.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+
+#include "exporter/base/fd.h"
+#include "exporter/symbols/elf_file.h"
+#include "exporter/symbols/kernel_name.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::symbols;
+
+namespace {
+
+template <typename T>
+bool answered(const Result<T> &result) {
+    if (!result && (result.error().code == ETIMEDOUT || result.error().message.empty())) {
+        std::abort();
+    }
+    return result.has_value();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    const Fd fd(::memfd_create("elf-fuzz", MFD_CLOEXEC));
+    if (!fd || ::pwrite(fd.get(), data, size, 0) != static_cast<ssize_t>(size)) {
+        return 0;
+    }
+    const auto file = ElfFile::open(fd.get());
+    if (!answered(file)) {
+        return 0;
+    }
+    constexpr std::array<std::string_view, 4> names{"one", "three", "main", "cudaMalloc"};
+    if (const auto found = file->find_functions(names); answered(found)) {
+        for (const FoundFunction &function : *found) {
+            if (function.file_offset >= size || function.name >= names.size()) {
+                std::abort();
+            }
+        }
+    }
+    constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
+    if (const auto found = file->functions_at(offsets); answered(found)) {
+        for (const std::string &name : *found) {
+            if (kernel_name(name).size() > kMaxKernelNameBytes) {
+                std::abort();
+            }
+        }
+    }
+    if (const auto found = file->find_by_ending("e"); answered(found)) {
+        for (const FoundSymbol &symbol : *found) {
+            (void)kernel_of_launch_handle(symbol.name);
+        }
+    }
+    (void)file->build_id();
+    (void)file->lowest_executable_vaddr();
+    return 0;
+}

@@ -1,0 +1,145 @@
+// What the kernel says of mappings, against a mapping that the test makes itself.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/discovery/open_mapped.h"
+#include "exporter/kernel/mapping_list.h"
+#include "exporter/kernel/mmap_events.h"
+#include "tests/harness/exporter.h"
+
+using namespace gpusnoop;
+using namespace harness;
+
+namespace {
+
+// The second page of a file of three, mapped executable.
+struct Mapped {
+    TemporaryDirectory directory;
+    std::filesystem::path path = directory / "libmapped.so.7";
+    Fd fd;
+    std::size_t page = static_cast<std::size_t>(::getpagesize());
+    void *address = nullptr;
+
+    Mapped() {
+        write_file(path, std::string(3 * page, 'x'));
+        fd = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    ~Mapped() { ::munmap(address, page); }
+    Mapped(const Mapped &) = delete;
+    Mapped &operator=(const Mapped &) = delete;
+
+    void map() {
+        address = ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd.get(),
+                         static_cast<off_t>(page));
+        REQUIRE(address != MAP_FAILED);
+    }
+};
+
+std::uint32_t own_pid() {
+    return static_cast<std::uint32_t>(::getpid());
+}
+
+}  // namespace
+
+TEST_CASE("an executable mapping is listed with its file, offset and name", "[kernel]") {
+    require_bpf();
+    auto list = kernel::MappingList::open();
+    REQUIRE(list.has_value());
+    Mapped mapped;
+    mapped.map();
+    for (const auto of : {std::optional(own_pid()), std::optional<std::uint32_t>()}) {
+        const auto all = (*list)->read(of);
+        REQUIRE(all.has_value());
+        const auto found = std::ranges::find_if(*all, [&](const kernel::Mapping &one) {
+            return one.tgid == own_pid() &&
+                   one.start == reinterpret_cast<std::uint64_t>(mapped.address);
+        });
+        REQUIRE(found != all->end());
+        CHECK(found->end == found->start + mapped.page);
+        CHECK(found->file_offset == mapped.page);
+        CHECK(found->name == "libmapped.so.7");
+        struct stat status{};
+        REQUIRE(::fstat(mapped.fd.get(), &status) == 0);
+        CHECK(found->file.inode == status.st_ino);
+        CHECK(found->file.device == ((major(status.st_dev) << 20) | minor(status.st_dev)));
+        CHECK((*list)->identify(mapped.fd.get()) == found->file);
+        CHECK(std::ranges::count_if(*all, [&](const kernel::Mapping &one) {
+                  return one.tgid == own_pid() && one.start == found->start;
+              }) == 1);
+    }
+}
+
+TEST_CASE("a process that is gone has no mappings", "[kernel]") {
+    require_bpf();
+    auto list = kernel::MappingList::open();
+    REQUIRE(list.has_value());
+    Process brief({"true"});
+    const auto pid = static_cast<std::uint32_t>(brief.pid());
+    brief.wait();
+    const auto none = (*list)->read(pid);
+    REQUIRE(none.has_value());
+    CHECK(none->empty());
+}
+
+TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]") {
+    require_bpf();
+    auto list = kernel::MappingList::open();
+    REQUIRE(list.has_value());
+    Mapped mapped;
+    mapped.map();
+    const auto all = (*list)->read(own_pid());
+    REQUIRE(all.has_value());
+    const auto found = std::ranges::find(*all, "libmapped.so.7", &kernel::Mapping::name);
+    REQUIRE(found != all->end());
+    std::filesystem::remove(mapped.path);
+    write_file(mapped.path, "another file");
+
+    const auto opened = discovery::open_mapped(*found, **list);
+    REQUIRE(opened.has_value());
+    struct stat status{};
+    REQUIRE(::fstat(opened->get(), &status) == 0);
+    CHECK(status.st_ino == found->file.inode);
+}
+
+TEST_CASE("a new executable mapping is heard of", "[kernel]") {
+    require_bpf();
+    auto events = kernel::MmapEvents::open();
+    REQUIRE(events.has_value());
+    Mapped mapped;
+    std::size_t heard = 0;
+    const auto listen = [&](std::uint32_t tgid, std::string_view path) {
+        heard += tgid == own_pid() && path == mapped.path.string() ? 1 : 0;
+    };
+    (*events)->read(listen);
+    CHECK(heard == 0);
+    mapped.map();
+    (*events)->read(listen);
+    CHECK(heard == 1);
+}
+
+TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel]") {
+    require_bpf();
+    auto events = kernel::MmapEvents::open();
+    REQUIRE(events.has_value());
+    Mapped mapped;
+    for (int i = 0; i < 5'000; i++) {
+        mapped.map();
+        ::munmap(mapped.address, mapped.page);
+    }
+    std::uint64_t heard = 0;
+    std::uint64_t dropped = 0;
+    for (int i = 0; i < 3; i++) {  // the count comes with the next record that fits
+        dropped += (*events)->read(
+            [&](std::uint32_t tgid, std::string_view) { heard += tgid == own_pid() ? 1 : 0; });
+        mapped.map();
+        ::munmap(mapped.address, mapped.page);
+    }
+    CHECK(heard > 0);
+    CHECK(dropped > 0);
+}

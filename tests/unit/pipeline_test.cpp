@@ -1,0 +1,77 @@
+#include "exporter/probes/pipeline.h"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <thread>
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Counts its drains, and shows the count.
+class CountingProbe final : public probes::Probe {
+public:
+    std::atomic<int> drains = 0;
+    std::atomic<bool> slow = false;
+
+    Result<> start() override { return {}; }
+    void drain() override {
+        drains++;
+        if (slow) {
+            std::this_thread::sleep_for(200ms);
+        }
+    }
+    std::vector<series::FamilySnapshot> report() override {
+        series::Family family(
+            {.name = "drains", .help = "Drains.", .type = series::Type::gauge, .labels = {}}, 10);
+        family.add(family.slot(1, {}), static_cast<std::uint64_t>(drains.load()));
+        return {family.snapshot()};
+    }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
+        return {{"drains", 0}};
+    }
+    [[nodiscard]] probes::Health health() const override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a snapshot holds what was there when it was asked for") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1h);  // drains only when asked
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains;
+        const auto snapshot = pipeline.snapshot();
+        REQUIRE(snapshot.has_value());
+        REQUIRE(snapshot->families.size() == 1);
+        CHECK(snapshot->families[0].values.at(0) > static_cast<std::uint64_t>(before));
+    }
+}
+
+TEST_CASE("many ask at once and each is answered") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1ms);
+    std::atomic<int> answered = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 8; i++) {
+            threads.emplace_back([&] {
+                for (int round = 0; round < 50; round++) {
+                    answered += pipeline.snapshot().has_value() ? 1 : 0;
+                }
+            });
+        }
+    }
+    CHECK(answered == 400);
+}
+
+TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
+    CountingProbe probe;
+    probe.slow = true;
+    probes::Pipeline pipeline({&probe}, 1ms);
+    const auto impatient = pipeline.snapshot(1ms);
+    REQUIRE_FALSE(impatient.has_value());
+    CHECK(impatient.error().message == "the aggregation did not answer in time");
+    probe.slow = false;
+    CHECK(pipeline.snapshot().has_value());
+}

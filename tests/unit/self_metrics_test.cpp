@@ -1,0 +1,76 @@
+#include "exporter/metrics/self.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/kernel/account.h"
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/reference.h"
+
+using namespace gpusnoop;
+
+namespace {
+
+probes::Health probe_with(probe_account account) {
+    probes::Health probe;
+    probe.name = "cuda";
+    probe.up = true;
+    probe.account = account;
+    return probe;
+}
+
+bool has_line(const std::string &text, const std::string &line) {
+    return text.find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("what was entered and is in no other column is in flight") {
+    probe_account account{};
+    account.entered = 100;
+    account.events = 80;
+    account.stale = 5;
+    account.lost[LOST_ring_full] = 3;
+    account.lost[LOST_fault] = 2;
+    CHECK(kernel::in_flight(account) == 10);
+    account.events = 95;  // read a moment later than entered
+    CHECK(kernel::in_flight(account) == 0);
+}
+
+TEST_CASE("the account of a probe is on the page, reason by reason") {
+    probe_account account{};
+    account.entered = 7;
+    account.events = 4;
+    account.lost[LOST_throttled] = 3;
+    auto probe = probe_with(account);
+    probe.undecodable = 2;
+    probe.attach_failures["elf"] = 1;
+    const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(text, "gpusnoop_probe_up{probe=\"cuda\"} 1"));
+    CHECK(has_line(text, "gpusnoop_probe_entries_total{probe=\"cuda\"} 7"));
+    CHECK(has_line(text, "gpusnoop_probe_events_total{probe=\"cuda\"} 4"));
+    CHECK(has_line(text, "gpusnoop_probe_in_flight_calls{probe=\"cuda\"} 0"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"throttled\"} 3"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"ring_full\"} 0"));
+    CHECK(has_line(text,
+                   "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"undecodable\"} 2"));
+    CHECK(has_line(text, "gpusnoop_probe_attach_failures_total{probe=\"cuda\",reason=\"elf\"} 1"));
+    CHECK(text.find("probe_runs_total") == std::string::npos);  // the kernel does not count them
+    probe.runs = 9;
+    const std::string counted = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
+}
+
+TEST_CASE("the reference names every family once, with its labels") {
+    const std::string text = metrics::metrics_reference();
+    const std::string row =
+        "| `gpusnoop_cuda_kernel_launches_total` | counter | `comm`, `container`, `kernel`, "
+        "`grid`, "
+        "`block`, `gpu` |";
+    const std::size_t first = text.find(row);
+    REQUIRE(first != std::string::npos);
+    CHECK(text.find(row, first + 1) == std::string::npos);
+    CHECK(text.find("gpusnoop_probe_run_seconds_total") != std::string::npos);
+    CHECK(text.find("process_resident_memory_bytes") != std::string::npos);
+}
