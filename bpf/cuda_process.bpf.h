@@ -158,7 +158,7 @@ static __always_inline __u64 enter_process(struct task_struct *task, struct thre
 /* May the process record one more copy or launch? */
 static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u64 now_ns)
 {
-	__u64 per_window = max_calls_per_second / (1000000000 / BUDGET_WINDOW_NS);
+	__u64 per_window = max_calls_per_second / (1000000000 / BUDGET_WINDOW_NS) + 1;
 	struct process *process;
 
 	if (!max_calls_per_second)
