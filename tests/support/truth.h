@@ -15,50 +15,50 @@
 
 namespace truth {
 
-inline constexpr std::uint64_t kMagic = 0x3148545552545053; // "SPTRUTH1" in memory
+inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
 inline constexpr std::uint32_t kVersion = 1;
 
 // Every function of the stand-in that is counted. cudaLaunchKernel_ptsz is the same address as
 // cudaLaunchKernel and is counted under that name. The __cudaRegister* functions run before main
 // and are not counted.
-#define STANDIN_FUNCTIONS(X)                                                                       \
-    X(cudaMalloc)                                                                                  \
-    X(cudaMallocManaged)                                                                           \
-    X(cudaMallocHost)                                                                              \
-    X(cudaHostAlloc)                                                                               \
-    X(cudaMallocAsync)                                                                             \
-    X(cudaFree)                                                                                    \
-    X(cudaFreeHost)                                                                                \
-    X(cudaFreeAsync)                                                                               \
-    X(cudaMemcpy)                                                                                  \
-    X(cudaMemcpy_ptds)                                                                             \
-    X(cudaMemcpyAsync)                                                                             \
-    X(cudaMemcpyAsync_ptsz)                                                                        \
-    X(cudaLaunchKernel)                                                                            \
-    X(__cudaLaunchKernel)                                                                          \
-    X(__cudaLaunchKernel_ptsz)                                                                     \
-    X(__cudaGetKernel)                                                                             \
-    X(__cudaPushCallConfiguration)                                                                 \
-    X(__cudaPopCallConfiguration)                                                                  \
-    X(cudaDeviceSynchronize)                                                                       \
-    X(cudaStreamCreate)                                                                            \
-    X(cudaStreamCreateWithFlags)                                                                   \
-    X(cudaStreamSynchronize)                                                                       \
-    X(cudaStreamDestroy)                                                                           \
-    X(cudaEventCreate)                                                                             \
-    X(cudaEventRecord)                                                                             \
-    X(cudaEventSynchronize)                                                                        \
-    X(cudaEventElapsedTime)                                                                        \
-    X(cudaEventDestroy)                                                                            \
-    X(cudaGetDeviceCount)                                                                          \
-    X(cudaSetDevice)                                                                               \
-    X(cudaGetDevice)                                                                               \
-    X(cudaMemGetInfo)                                                                              \
-    X(cudaRuntimeGetVersion)                                                                       \
-    X(cudaDriverGetVersion)                                                                        \
-    X(cudaGetLastError)                                                                            \
-    X(cudaPeekAtLastError)                                                                         \
-    X(cudaGetErrorString)                                                                          \
+#define STANDIN_FUNCTIONS(X)       \
+    X(cudaMalloc)                  \
+    X(cudaMallocManaged)           \
+    X(cudaMallocHost)              \
+    X(cudaHostAlloc)               \
+    X(cudaMallocAsync)             \
+    X(cudaFree)                    \
+    X(cudaFreeHost)                \
+    X(cudaFreeAsync)               \
+    X(cudaMemcpy)                  \
+    X(cudaMemcpy_ptds)             \
+    X(cudaMemcpyAsync)             \
+    X(cudaMemcpyAsync_ptsz)        \
+    X(cudaLaunchKernel)            \
+    X(__cudaLaunchKernel)          \
+    X(__cudaLaunchKernel_ptsz)     \
+    X(__cudaGetKernel)             \
+    X(__cudaPushCallConfiguration) \
+    X(__cudaPopCallConfiguration)  \
+    X(cudaDeviceSynchronize)       \
+    X(cudaStreamCreate)            \
+    X(cudaStreamCreateWithFlags)   \
+    X(cudaStreamSynchronize)       \
+    X(cudaStreamDestroy)           \
+    X(cudaEventCreate)             \
+    X(cudaEventRecord)             \
+    X(cudaEventSynchronize)        \
+    X(cudaEventElapsedTime)        \
+    X(cudaEventDestroy)            \
+    X(cudaGetDeviceCount)          \
+    X(cudaSetDevice)               \
+    X(cudaGetDevice)               \
+    X(cudaMemGetInfo)              \
+    X(cudaRuntimeGetVersion)       \
+    X(cudaDriverGetVersion)        \
+    X(cudaGetLastError)            \
+    X(cudaPeekAtLastError)         \
+    X(cudaGetErrorString)          \
     X(cudaGetErrorName)
 
 // The prefix keeps the enumerators apart from the functions themselves.
@@ -71,7 +71,7 @@ enum class Function : std::uint32_t {
 
 inline constexpr std::size_t kFunctions = static_cast<std::size_t>(Function::count);
 
-inline constexpr std::array<const char*, kFunctions> kFunctionNames = {
+inline constexpr std::array<const char *, kFunctions> kFunctionNames = {
 #define STANDIN_NAME(name) #name,
     STANDIN_FUNCTIONS(STANDIN_NAME)
 #undef STANDIN_NAME
@@ -88,17 +88,17 @@ enum class CopyMode : std::uint32_t { sync, async, count };
 inline constexpr std::size_t kMemoryKinds = static_cast<std::size_t>(MemoryKind::count);
 inline constexpr std::size_t kCopyKinds = static_cast<std::size_t>(CopyKind::count);
 inline constexpr std::size_t kCopyModes = static_cast<std::size_t>(CopyMode::count);
-inline constexpr std::size_t kErrorCodes = 1000; // cudaErrorUnknown, the largest, is 999
+inline constexpr std::size_t kErrorCodes = 1000;  // cudaErrorUnknown, the largest, is 999
 inline constexpr std::size_t kLaunchEntries = 4096;
 inline constexpr std::size_t kKernelNameBytes = 128;
 
 // Successful calls only.
 struct Memory {
-    std::uint64_t allocations; // calls that gave a pointer: an empty allocation gives none
+    std::uint64_t allocations;  // calls that gave a pointer: an empty allocation gives none
     std::uint64_t allocated_bytes;
-    std::uint64_t frees; // of memory that this process image is known to have allocated
+    std::uint64_t frees;  // of memory that this process image is known to have allocated
     std::uint64_t freed_bytes;
-    std::uint64_t unknown_frees; // of memory from before a fork, or from a nested call
+    std::uint64_t unknown_frees;  // of memory from before a fork, or from a nested call
     std::uint64_t outstanding_allocations;
     std::uint64_t outstanding_bytes;
 };
@@ -112,42 +112,42 @@ enum class EntryState : std::uint32_t { empty, being_written, ready };
 
 // Successful launches of one kernel with one shape. Written once, then only `count` changes.
 struct Launches {
-    std::uint32_t state; // EntryState
+    std::uint32_t state;  // EntryState
     std::array<std::uint32_t, 3> grid;
     std::array<std::uint32_t, 3> block;
     std::uint32_t padding;
     std::uint64_t count;
-    std::array<char, kKernelNameBytes> name; // mangled, cut to 127 bytes, zero-terminated
+    std::array<char, kKernelNameBytes> name;  // mangled, cut to 127 bytes, zero-terminated
 };
 
 struct FileLayout {
     std::uint64_t magic;
     std::uint32_t version;
     std::int32_t pid;
-    std::uint32_t generation; // n-th image of this pid in the directory: 0, then 1 after an exec
+    std::uint32_t generation;  // n-th image of this pid in the directory: 0, then 1 after an exec
     std::uint32_t padding;
-    std::uint64_t created_ns;  // CLOCK_BOOTTIME at the image's first counted call
-    std::array<char, 16> comm; // of the main thread, at that moment
+    std::uint64_t created_ns;   // CLOCK_BOOTTIME at the image's first counted call
+    std::array<char, 16> comm;  // of the main thread, at that moment
 
     std::array<Memory, kMemoryKinds> memory;
     std::array<std::array<Copies, kCopyModes>, kCopyKinds> copies;
-    std::uint64_t launches;          // sum over all of `launch_table`, and those it had no room for
-    std::uint64_t launches_unlisted; // no room in launch_table
-    std::uint64_t empty_allocations; // success, no pointer
-    std::uint64_t empty_frees;       // free of NULL: success, nothing freed
+    std::uint64_t launches;  // sum over all of `launch_table`, and those it had no room for
+    std::uint64_t launches_unlisted;  // no room in launch_table
+    std::uint64_t empty_allocations;  // success, no pointer
+    std::uint64_t empty_frees;        // free of NULL: success, nothing freed
 
     std::uint64_t nested_entered;
-    std::uint64_t nested_calls; // entered and returned
+    std::uint64_t nested_calls;  // entered and returned
     // Calls that were entered in the parent of a fork and returned in this process too.
     std::uint64_t returns_without_entry;
 
-    std::array<std::uint64_t, kFunctions> entered; // outermost only, as is `results`
-    std::array<std::array<std::uint64_t, kErrorCodes>, kFunctions> results; // by code, 0: success
+    std::array<std::uint64_t, kFunctions> entered;  // outermost only, as is `results`
+    std::array<std::array<std::uint64_t, kErrorCodes>, kFunctions> results;  // by code, 0: success
 
-    std::array<Launches, kLaunchEntries> launch_table; // open addressing, in no order
+    std::array<Launches, kLaunchEntries> launch_table;  // open addressing, in no order
 };
 
 static_assert(sizeof(Launches) == 168);
 static_assert(sizeof(FileLayout) % 8 == 0);
 
-} // namespace truth
+}  // namespace truth

@@ -9,7 +9,7 @@
 namespace truth {
 namespace {
 
-void add(Memory& to, const Memory& from) {
+void add(Memory &to, const Memory &from) {
     to.allocations += from.allocations;
     to.allocated_bytes += from.allocated_bytes;
     to.frees += from.frees;
@@ -19,11 +19,12 @@ void add(Memory& to, const Memory& from) {
     to.outstanding_bytes += from.outstanding_bytes;
 }
 
-template <std::size_t size> std::string text(const std::array<char, size>& letters) {
+template <std::size_t size>
+std::string text(const std::array<char, size> &letters) {
     return {letters.begin(), std::find(letters.begin(), letters.end(), '\0')};
 }
 
-void add_functions(TruthSnapshot& snapshot, const FileLayout& file) {
+void add_functions(TruthSnapshot &snapshot, const FileLayout &file) {
     for (std::size_t function = 0; function < kFunctions; ++function) {
         const std::string name = kFunctionNames[function];
         if (file.entered[function] != 0) {
@@ -37,7 +38,7 @@ void add_functions(TruthSnapshot& snapshot, const FileLayout& file) {
     }
 }
 
-TruthSnapshot snapshot_of(const FileLayout& file) {
+TruthSnapshot snapshot_of(const FileLayout &file) {
     TruthSnapshot snapshot;
     snapshot.pid = file.pid;
     snapshot.generation = file.generation;
@@ -53,7 +54,7 @@ TruthSnapshot snapshot_of(const FileLayout& file) {
     snapshot.nested_calls = file.nested_calls;
     snapshot.returns_without_entry = file.returns_without_entry;
     add_functions(snapshot, file);
-    for (const Launches& entry : file.launch_table) {
+    for (const Launches &entry : file.launch_table) {
         if (entry.state == static_cast<std::uint32_t>(EntryState::ready) && entry.count != 0) {
             snapshot.launch_table[{text(entry.name), entry.grid, entry.block}] += entry.count;
         }
@@ -62,9 +63,9 @@ TruthSnapshot snapshot_of(const FileLayout& file) {
 }
 
 // False for a file that its process has created and not filled in yet.
-bool read_file(const std::filesystem::path& path, FileLayout& file) {
+bool read_file(const std::filesystem::path &path, FileLayout &file) {
     std::ifstream stream(path, std::ios::binary);
-    stream.read(reinterpret_cast<char*>(&file), sizeof file);
+    stream.read(reinterpret_cast<char *>(&file), sizeof file);
     if (stream.gcount() != 0 && stream.gcount() != sizeof file) {
         throw std::runtime_error(path.string() + ": not the size of a truth file");
     }
@@ -77,11 +78,11 @@ bool read_file(const std::filesystem::path& path, FileLayout& file) {
     return true;
 }
 
-} // namespace
+}  // namespace
 
 Memory TruthSnapshot::all_memory() const {
     Memory total{};
-    for (const Memory& kind : memory) {
+    for (const Memory &kind : memory) {
         add(total, kind);
     }
     return total;
@@ -106,21 +107,21 @@ std::uint64_t TruthSnapshot::never_returned(std::string_view function) const {
     return found == entered.end() ? 0 : found->second - calls(function);
 }
 
-std::vector<TruthSnapshot> read_truth(const std::filesystem::path& directory) {
+std::vector<TruthSnapshot> read_truth(const std::filesystem::path &directory) {
     std::vector<TruthSnapshot> snapshots;
-    const auto file = std::make_unique<FileLayout>(); // more than a stack should hold
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const auto file = std::make_unique<FileLayout>();  // more than a stack should hold
+    for (const auto &entry : std::filesystem::directory_iterator(directory)) {
         if (entry.path().extension() == ".truth" && read_file(entry.path(), *file)) {
             snapshots.push_back(snapshot_of(*file));
         }
     }
-    std::ranges::sort(snapshots, {}, [](const TruthSnapshot& snapshot) {
+    std::ranges::sort(snapshots, {}, [](const TruthSnapshot &snapshot) {
         return std::tuple(snapshot.pid, snapshot.generation);
     });
     return snapshots;
 }
 
-TruthSnapshot sum(const std::vector<TruthSnapshot>& snapshots) {
+TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
     TruthSnapshot total;
     if (!snapshots.empty()) {
         total.pid = snapshots.front().pid;
@@ -128,7 +129,7 @@ TruthSnapshot sum(const std::vector<TruthSnapshot>& snapshots) {
         total.created_ns = snapshots.front().created_ns;
         total.comm = snapshots.front().comm;
     }
-    for (const TruthSnapshot& one : snapshots) {
+    for (const TruthSnapshot &one : snapshots) {
         for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
             add(total.memory[kind], one.memory[kind]);
         }
@@ -145,17 +146,17 @@ TruthSnapshot sum(const std::vector<TruthSnapshot>& snapshots) {
         total.nested_entered += one.nested_entered;
         total.nested_calls += one.nested_calls;
         total.returns_without_entry += one.returns_without_entry;
-        for (const auto& [function, count] : one.entered) {
+        for (const auto &[function, count] : one.entered) {
             total.entered[function] += count;
         }
-        for (const auto& [key, count] : one.results) {
+        for (const auto &[key, count] : one.results) {
             total.results[key] += count;
         }
-        for (const auto& [key, count] : one.launch_table) {
+        for (const auto &[key, count] : one.launch_table) {
             total.launch_table[key] += count;
         }
     }
     return total;
 }
 
-} // namespace truth
+}  // namespace truth

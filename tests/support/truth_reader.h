@@ -16,11 +16,11 @@
 namespace truth {
 
 struct LaunchKey {
-    std::string kernel; // mangled
+    std::string kernel;  // mangled
     std::array<std::uint32_t, 3> grid{};
     std::array<std::uint32_t, 3> block{};
 
-    auto operator<=>(const LaunchKey&) const = default;
+    auto operator<=>(const LaunchKey &) const = default;
 };
 
 // One process image, or the sum of several. The members mean what they mean in FileLayout.
@@ -40,25 +40,25 @@ struct TruthSnapshot {
     std::uint64_t nested_calls = 0;
     std::uint64_t returns_without_entry = 0;
     std::map<std::string, std::uint64_t> entered;                  // by function; no zeros
-    std::map<std::pair<std::string, int>, std::uint64_t> results; // by function, code; no zeros
+    std::map<std::pair<std::string, int>, std::uint64_t> results;  // by function, code; no zeros
     std::map<LaunchKey, std::uint64_t> launch_table;
 
-    const Memory& of(MemoryKind kind) const { return memory[static_cast<std::size_t>(kind)]; }
-    const Copies& of(CopyKind kind, CopyMode mode) const {
+    const Memory &of(MemoryKind kind) const { return memory[static_cast<std::size_t>(kind)]; }
+    const Copies &of(CopyKind kind, CopyMode mode) const {
         return copies[static_cast<std::size_t>(kind)][static_cast<std::size_t>(mode)];
     }
     // All kinds together.
     Memory all_memory() const;
-    std::uint64_t calls(std::string_view function) const; // that returned, whatever they returned
+    std::uint64_t calls(std::string_view function) const;  // that returned, whatever they returned
     std::uint64_t result(std::string_view function, int code) const;
     std::uint64_t never_returned(std::string_view function) const;
 };
 
 // Every truth file in `directory`, by pid and generation. Throws std::runtime_error for a file that
 // is not one; one that its process has only begun to write is left out.
-std::vector<TruthSnapshot> read_truth(const std::filesystem::path& directory);
+std::vector<TruthSnapshot> read_truth(const std::filesystem::path &directory);
 
 // All of them together; pid, generation, created_ns and comm are the first one's.
-TruthSnapshot sum(const std::vector<TruthSnapshot>& snapshots);
+TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots);
 
-} // namespace truth
+}  // namespace truth

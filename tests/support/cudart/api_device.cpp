@@ -16,7 +16,8 @@ int trivial_call(Function function) {
     return leave(enter(function), kSuccess);
 }
 
-template <typename Value> int answer_call(Function function, Value* out, Value value) {
+template <typename Value>
+int answer_call(Function function, Value *out, Value value) {
     const Call call = enter(function);
     if (out == nullptr) {
         return leave(call, kInvalidValue);
@@ -25,7 +26,7 @@ template <typename Value> int answer_call(Function function, Value* out, Value v
     return leave(call, kSuccess);
 }
 
-int create_call(Function function, void** out) {
+int create_call(Function function, void **out) {
     const Call call = enter(function);
     if (out == nullptr) {
         return leave(call, kInvalidValue);
@@ -34,19 +35,19 @@ int create_call(Function function, void** out) {
     return leave(call, kSuccess);
 }
 
-int destroy_call(Function function, void* handle) {
+int destroy_call(Function function, void *handle) {
     const Call call = enter(function);
     if (handle == nullptr) {
         return leave(call, kInvalidResourceHandle);
     }
-    delete static_cast<char*>(handle);
+    delete static_cast<char *>(handle);
     return leave(call, kSuccess);
 }
 
 struct ErrorText {
     int code;
-    const char* name;
-    const char* text;
+    const char *name;
+    const char *text;
 };
 
 constexpr ErrorText kErrorTexts[] = {
@@ -63,10 +64,10 @@ constexpr ErrorText kErrorTexts[] = {
     {kInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
 };
 
-const char* describe(Function function, int error, const char* ErrorText::*member) {
+const char *describe(Function function, int error, const char *ErrorText::*member) {
     const Call call = enter(function);
-    const char* text = "unrecognized error code";
-    for (const ErrorText& known : kErrorTexts) {
+    const char *text = "unrecognized error code";
+    for (const ErrorText &known : kErrorTexts) {
         if (known.code == error) {
             text = known.*member;
         }
@@ -75,8 +76,8 @@ const char* describe(Function function, int error, const char* ErrorText::*membe
     return text;
 }
 
-} // namespace
-} // namespace standin
+}  // namespace
+}  // namespace standin
 
 using namespace standin;
 
@@ -86,11 +87,11 @@ STANDIN_EXPORT int cudaDeviceSynchronize() {
     return trivial_call(Function::k_cudaDeviceSynchronize);
 }
 
-STANDIN_EXPORT int cudaStreamCreate(Stream* stream) {
+STANDIN_EXPORT int cudaStreamCreate(Stream *stream) {
     return create_call(Function::k_cudaStreamCreate, stream);
 }
 
-STANDIN_EXPORT int cudaStreamCreateWithFlags(Stream* stream, unsigned /*flags*/) {
+STANDIN_EXPORT int cudaStreamCreateWithFlags(Stream *stream, unsigned /*flags*/) {
     return create_call(Function::k_cudaStreamCreateWithFlags, stream);
 }
 
@@ -102,7 +103,7 @@ STANDIN_EXPORT int cudaStreamDestroy(Stream stream) {
     return destroy_call(Function::k_cudaStreamDestroy, stream);
 }
 
-STANDIN_EXPORT int cudaEventCreate(Event* event) {
+STANDIN_EXPORT int cudaEventCreate(Event *event) {
     return create_call(Function::k_cudaEventCreate, event);
 }
 
@@ -114,7 +115,7 @@ STANDIN_EXPORT int cudaEventSynchronize(Event /*event*/) {
     return trivial_call(Function::k_cudaEventSynchronize);
 }
 
-STANDIN_EXPORT int cudaEventElapsedTime(float* milliseconds, Event /*start*/, Event /*end*/) {
+STANDIN_EXPORT int cudaEventElapsedTime(float *milliseconds, Event /*start*/, Event /*end*/) {
     return answer_call(Function::k_cudaEventElapsedTime, milliseconds, 1.0F);
 }
 
@@ -122,7 +123,7 @@ STANDIN_EXPORT int cudaEventDestroy(Event event) {
     return destroy_call(Function::k_cudaEventDestroy, event);
 }
 
-STANDIN_EXPORT int cudaGetDeviceCount(int* count) {
+STANDIN_EXPORT int cudaGetDeviceCount(int *count) {
     return answer_call(Function::k_cudaGetDeviceCount, count, kDevices);
 }
 
@@ -135,15 +136,15 @@ STANDIN_EXPORT int cudaSetDevice(int device) {
     return leave(call, kSuccess);
 }
 
-STANDIN_EXPORT int cudaGetDevice(int* device) {
+STANDIN_EXPORT int cudaGetDevice(int *device) {
     return answer_call(Function::k_cudaGetDevice, device, thread_state().device);
 }
 
-STANDIN_EXPORT int cudaRuntimeGetVersion(int* version) {
+STANDIN_EXPORT int cudaRuntimeGetVersion(int *version) {
     return answer_call(Function::k_cudaRuntimeGetVersion, version, kVersion);
 }
 
-STANDIN_EXPORT int cudaDriverGetVersion(int* version) {
+STANDIN_EXPORT int cudaDriverGetVersion(int *version) {
     return answer_call(Function::k_cudaDriverGetVersion, version, kVersion);
 }
 
@@ -157,12 +158,12 @@ STANDIN_EXPORT int cudaPeekAtLastError() {
     return leave(call, thread_state().last_error);
 }
 
-STANDIN_EXPORT const char* cudaGetErrorString(int error) {
+STANDIN_EXPORT const char *cudaGetErrorString(int error) {
     return describe(Function::k_cudaGetErrorString, error, &ErrorText::text);
 }
 
-STANDIN_EXPORT const char* cudaGetErrorName(int error) {
+STANDIN_EXPORT const char *cudaGetErrorName(int error) {
     return describe(Function::k_cudaGetErrorName, error, &ErrorText::name);
 }
 
-} // extern "C"
+}  // extern "C"

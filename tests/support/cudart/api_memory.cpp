@@ -30,14 +30,14 @@ void nest_in_allocation() {
 // A real copy of pageable memory may need a staging buffer.
 void nest_in_copy() {
     if (nesting() && thread_state().depth == 1) {
-        void* staging = nullptr;
+        void *staging = nullptr;
         if (cudaMalloc(&staging, 64) == kSuccess) {
             cudaFree(staging);
         }
     }
 }
 
-int allocation_call(Function function, MemoryKind kind, void** pointer, std::size_t bytes) {
+int allocation_call(Function function, MemoryKind kind, void **pointer, std::size_t bytes) {
     const Call call = enter(function);
     if (pointer == nullptr) {
         return leave(call, kInvalidValue);
@@ -54,7 +54,7 @@ int allocation_call(Function function, MemoryKind kind, void** pointer, std::siz
         }
         return leave(call, kSuccess);
     }
-    void* memory = allocate({bytes, kind, counted, call.image});
+    void *memory = allocate({bytes, kind, counted, call.image});
     if (memory == nullptr) {
         return leave(call, kMemoryAllocation);
     }
@@ -65,7 +65,7 @@ int allocation_call(Function function, MemoryKind kind, void** pointer, std::siz
     return leave(call, kSuccess);
 }
 
-int free_call(Function function, MemoryKinds kinds, void* pointer) {
+int free_call(Function function, MemoryKinds kinds, void *pointer) {
     const Call call = enter(function);
     run_hook(call);
     if (pointer == nullptr) {
@@ -88,7 +88,7 @@ int free_call(Function function, MemoryKinds kinds, void* pointer) {
     return leave(call, kSuccess);
 }
 
-CopyKind resolve(const void* to, const void* from, int direction) {
+CopyKind resolve(const void *to, const void *from, int direction) {
     if (direction != kDefault) {
         return static_cast<CopyKind>(direction);
     }
@@ -98,7 +98,7 @@ CopyKind resolve(const void* to, const void* from, int direction) {
     return is_device_memory(from) ? CopyKind::d2h : CopyKind::h2h;
 }
 
-int copy_call(Function function, CopyMode mode, void* to, const void* from, std::size_t bytes,
+int copy_call(Function function, CopyMode mode, void *to, const void *from, std::size_t bytes,
               int direction) {
     const Call call = enter(function);
     if (direction < kHostToHost || direction > kDefault) {
@@ -120,49 +120,49 @@ int copy_call(Function function, CopyMode mode, void* to, const void* from, std:
     return leave(call, kSuccess);
 }
 
-} // namespace
-} // namespace standin
+}  // namespace
+}  // namespace standin
 
 using namespace standin;
 
 extern "C" {
 
-STANDIN_EXPORT int cudaMalloc(void** pointer, std::size_t bytes) {
+STANDIN_EXPORT int cudaMalloc(void **pointer, std::size_t bytes) {
     return allocation_call(Function::k_cudaMalloc, MemoryKind::device, pointer, bytes);
 }
 
-STANDIN_EXPORT int cudaMallocManaged(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+STANDIN_EXPORT int cudaMallocManaged(void **pointer, std::size_t bytes, unsigned /*flags*/) {
     return allocation_call(Function::k_cudaMallocManaged, MemoryKind::managed, pointer, bytes);
 }
 
-STANDIN_EXPORT int cudaMallocHost(void** pointer, std::size_t bytes) {
+STANDIN_EXPORT int cudaMallocHost(void **pointer, std::size_t bytes) {
     return allocation_call(Function::k_cudaMallocHost, MemoryKind::pinned_host, pointer, bytes);
 }
 
-STANDIN_EXPORT int cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+STANDIN_EXPORT int cudaHostAlloc(void **pointer, std::size_t bytes, unsigned /*flags*/) {
     return allocation_call(Function::k_cudaHostAlloc, MemoryKind::pinned_host, pointer, bytes);
 }
 
-STANDIN_EXPORT int cudaMallocAsync(void** pointer, std::size_t bytes, Stream /*stream*/) {
+STANDIN_EXPORT int cudaMallocAsync(void **pointer, std::size_t bytes, Stream /*stream*/) {
     return allocation_call(Function::k_cudaMallocAsync, MemoryKind::async, pointer, bytes);
 }
 
-STANDIN_EXPORT int cudaFree(void* pointer) {
+STANDIN_EXPORT int cudaFree(void *pointer) {
     constexpr MemoryKinds kKinds =
         bit(MemoryKind::device) | bit(MemoryKind::async) | bit(MemoryKind::managed);
     return free_call(Function::k_cudaFree, kKinds, pointer);
 }
 
-STANDIN_EXPORT int cudaFreeHost(void* pointer) {
+STANDIN_EXPORT int cudaFreeHost(void *pointer) {
     return free_call(Function::k_cudaFreeHost, bit(MemoryKind::pinned_host), pointer);
 }
 
-STANDIN_EXPORT int cudaFreeAsync(void* pointer, Stream /*stream*/) {
+STANDIN_EXPORT int cudaFreeAsync(void *pointer, Stream /*stream*/) {
     constexpr MemoryKinds kKinds = bit(MemoryKind::device) | bit(MemoryKind::async);
     return free_call(Function::k_cudaFreeAsync, kKinds, pointer);
 }
 
-STANDIN_EXPORT int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
+STANDIN_EXPORT int cudaMemGetInfo(std::size_t *free_bytes, std::size_t *total_bytes) {
     const Call call = enter(Function::k_cudaMemGetInfo);
     if (free_bytes == nullptr || total_bytes == nullptr) {
         return leave(call, kInvalidValue);
@@ -173,23 +173,22 @@ STANDIN_EXPORT int cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_by
     return leave(call, kSuccess);
 }
 
-STANDIN_EXPORT int cudaMemcpy(void* to, const void* from, std::size_t bytes, int direction) {
+STANDIN_EXPORT int cudaMemcpy(void *to, const void *from, std::size_t bytes, int direction) {
     return copy_call(Function::k_cudaMemcpy, CopyMode::sync, to, from, bytes, direction);
 }
 
-STANDIN_EXPORT int cudaMemcpy_ptds(void* to, const void* from, std::size_t bytes, int direction) {
+STANDIN_EXPORT int cudaMemcpy_ptds(void *to, const void *from, std::size_t bytes, int direction) {
     return copy_call(Function::k_cudaMemcpy_ptds, CopyMode::sync, to, from, bytes, direction);
 }
 
-STANDIN_EXPORT int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int direction,
+STANDIN_EXPORT int cudaMemcpyAsync(void *to, const void *from, std::size_t bytes, int direction,
                                    Stream /*stream*/) {
     return copy_call(Function::k_cudaMemcpyAsync, CopyMode::async, to, from, bytes, direction);
 }
 
-STANDIN_EXPORT int cudaMemcpyAsync_ptsz(void* to, const void* from, std::size_t bytes,
+STANDIN_EXPORT int cudaMemcpyAsync_ptsz(void *to, const void *from, std::size_t bytes,
                                         int direction, Stream /*stream*/) {
-    return copy_call(Function::k_cudaMemcpyAsync_ptsz, CopyMode::async, to, from, bytes,
-                     direction);
+    return copy_call(Function::k_cudaMemcpyAsync_ptsz, CopyMode::async, to, from, bytes, direction);
 }
 
-} // extern "C"
+}  // extern "C"

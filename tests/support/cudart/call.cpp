@@ -14,7 +14,7 @@ namespace {
 
 std::uint32_t g_image = 0;
 Hook g_hook = nullptr;
-void* g_hook_context = nullptr;
+void *g_hook_context = nullptr;
 thread_local ThreadState t_state;
 
 // A child must find no lock held by a thread that it does not have.
@@ -42,9 +42,9 @@ __attribute__((constructor)) void watch_forks() {
     pthread_atfork(before_fork, unlock_after_fork, after_fork_in_child);
 }
 
-} // namespace
+}  // namespace
 
-ThreadState& thread_state() {
+ThreadState &thread_state() {
     return t_state;
 }
 
@@ -54,11 +54,11 @@ Call enter(truth::Function function) {
     return {function, g_image, outermost};
 }
 
-bool counts(const Call& call) {
+bool counts(const Call &call) {
     return call.outermost && call.image == g_image;
 }
 
-int leave(const Call& call, int error) {
+int leave(const Call &call, int error) {
     if (call.image != g_image) {
         count_return_without_entry();
         return error;
@@ -73,7 +73,7 @@ int leave(const Call& call, int error) {
     return error;
 }
 
-void run_hook(const Call& call) {
+void run_hook(const Call &call) {
     if (g_hook != nullptr) {
         g_hook(truth::kFunctionNames[static_cast<std::size_t>(call.function)], g_hook_context);
     }
@@ -81,15 +81,15 @@ void run_hook(const Call& call) {
 
 bool nesting() {
     static const bool enabled = [] {
-        const char* value = std::getenv("STANDIN_NEST");
+        const char *value = std::getenv("STANDIN_NEST");
         return value != nullptr && std::strcmp(value, "1") == 0;
     }();
     return enabled;
 }
 
-} // namespace standin
+}  // namespace standin
 
-extern "C" STANDIN_EXPORT void standin_set_hook(standin::Hook hook, void* context) {
+extern "C" STANDIN_EXPORT void standin_set_hook(standin::Hook hook, void *context) {
     standin::g_hook_context = context;
     standin::g_hook = hook;
 }

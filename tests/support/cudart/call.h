@@ -33,25 +33,26 @@ struct ThreadState {
     std::array<LaunchConfiguration, 16> configurations;
 };
 
-ThreadState& thread_state();
+ThreadState &thread_state();
 
 struct Call {
     truth::Function function;
-    std::uint32_t image; // goes up with every fork: a call can return in a child that never made it
+    std::uint32_t
+        image;  // goes up with every fork: a call can return in a child that never made it
     bool outermost;
 };
 
 // Not a constructor and destructor: an unwound call (pthread_exit) did not return, and must not be
 // counted as if it had.
 Call enter(truth::Function function);
-int leave(const Call& call, int error);
+int leave(const Call &call, int error);
 
 // Whether what this call did belongs into the truth.
-bool counts(const Call& call);
+bool counts(const Call &call);
 
-void run_hook(const Call& call);
+void run_hook(const Call &call);
 
 // STANDIN_NEST=1: some functions call others through their public entry points.
 bool nesting();
 
-} // namespace standin
+}  // namespace standin

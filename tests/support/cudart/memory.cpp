@@ -9,7 +9,7 @@
 namespace standin {
 namespace {
 
-constexpr std::size_t kAlignment = 256; // as the real library's
+constexpr std::size_t kAlignment = 256;  // as the real library's
 constexpr std::size_t kMapFrom = std::size_t{1} << 20U;
 constexpr std::size_t kDefaultLimit = std::size_t{1} << 30U;
 
@@ -19,23 +19,23 @@ std::size_t g_used = 0;
 
 std::size_t limit() {
     static const std::size_t bytes = [] {
-        const char* value = std::getenv("STANDIN_MEMORY_LIMIT");
+        const char *value = std::getenv("STANDIN_MEMORY_LIMIT");
         return value == nullptr ? kDefaultLimit : std::strtoull(value, nullptr, 10);
     }();
     return bytes;
 }
 
 // Large memory takes address space only, until someone touches it.
-void* obtain(std::size_t bytes) {
+void *obtain(std::size_t bytes) {
     if (bytes < kMapFrom) {
         return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     }
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
-void give_back(void* memory, std::size_t bytes) {
+void give_back(void *memory, std::size_t bytes) {
     if (bytes < kMapFrom) {
         std::free(memory);
     } else {
@@ -43,14 +43,14 @@ void give_back(void* memory, std::size_t bytes) {
     }
 }
 
-} // namespace
+}  // namespace
 
-void* allocate(const Allocation& allocation) {
+void *allocate(const Allocation &allocation) {
     const std::lock_guard lock(g_mutex);
     if (allocation.bytes > limit() || g_used > limit() - allocation.bytes) {
         return nullptr;
     }
-    void* memory = obtain(allocation.bytes);
+    void *memory = obtain(allocation.bytes);
     if (memory != nullptr) {
         g_book.emplace(reinterpret_cast<std::uintptr_t>(memory), allocation);
         g_used += allocation.bytes;
@@ -58,7 +58,7 @@ void* allocate(const Allocation& allocation) {
     return memory;
 }
 
-std::optional<Allocation> release(void* pointer, MemoryKinds kinds) {
+std::optional<Allocation> release(void *pointer, MemoryKinds kinds) {
     const std::lock_guard lock(g_mutex);
     const auto found = g_book.find(reinterpret_cast<std::uintptr_t>(pointer));
     if (found == g_book.end() || (bit(found->second.kind) & kinds) == 0) {
@@ -71,16 +71,15 @@ std::optional<Allocation> release(void* pointer, MemoryKinds kinds) {
     return allocation;
 }
 
-bool is_device_memory(const void* pointer) {
+bool is_device_memory(const void *pointer) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     const std::lock_guard lock(g_mutex);
     const auto after = g_book.upper_bound(address);
     if (after == g_book.begin()) {
         return false;
     }
-    const auto& [start, allocation] = *std::prev(after);
-    return address - start < allocation.bytes &&
-           allocation.kind != truth::MemoryKind::pinned_host;
+    const auto &[start, allocation] = *std::prev(after);
+    return address - start < allocation.bytes && allocation.kind != truth::MemoryKind::pinned_host;
 }
 
 MemoryUse memory_use() {
@@ -96,4 +95,4 @@ void unlock_memory_after_fork() {
     g_mutex.unlock();
 }
 
-} // namespace standin
+}  // namespace standin

@@ -25,10 +25,10 @@ constexpr MemoryKinds bit(truth::MemoryKind kind) {
 }
 
 // nullptr when it would pass the process's limit.
-void* allocate(const Allocation& allocation);
+void *allocate(const Allocation &allocation);
 // What it was; nothing when `pointer` is not the start of a live allocation of one of `kinds`.
-std::optional<Allocation> release(void* pointer, MemoryKinds kinds);
-bool is_device_memory(const void* pointer);
+std::optional<Allocation> release(void *pointer, MemoryKinds kinds);
+bool is_device_memory(const void *pointer);
 
 struct MemoryUse {
     std::size_t used;
@@ -39,4 +39,4 @@ MemoryUse memory_use();
 void lock_memory_for_fork();
 void unlock_memory_after_fork();
 
-} // namespace standin
+}  // namespace standin

@@ -10,41 +10,41 @@ namespace {
 // Programs register in their constructors, which may run before this file's: hence no globals.
 struct Registry {
     std::mutex mutex;
-    std::map<const void*, std::string*> by_stub; // the string's address serves as the handle
-    std::map<const void*, std::string*> by_handle;
+    std::map<const void *, std::string *> by_stub;  // the string's address serves as the handle
+    std::map<const void *, std::string *> by_handle;
 };
 
 // Never destroyed: programs unregister, and may launch, while they exit.
-Registry& registry() {
-    static Registry& instance = *new Registry;
+Registry &registry() {
+    static Registry &instance = *new Registry;
     return instance;
 }
 
-std::string* find(const std::map<const void*, std::string*>& map, const void* key) {
+std::string *find(const std::map<const void *, std::string *> &map, const void *key) {
     const auto found = map.find(key);
     return found == map.end() ? nullptr : found->second;
 }
 
-} // namespace
+}  // namespace
 
-void register_kernel(const void* host_stub, const char* device_name) {
-    Registry& known = registry();
+void register_kernel(const void *host_stub, const char *device_name) {
+    Registry &known = registry();
     const std::lock_guard lock(known.mutex);
-    auto* name = new std::string(device_name);
+    auto *name = new std::string(device_name);
     known.by_stub.insert_or_assign(host_stub, name);
     known.by_handle.emplace(name, name);
 }
 
-Kernel kernel_handle(const void* host_stub) {
-    Registry& known = registry();
+Kernel kernel_handle(const void *host_stub) {
+    Registry &known = registry();
     const std::lock_guard lock(known.mutex);
     return find(known.by_stub, host_stub);
 }
 
-const char* kernel_name(const void* stub_or_handle) {
-    Registry& known = registry();
+const char *kernel_name(const void *stub_or_handle) {
+    Registry &known = registry();
     const std::lock_guard lock(known.mutex);
-    const std::string* name = find(known.by_stub, stub_or_handle);
+    const std::string *name = find(known.by_stub, stub_or_handle);
     if (name == nullptr) {
         name = find(known.by_handle, stub_or_handle);
     }
@@ -59,4 +59,4 @@ void unlock_registry_after_fork() {
     registry().mutex.unlock();
 }
 
-} // namespace standin
+}  // namespace standin

@@ -17,17 +17,17 @@ namespace {
 
 using truth::FileLayout;
 
-FileLayout g_unread; // where the counts go without STANDIN_TRUTH_DIR
-FileLayout* g_file = nullptr;
+FileLayout g_unread;  // where the counts go without STANDIN_TRUTH_DIR
+FileLayout *g_file = nullptr;
 std::mutex g_opening;
 
-[[noreturn]] void fail(const char* what, const char* path) {
+[[noreturn]] void fail(const char *what, const char *path) {
     std::fprintf(stderr, "stand-in cudart: %s %s: %s\n", what, path, std::strerror(errno));
-    std::abort(); // a test must not pass without its truth
+    std::abort();  // a test must not pass without its truth
 }
 
 // Exclusive: an image that was exec'ed, or a reused pid, finds the earlier file and leaves it be.
-int create_file(const char* directory, char (&path)[4096], std::uint32_t& generation) {
+int create_file(const char *directory, char (&path)[4096], std::uint32_t &generation) {
     for (generation = 0; generation < 100000; ++generation) {
         if (generation == 0) {
             std::snprintf(path, sizeof path, "%s/%d.truth", directory, getpid());
@@ -45,7 +45,7 @@ int create_file(const char* directory, char (&path)[4096], std::uint32_t& genera
     fail("cannot create", path);
 }
 
-void read_main_comm(FileLayout& file) {
+void read_main_comm(FileLayout &file) {
     const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return;
@@ -57,19 +57,19 @@ void read_main_comm(FileLayout& file) {
     }
 }
 
-FileLayout* open_file(const char* directory) {
+FileLayout *open_file(const char *directory) {
     char path[4096];
     std::uint32_t generation = 0;
     const int fd = create_file(directory, path, generation);
     if (ftruncate(fd, sizeof(FileLayout)) != 0) {
         fail("cannot size", path);
     }
-    void* memory = mmap(nullptr, sizeof(FileLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(nullptr, sizeof(FileLayout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         fail("cannot map", path);
     }
     close(fd);
-    auto* file = static_cast<FileLayout*>(memory);
+    auto *file = static_cast<FileLayout *>(memory);
     timespec now{};
     clock_gettime(CLOCK_BOOTTIME, &now);
     file->version = truth::kVersion;
@@ -84,15 +84,15 @@ FileLayout* open_file(const char* directory) {
 
 // Opened at the first count, so that a process that only links the library leaves no file, and the
 // file carries the name that the program gave itself at its start.
-FileLayout& file() {
-    FileLayout* opened = __atomic_load_n(&g_file, __ATOMIC_ACQUIRE);
+FileLayout &file() {
+    FileLayout *opened = __atomic_load_n(&g_file, __ATOMIC_ACQUIRE);
     if (opened != nullptr) [[likely]] {
         return *opened;
     }
     const std::lock_guard lock(g_opening);
     if (g_file == nullptr) {
         const int saved_errno = errno;
-        const char* directory = std::getenv("STANDIN_TRUTH_DIR");
+        const char *directory = std::getenv("STANDIN_TRUTH_DIR");
         opened = directory != nullptr && *directory != '\0' ? open_file(directory) : &g_unread;
         __atomic_store_n(&g_file, opened, __ATOMIC_RELEASE);
         errno = saved_errno;
@@ -100,23 +100,24 @@ FileLayout& file() {
     return *g_file;
 }
 
-void add(std::uint64_t& counter, std::uint64_t amount = 1) {
+void add(std::uint64_t &counter, std::uint64_t amount = 1) {
     __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
 }
 
-void subtract(std::uint64_t& counter, std::uint64_t amount = 1) {
+void subtract(std::uint64_t &counter, std::uint64_t amount = 1) {
     __atomic_fetch_sub(&counter, amount, __ATOMIC_RELAXED);
 }
 
-template <typename Enum> constexpr std::size_t index(Enum value) {
+template <typename Enum>
+constexpr std::size_t index(Enum value) {
     return static_cast<std::size_t>(value);
 }
 
-bool same_launch(const truth::Launches& entry, const truth::Launches& wanted) {
+bool same_launch(const truth::Launches &entry, const truth::Launches &wanted) {
     return entry.grid == wanted.grid && entry.block == wanted.block && entry.name == wanted.name;
 }
 
-std::size_t hash_launch(const truth::Launches& wanted) {
+std::size_t hash_launch(const truth::Launches &wanted) {
     std::uint64_t hash = 14695981039346656037U;
     const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 1099511628211U; };
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -130,7 +131,7 @@ std::size_t hash_launch(const truth::Launches& wanted) {
 }
 
 // True when `entry` is now, or already was, the entry for `wanted`.
-bool claim(truth::Launches& entry, const truth::Launches& wanted) {
+bool claim(truth::Launches &entry, const truth::Launches &wanted) {
     auto seen = static_cast<std::uint32_t>(truth::EntryState::empty);
     if (__atomic_compare_exchange_n(&entry.state, &seen,
                                     static_cast<std::uint32_t>(truth::EntryState::being_written),
@@ -148,7 +149,7 @@ bool claim(truth::Launches& entry, const truth::Launches& wanted) {
     return same_launch(entry, wanted);
 }
 
-} // namespace
+}  // namespace
 
 void count_entry(truth::Function function, bool outermost) {
     add(outermost ? file().entered[index(function)] : file().nested_entered);
@@ -164,7 +165,7 @@ void count_return_without_entry() {
 }
 
 void count_allocation(truth::MemoryKind kind, std::uint64_t bytes) {
-    truth::Memory& memory = file().memory[index(kind)];
+    truth::Memory &memory = file().memory[index(kind)];
     add(memory.allocations);
     add(memory.allocated_bytes, bytes);
     add(memory.outstanding_allocations);
@@ -172,7 +173,7 @@ void count_allocation(truth::MemoryKind kind, std::uint64_t bytes) {
 }
 
 void count_free(truth::MemoryKind kind, std::uint64_t bytes) {
-    truth::Memory& memory = file().memory[index(kind)];
+    truth::Memory &memory = file().memory[index(kind)];
     add(memory.frees);
     add(memory.freed_bytes, bytes);
     subtract(memory.outstanding_allocations);
@@ -192,21 +193,21 @@ void count_empty_free() {
 }
 
 void count_copy(truth::CopyKind kind, truth::CopyMode mode, std::uint64_t bytes) {
-    truth::Copies& copies = file().copies[index(kind)][index(mode)];
+    truth::Copies &copies = file().copies[index(kind)][index(mode)];
     add(copies.calls);
     add(copies.bytes, bytes);
 }
 
-void count_launch(const char* kernel, Dim3 grid, Dim3 block) {
+void count_launch(const char *kernel, Dim3 grid, Dim3 block) {
     truth::Launches wanted{};
     wanted.grid = {grid.x, grid.y, grid.z};
     wanted.block = {block.x, block.y, block.z};
     std::strncpy(wanted.name.data(), kernel, wanted.name.size() - 1);
-    FileLayout& counts = file();
+    FileLayout &counts = file();
     add(counts.launches);
     const std::size_t start = hash_launch(wanted);
     for (std::size_t step = 0; step < truth::kLaunchEntries; ++step) {
-        truth::Launches& entry = counts.launch_table[(start + step) % truth::kLaunchEntries];
+        truth::Launches &entry = counts.launch_table[(start + step) % truth::kLaunchEntries];
         if (claim(entry, wanted)) {
             add(entry.count);
             return;
@@ -224,11 +225,11 @@ void unlock_truth_after_fork() {
 }
 
 void forget_truth_of_parent() {
-    FileLayout* parents = g_file;
+    FileLayout *parents = g_file;
     g_file = nullptr;
     if (parents != nullptr && parents != &g_unread) {
         munmap(parents, sizeof(FileLayout));
     }
 }
 
-} // namespace standin
+}  // namespace standin

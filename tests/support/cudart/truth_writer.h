@@ -20,11 +20,11 @@ void count_unknown_free(truth::MemoryKind kind);
 void count_empty_allocation();
 void count_empty_free();
 void count_copy(truth::CopyKind kind, truth::CopyMode mode, std::uint64_t bytes);
-void count_launch(const char* kernel, Dim3 grid, Dim3 block);
+void count_launch(const char *kernel, Dim3 grid, Dim3 block);
 
 void lock_truth_for_fork();
 void unlock_truth_after_fork();
 // The next count opens a file of its own.
 void forget_truth_of_parent();
 
-} // namespace standin
+}  // namespace standin

@@ -14,7 +14,7 @@ namespace faults {
 namespace {
 
 struct Action {
-    const char* function = nullptr;
+    const char *function = nullptr;
     void (*run)() = nullptr;
     bool once = false;
 };
@@ -22,7 +22,7 @@ struct Action {
 Action g_action;
 std::atomic<bool> g_armed = false;
 
-void act(const char* function, void* /*context*/) {
+void act(const char *function, void * /*context*/) {
     if (g_action.function == nullptr || std::strcmp(function, g_action.function) != 0) {
         return;
     }
@@ -31,7 +31,7 @@ void act(const char* function, void* /*context*/) {
     }
 }
 
-void arm(const Action& action) {
+void arm(const Action &action) {
     g_action = action;
     g_armed = true;
     standin_set_hook(act, nullptr);
@@ -39,20 +39,20 @@ void arm(const Action& action) {
 
 std::vector<Scenario> all_scenarios() {
     std::vector<Scenario> all;
-    for (const auto& group : {leaving_scenarios(), nesting_scenarios(), process_scenarios(),
-                              thread_scenarios()}) {
+    for (const auto &group :
+         {leaving_scenarios(), nesting_scenarios(), process_scenarios(), thread_scenarios()}) {
         all.insert(all.end(), group.begin(), group.end());
     }
     return all;
 }
 
-} // namespace
+}  // namespace
 
-void on_next(const char* function, void (*action)()) {
+void on_next(const char *function, void (*action)()) {
     arm({function, action, true});
 }
 
-void on_every(const char* function, void (*action)()) {
+void on_every(const char *function, void (*action)()) {
     arm({function, action, false});
 }
 
@@ -61,32 +61,31 @@ void clear_actions() {
 }
 
 bool allocate_and_free(std::size_t bytes) {
-    void* memory = nullptr;
-    return cudaMalloc(&memory, bytes) == standin::kSuccess &&
-           cudaFree(memory) == standin::kSuccess;
+    void *memory = nullptr;
+    return cudaMalloc(&memory, bytes) == standin::kSuccess && cudaFree(memory) == standin::kSuccess;
 }
 
-void announce(const char* scenario) {
+void announce(const char *scenario) {
     std::printf("%s ok\n", scenario);
     std::fflush(stdout);
 }
 
-void execute_self(const char* argument) {
+void execute_self(const char *argument) {
     char path[4096];
     // By its own path: through /proc/self/exe the new image would be named "exe".
     const ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
     if (size > 0) {
         path[size] = '\0';
-        execl(path, path, argument, static_cast<char*>(nullptr));
+        execl(path, path, argument, static_cast<char *>(nullptr));
     }
 }
 
-} // namespace faults
+}  // namespace faults
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     const std::vector<faults::Scenario> scenarios = faults::all_scenarios();
     if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
-        for (const faults::Scenario& scenario : scenarios) {
+        for (const faults::Scenario &scenario : scenarios) {
             std::printf("%s %d%s\n", scenario.name, scenario.exit_code,
                         scenario.breaks_under_return_probes ? " fragile" : "");
         }
@@ -94,7 +93,7 @@ int main(int argc, char** argv) {
     }
     const bool waits = argc == 4 && std::strcmp(argv[2], "--wait-for-file") == 0;
     if (argc == 2 || waits) {
-        for (const faults::Scenario& scenario : scenarios) {
+        for (const faults::Scenario &scenario : scenarios) {
             if (std::strcmp(scenario.name, argv[1]) != 0) {
                 continue;
             }

@@ -28,7 +28,7 @@ void jump_out() {
 // 0 when the call returned.
 __attribute__((noinline)) int call_and_jump_out() {
     if (setjmp(g_before_call) == 0) {
-        void* memory = nullptr;
+        void *memory = nullptr;
         cudaMalloc(&memory, 64);
         return 0;
     }
@@ -38,10 +38,10 @@ __attribute__((noinline)) int call_and_jump_out() {
 
 // Its call's frame lies below (deeper than) that of the call that was left.
 __attribute__((noinline)) bool allocate_deeper() {
-    auto* room = static_cast<volatile char*>(alloca(16384));
+    auto *room = static_cast<volatile char *>(alloca(16384));
     room[0] = 1;
     const bool done = allocate_and_free(128);
-    return done && room[0] == 1; // uses the room: this call is no tail call
+    return done && room[0] == 1;  // uses the room: this call is no tail call
 }
 
 bool longjmp_out() {
@@ -74,7 +74,7 @@ bool exception() {
     on_next("cudaMalloc", throw_out);
     try {
         allocate_and_free(64);
-    } catch (const std::runtime_error&) {
+    } catch (const std::runtime_error &) {
         standin_reset_depth();
         return allocate_and_free(64);
     }
@@ -149,7 +149,7 @@ bool abort_in_call() {
     return false;
 }
 
-} // namespace
+}  // namespace
 
 std::vector<Scenario> leaving_scenarios() {
     return {
@@ -164,4 +164,4 @@ std::vector<Scenario> leaving_scenarios() {
     };
 }
 
-} // namespace faults
+}  // namespace faults

@@ -24,7 +24,8 @@ bool normal() {
 
 thread_local int g_depth = 0;
 
-template <int deepest> void recurse() {
+template <int deepest>
+void recurse() {
     if (++g_depth < deepest) {
         allocate_and_free(16);
     }
@@ -63,7 +64,7 @@ void raise_signal() {
 }
 
 bool interrupted_call(int flags) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = call_in_handler;
     action.sa_flags = flags;
     sigaction(SIGUSR1, &action, nullptr);
@@ -77,10 +78,11 @@ bool signal_in_call() {
 
 // One mapping, half of it a thread's stack and half the stack of its signal handlers: an observer
 // that orders calls by their stack addresses meets a nested one above the outer, or far below it.
-template <bool above> void* run_on_two_stacks(void* region) {
+template <bool above>
+void *run_on_two_stacks(void *region) {
     const auto base = reinterpret_cast<std::uintptr_t>(region);
     stack_t handlers{};
-    handlers.ss_sp = reinterpret_cast<void*>(base + (above ? kStackBytes : 0));
+    handlers.ss_sp = reinterpret_cast<void *>(base + (above ? kStackBytes : 0));
     handlers.ss_size = kStackBytes;
     sigaltstack(&handlers, nullptr);
     const char here = 0;
@@ -89,19 +91,20 @@ template <bool above> void* run_on_two_stacks(void* region) {
     return passed ? region : nullptr;
 }
 
-template <bool above> bool signal_on_other_stack() {
-    void* region = mmap(nullptr, 2 * kStackBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+template <bool above>
+bool signal_on_other_stack() {
+    void *region =
+        mmap(nullptr, 2 * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region == MAP_FAILED) {
         return false;
     }
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     const auto base = reinterpret_cast<std::uintptr_t>(region);
-    pthread_attr_setstack(&attributes, reinterpret_cast<void*>(base + (above ? 0 : kStackBytes)),
+    pthread_attr_setstack(&attributes, reinterpret_cast<void *>(base + (above ? 0 : kStackBytes)),
                           kStackBytes);
     pthread_t thread{};
-    void* result = nullptr;
+    void *result = nullptr;
     return pthread_create(&thread, &attributes, run_on_two_stacks<above>, region) == 0 &&
            pthread_join(thread, &result) == 0 && result == region;
 }
@@ -133,7 +136,7 @@ bool fiber() {
     return called && g_fiber_called;
 }
 
-} // namespace
+}  // namespace
 
 std::vector<Scenario> nesting_scenarios() {
     return {
@@ -147,4 +150,4 @@ std::vector<Scenario> nesting_scenarios() {
     };
 }
 
-} // namespace faults
+}  // namespace faults

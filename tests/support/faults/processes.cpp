@@ -12,7 +12,7 @@ namespace faults {
 namespace {
 
 pid_t g_child = -1;
-void* g_inherited = nullptr;
+void *g_inherited = nullptr;
 
 bool child_succeeded() {
     int status = 0;
@@ -27,8 +27,8 @@ void fork_here() {
 // The child never made the call that it returns from; then it makes its own: two allocations that
 // it frees, one that it does not, and a free of what its parent had allocated.
 bool fork_in_call() {
-    void* memory = nullptr;
-    void* kept = nullptr;
+    void *memory = nullptr;
+    void *kept = nullptr;
     bool passed = cudaMalloc(&g_inherited, 4096) == standin::kSuccess;
     on_next("cudaMalloc", fork_here);
     passed = cudaMalloc(&memory, 64) == standin::kSuccess && passed;
@@ -53,7 +53,7 @@ void fork_and_call() {
 
 bool fork_and_call_in_call() {
     on_next("cudaMalloc", fork_and_call);
-    void* memory = nullptr;
+    void *memory = nullptr;
     const bool passed = cudaMalloc(&memory, 64) == standin::kSuccess;
     if (g_child == 0) {
         _exit(passed && allocate_and_free(600) ? 0 : 1);
@@ -85,7 +85,7 @@ void become_another() {
 
 // The next image says "after_exec ok".
 bool exec_in_call() {
-    void* lost = nullptr;
+    void *lost = nullptr;
     const bool passed = cudaMalloc(&lost, 1024) == standin::kSuccess;
     on_next("cudaMalloc", become_another);
     allocate_and_free(64);
@@ -103,7 +103,7 @@ bool after_exec() {
     return allocate_and_free(96);
 }
 
-} // namespace
+}  // namespace
 
 std::vector<Scenario> process_scenarios() {
     return {
@@ -117,4 +117,4 @@ std::vector<Scenario> process_scenarios() {
     };
 }
 
-} // namespace faults
+}  // namespace faults

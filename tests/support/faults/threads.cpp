@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kAtOnce = 50;
 
-void* allocate(void* /*unused*/) {
+void *allocate(void * /*unused*/) {
     allocate_and_free(64);
     return nullptr;
 }
 
-bool run_threads(int count, void* (*body)(void*)) {
+bool run_threads(int count, void *(*body)(void *)) {
     for (int started = 0; started < count; started += kAtOnce) {
         pthread_t threads[kAtOnce];
-        for (pthread_t& thread : threads) {
+        for (pthread_t &thread : threads) {
             if (pthread_create(&thread, nullptr, body, nullptr) != 0) {
                 return false;
             }
@@ -61,7 +61,7 @@ std::atomic<bool> g_in_call = false;
 void wait_for_cancellation() {
     g_in_call = true;
     for (;;) {
-        pause(); // a cancellation point
+        pause();  // a cancellation point
     }
 }
 
@@ -75,16 +75,16 @@ bool thread_cancel() {
         usleep(1000);
     }
     pthread_cancel(thread);
-    void* result = nullptr;
+    void *result = nullptr;
     pthread_join(thread, &result);
     return result == PTHREAD_CANCELED && allocate_and_free(64);
 }
 
 pthread_t g_main_thread;
 
-void* outlive_main(void* /*unused*/) {
+void *outlive_main(void * /*unused*/) {
     pthread_join(g_main_thread, nullptr);
-    usleep(20000); // an observer that saw the main thread's end has time to draw its conclusion
+    usleep(20000);  // an observer that saw the main thread's end has time to draw its conclusion
     const bool passed = allocate_and_free(64);
     announce("main_thread_exit");
     std::exit(passed ? 0 : 1);
@@ -102,16 +102,14 @@ bool main_thread_exit() {
     return false;
 }
 
-} // namespace
+}  // namespace
 
 std::vector<Scenario> thread_scenarios() {
     return {
-        {"thread_exit", thread_exit},
-        {"thread_cancel", thread_cancel},
-        {"many_threads", many_threads},
-        {"many_threads_exit", many_threads_exit},
+        {"thread_exit", thread_exit},           {"thread_cancel", thread_cancel},
+        {"many_threads", many_threads},         {"many_threads_exit", many_threads_exit},
         {"main_thread_exit", main_thread_exit},
     };
 }
 
-} // namespace faults
+}  // namespace faults

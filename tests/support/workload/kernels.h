@@ -5,17 +5,18 @@
 
 #include "cudart/cudart.h"
 
-void vectorAdd(const float* a, const float* b, float* sum, int count);
-void saxpy(int count, float factor, const float* x, float* y);
+void vectorAdd(const float *a, const float *b, float *sum, int count);
+void saxpy(int count, float factor, const float *x, float *y);
 
 namespace demo {
 
-template <typename Value> void reduce(const Value* in, Value* out, int count);
-extern template void reduce<float>(const float* in, float* out, int count);
-extern template void reduce<double>(const double* in, double* out, int count);
+template <typename Value>
+void reduce(const Value *in, Value *out, int count);
+extern template void reduce<float>(const float *in, float *out, int count);
+extern template void reduce<double>(const double *in, double *out, int count);
 
 namespace linear {
-void matrix_multiply(const float* a, const float* b, float* product, int rows, int columns);
+void matrix_multiply(const float *a, const float *b, float *product, int rows, int columns);
 }
 
 // What `kernel<<<grid, block>>>(...)` is compiled to: the shape is pushed, the stub pops it.
@@ -27,4 +28,4 @@ void launch(standin::Dim3 grid, standin::Dim3 block, void (*stub)(Parameters...)
     }
 }
 
-} // namespace demo
+}  // namespace demo

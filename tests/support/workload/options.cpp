@@ -20,7 +20,7 @@ void request_stop(int /*signal*/) {
     g_stop = 1;
 }
 
-[[noreturn]] void usage(const char* program) {
+[[noreturn]] void usage(const char *program) {
     std::fprintf(stderr,
                  "usage: %s [OPTION]...\n"
                  "  --threads N          threads that work at the same time (1)\n"
@@ -40,19 +40,19 @@ void request_stop(int /*signal*/) {
     std::exit(2);
 }
 
-bool number(const char* text, double& out) {
-    char* end = nullptr;
+bool number(const char *text, double &out) {
+    char *end = nullptr;
     out = std::strtod(text, &end);
     return end != text && *end == '\0' && out >= 0;
 }
 
-bool number(const char* text, std::uint64_t& out) {
-    char* end = nullptr;
+bool number(const char *text, std::uint64_t &out) {
+    char *end = nullptr;
     out = std::strtoull(text, &end, 10);
     return end != text && *end == '\0' && *text != '-';
 }
 
-bool set_flag(Options& options, const std::string& flag) {
+bool set_flag(Options &options, const std::string &flag) {
     if (flag == "--failures") {
         options.failures = true;
     } else if (flag == "--default-kind") {
@@ -67,7 +67,7 @@ bool set_flag(Options& options, const std::string& flag) {
     return true;
 }
 
-bool set_value(Options& options, const std::string& flag, const char* value) {
+bool set_value(Options &options, const std::string &flag, const char *value) {
     std::uint64_t count = 0;
     if (flag == "--seconds") {
         return number(value, options.seconds);
@@ -101,19 +101,19 @@ bool set_value(Options& options, const std::string& flag, const char* value) {
 }
 
 bool stdin_can_close() {
-    struct stat status {};
+    struct stat status{};
     return fstat(STDIN_FILENO, &status) == 0 &&
            (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(STDIN_FILENO) == 1);
 }
 
-bool stdin_closed(const pollfd& input) {
+bool stdin_closed(const pollfd &input) {
     char buffer[256];
     return input.revents != 0 && read(STDIN_FILENO, buffer, sizeof buffer) <= 0;
 }
 
-} // namespace
+}  // namespace
 
-Options parse_options(int argc, char** argv) {
+Options parse_options(int argc, char **argv) {
     Options options;
     for (int at = 1; at < argc; ++at) {
         if (set_flag(options, argv[at])) {
@@ -130,14 +130,14 @@ Options parse_options(int argc, char** argv) {
     return options;
 }
 
-void wait_for_file(const std::string& path) {
+void wait_for_file(const std::string &path) {
     while (!path.empty() && access(path.c_str(), F_OK) != 0 && !stop_requested()) {
         usleep(1000);
     }
 }
 
 void watch_stop_signals() {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = request_stop;
     sigaction(SIGTERM, &action, nullptr);
     sigaction(SIGINT, &action, nullptr);
@@ -170,7 +170,7 @@ void hold() {
     sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-void prepare(const Options& options) {
+void prepare(const Options &options) {
     watch_stop_signals();
     if (!options.name.empty()) {
         prctl(PR_SET_NAME, options.name.c_str());
@@ -180,4 +180,4 @@ void prepare(const Options& options) {
     wait_for_file(options.wait_for_file);
 }
 
-} // namespace demo
+}  // namespace demo

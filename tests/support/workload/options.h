@@ -10,11 +10,11 @@ namespace demo {
 
 struct Options {
     unsigned threads = 1;
-    double seconds = 0; // 0: no limit
+    double seconds = 0;  // 0: no limit
     std::uint64_t iterations = 0;
     std::uint64_t seed = 1;
     std::size_t leak = 0;
-    double rate = 0; // calls a second by all threads together; 0: as fast as they can
+    double rate = 0;  // calls a second by all threads together; 0: as fast as they can
     bool failures = false;
     bool default_kind = false;
     bool memory_kinds = false;
@@ -25,9 +25,9 @@ struct Options {
 
 // Prints the usage and exits with 2 on a wrong command line. Without --seconds or --iterations,
 // there are 1000 iterations.
-Options parse_options(int argc, char** argv);
+Options parse_options(int argc, char **argv);
 
-void wait_for_file(const std::string& path);
+void wait_for_file(const std::string &path);
 
 // SIGTERM and SIGINT end the work, and end hold(), instead of the process.
 void watch_stop_signals();
@@ -38,6 +38,6 @@ bool stop_requested();
 void hold();
 
 // Names the thread, announces the pid, waits for the file: what comes before any CUDA call.
-void prepare(const Options& options);
+void prepare(const Options &options);
 
-} // namespace demo
+}  // namespace demo

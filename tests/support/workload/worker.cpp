@@ -14,28 +14,31 @@ constexpr std::size_t kSharedPerThread = 32;
 
 void not_a_kernel() {}
 
-} // namespace
+}  // namespace
 
-void* SharedMemory::exchange(void* pointer, std::size_t room, std::uint64_t random) {
+void *SharedMemory::exchange(void *pointer, std::size_t room, std::uint64_t random) {
     const std::lock_guard lock(mutex_);
     pointers_.push_back(pointer);
     if (pointers_.size() <= room) {
         return nullptr;
     }
     std::swap(pointers_[random % pointers_.size()], pointers_.back());
-    void* victim = pointers_.back();
+    void *victim = pointers_.back();
     pointers_.pop_back();
     return victim;
 }
 
-std::vector<void*> SharedMemory::take_all() {
+std::vector<void *> SharedMemory::take_all() {
     const std::lock_guard lock(mutex_);
     return std::exchange(pointers_, {});
 }
 
-Worker::Worker(const Options& options, unsigned index, SharedMemory& shared)
-    : options_(options), shared_(shared), generator_(options.seed * 10007 + index),
-      next_call_(Clock::now()), host_a_(kBufferBytes / sizeof(float)),
+Worker::Worker(const Options &options, unsigned index, SharedMemory &shared)
+    : options_(options),
+      shared_(shared),
+      generator_(options.seed * 10007 + index),
+      next_call_(Clock::now()),
+      host_a_(kBufferBytes / sizeof(float)),
       host_b_(kBufferBytes / sizeof(float)) {
     if (options.rate > 0) {
         interval_ = std::chrono::duration_cast<Clock::duration>(
@@ -47,11 +50,10 @@ void Worker::run() {
     cudaSetDevice(0);
     cudaMalloc(&device_a_, kBufferBytes);
     cudaMalloc(&device_b_, kBufferBytes);
-    const auto end =
-        options_.seconds > 0
-            ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(options_.seconds))
-            : Clock::time_point::max();
+    const auto end = options_.seconds > 0
+                         ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                              std::chrono::duration<double>(options_.seconds))
+                         : Clock::time_point::max();
     for (std::uint64_t done = 0; done < options_.iterations; ++done) {
         if (stop_requested() || Clock::now() >= end) {
             break;
@@ -75,7 +77,7 @@ void Worker::iterate() {
         use_other_memory();
     }
     if (options_.leak != 0) {
-        void* never_freed = nullptr;
+        void *never_freed = nullptr;
         pace();
         cudaMalloc(&never_freed, options_.leak);
     }
@@ -86,10 +88,10 @@ void Worker::iterate() {
 }
 
 void Worker::allocate_and_free() {
-    void* memory = nullptr;
+    void *memory = nullptr;
     pace();
     if (cudaMalloc(&memory, random_size(22)) == standin::kSuccess) {
-        void* victim = shared_.exchange(memory, kSharedPerThread * options_.threads, generator_());
+        void *victim = shared_.exchange(memory, kSharedPerThread * options_.threads, generator_());
         if (victim != nullptr) {
             pace();
             cudaFree(victim);
@@ -97,7 +99,7 @@ void Worker::allocate_and_free() {
     }
     if (random(16) == 0) {
         pace();
-        cudaMalloc(&memory, 0); // gives NULL, which may be freed
+        cudaMalloc(&memory, 0);  // gives NULL, which may be freed
         pace();
         cudaFree(memory);
     }
@@ -127,63 +129,64 @@ void Worker::copy() {
 }
 
 void Worker::launch_kernels() {
-    const auto* in = static_cast<const float*>(device_a_);
-    auto* out = static_cast<float*>(device_b_);
+    const auto *in = static_cast<const float *>(device_a_);
+    auto *out = static_cast<float *>(device_b_);
     const auto blocks = static_cast<std::uint32_t>(1U << random(7));
     const int count = static_cast<int>(blocks) * 256;
     pace();
     launch({blocks, 1, 1}, {256, 1, 1}, vectorAdd, in, in, out, count);
     switch (random(4)) {
-    case 0:
-        pace();
-        launch({blocks, 1, 1}, {128, 1, 1}, saxpy, count, 2.0F, in, out);
-        break;
-    case 1:
-        pace();
-        launch({8, 8, 1}, {16, 16, 1}, linear::matrix_multiply, in, in, out, 128, 128);
-        break;
-    case 2:
-        pace();
-        launch({blocks, 1, 1}, {512, 1, 1}, reduce<float>, in, out, count);
-        break;
-    default:
-        pace();
-        launch({2, 2, 2}, {8, 8, 4}, reduce<double>, static_cast<const double*>(device_a_),
-               static_cast<double*>(device_b_), 64);
+        case 0:
+            pace();
+            launch({blocks, 1, 1}, {128, 1, 1}, saxpy, count, 2.0F, in, out);
+            break;
+        case 1:
+            pace();
+            launch({8, 8, 1}, {16, 16, 1}, linear::matrix_multiply, in, in, out, 128, 128);
+            break;
+        case 2:
+            pace();
+            launch({blocks, 1, 1}, {512, 1, 1}, reduce<float>, in, out, count);
+            break;
+        default:
+            pace();
+            launch({2, 2, 2}, {8, 8, 4}, reduce<double>, static_cast<const double *>(device_a_),
+                   static_cast<double *>(device_b_), 64);
     }
 }
 
 void Worker::fail() {
-    void* memory = nullptr;
+    void *memory = nullptr;
     pace();
     switch (random(6)) {
-    case 0:
-        cudaMalloc(&memory, std::size_t{1} << 50U);
-        break;
-    case 1:
-        cudaFree(host_a_.data()); // not device memory
-        break;
-    case 2:
-        cudaMemcpy(device_a_, host_a_.data(), 64, 9);
-        break;
-    case 3:
-        launch({1, 1, 1}, {2048, 1, 1}, vectorAdd, host_a_.data(), host_a_.data(), host_b_.data(),
-               1);
-        break;
-    case 4:
-        cudaLaunchKernel(reinterpret_cast<const void*>(not_a_kernel), {}, {}, nullptr, 0, nullptr);
-        break;
-    default:
-        cudaSetDevice(99);
+        case 0:
+            cudaMalloc(&memory, std::size_t{1} << 50U);
+            break;
+        case 1:
+            cudaFree(host_a_.data());  // not device memory
+            break;
+        case 2:
+            cudaMemcpy(device_a_, host_a_.data(), 64, 9);
+            break;
+        case 3:
+            launch({1, 1, 1}, {2048, 1, 1}, vectorAdd, host_a_.data(), host_a_.data(),
+                   host_b_.data(), 1);
+            break;
+        case 4:
+            cudaLaunchKernel(reinterpret_cast<const void *>(not_a_kernel), {}, {}, nullptr, 0,
+                             nullptr);
+            break;
+        default:
+            cudaSetDevice(99);
     }
     pace();
     cudaGetErrorString(cudaGetLastError());
 }
 
 void Worker::use_other_memory() {
-    void* managed = nullptr;
-    void* pinned = nullptr;
-    void* ordered = nullptr;
+    void *managed = nullptr;
+    void *pinned = nullptr;
+    void *ordered = nullptr;
     cudaMallocManaged(&managed, random_size(16), 1);
     cudaMallocHost(&pinned, random_size(16));
     cudaMallocAsync(&ordered, random_size(16), nullptr);
@@ -213,4 +216,4 @@ void Worker::pace() {
     }
 }
 
-} // namespace demo
+}  // namespace demo

@@ -17,17 +17,17 @@ namespace demo {
 class SharedMemory {
 public:
     // Returns what has to leave for it, if there are more than `room`: any one, or nullptr.
-    void* exchange(void* pointer, std::size_t room, std::uint64_t random);
-    std::vector<void*> take_all();
+    void *exchange(void *pointer, std::size_t room, std::uint64_t random);
+    std::vector<void *> take_all();
 
 private:
     std::mutex mutex_;
-    std::vector<void*> pointers_;
+    std::vector<void *> pointers_;
 };
 
 class Worker {
 public:
-    Worker(const Options& options, unsigned index, SharedMemory& shared);
+    Worker(const Options &options, unsigned index, SharedMemory &shared);
     void run();
 
 private:
@@ -46,15 +46,15 @@ private:
     // Before each call: keeps to the rate.
     void pace();
 
-    const Options& options_;
-    SharedMemory& shared_;
+    const Options &options_;
+    SharedMemory &shared_;
     std::mt19937_64 generator_;
     std::chrono::steady_clock::duration interval_{};
     std::chrono::steady_clock::time_point next_call_;
     std::vector<float> host_a_;
     std::vector<float> host_b_;
-    void* device_a_ = nullptr;
-    void* device_b_ = nullptr;
+    void *device_a_ = nullptr;
+    void *device_b_ = nullptr;
 };
 
-} // namespace demo
+}  // namespace demo

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     const demo::Options options = demo::parse_options(argc, argv);
     demo::prepare(options);
 
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     if (options.hold) {
         demo::hold();
     } else {
-        for (void* memory : shared.take_all()) {
+        for (void *memory : shared.take_all()) {
             cudaFree(memory);
         }
     }
