@@ -1,0 +1,13 @@
+# Two commands do everything on Debian 12 and 13; see README.md.
+.PHONY: help run test
+
+help:
+	@echo 'make run    install what is missing, build, and run the exporter on config.yaml'
+	@echo 'make test   install what is missing, build, and run every test'
+	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel or e2e'
+
+run:
+	@scripts/run.sh
+
+test:
+	@scripts/test.sh

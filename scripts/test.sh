@@ -1,0 +1,77 @@
+#!/bin/bash
+# Installs what is missing, builds, and runs every test; a failure in one part does not hide the others.
+#
+#   scripts/test.sh               everything
+#   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
+#                                 privileges), kernel (root and BPF), e2e (also servers)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+label=${LABEL:-}
+jobs=$(nproc)
+logs=build/test-logs
+failed=()
+
+part() { # part NAME COMMAND...: runs it, notes a failure, keeps the output
+    local name=$1
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee "$logs/$name.log" || failed+=("$name")
+}
+
+# A sanitizer needs its shadow memory at fixed addresses, and the kernel's randomization can be in the
+# way of GCC 12's; where a container forbids to switch it off, it is tried as it is.
+fixed_addresses() {
+    if setarch --addr-no-randomize true 2>/dev/null; then setarch --addr-no-randomize "$@"; else "$@"; fi
+}
+
+tests_of() { # tests_of PRESET: as root, except what needs no privileges
+    local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs")
+    if [ "$1" = release ]; then
+        [ -z "$label" ] || run+=(--label-regex "^($label)\$")
+        if [ "$(id -u)" -ne 0 ] && [ "$label" != quick ]; then
+            run=(sudo env ${CI+"CI=$CI"} "${run[@]}")
+        fi
+    else
+        run=(fixed_addresses "${run[@]}")
+    fi
+    "${run[@]}"
+}
+
+formatting() {
+    find exporter bpf tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) \
+        -print0 | xargs -0 -n 1 -P "$jobs" clang-format-19 --dry-run -Werror --ferror-limit=1
+}
+
+metrics_page() { # docs/metrics.md is what the program says of itself
+    diff -u docs/metrics.md <(build/release/gpusnoop_exporter list-metrics)
+}
+
+scripts/setup.sh --tests
+mkdir -p "$logs"
+rm -f "$logs"/*.log
+
+cmake --preset release
+cmake --build --preset release --parallel "$jobs"
+part release-tests tests_of release
+
+if [ -z "$label" ]; then
+    part formatting formatting
+    part metrics-page metrics_page
+    for sanitizer in asan tsan; do
+        cmake --preset "$sanitizer"
+        fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
+        part "$sanitizer-tests" tests_of "$sanitizer"
+    done
+fi
+
+printf '\n== summary\n'
+for log in "$logs"/*-tests.log; do
+    name=$(basename "$log" .log)
+    [ -z "$label" ] || [ "$name" = release-tests ] || continue
+    sed -nE "s/^([0-9]+% tests passed.*|Total Test time.*)/$name: \1/p" "$log"
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "FAILED: ${failed[*]}"
+    exit 1
+fi
+echo "all passed"
