@@ -15,7 +15,7 @@ struct {
 	__uint(max_entries, 8 << 20);
 } calls SEC(".maps");
 
-static __always_inline long cuda_enter(struct pt_regs *regs, __u64 function)
+static __always_inline long cuda_enter(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
@@ -38,11 +38,11 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 function)
 	}
 	ACCOUNT(entered, 1);
 	if (!thread->since_ns) {
-		thread->since_ns = enter_process(task, thread);
+		enter_process(thread);
 		if (!thread->since_ns)
 			return 1;
 	}
-	call_begin(&thread->open, regs, function);
+	call_begin(&thread->open, regs);
 	return 0;
 }
 

@@ -35,9 +35,11 @@ struct process {
 
 struct thread {
 	struct call_stack open;
-	__u64 since_ns;	      /* the process's; 0: not known yet */
-	__u64 lease;	      /* calls left */
-	struct process fresh; /* scratch: too large for a uprobe program's stack */
+	__u64 since_ns; /* the process's; 0: not known yet */
+	__u64 lease;	/* calls left */
+	/* Scratch of enter_process(): too much for a uprobe program's stack. */
+	struct process fresh;
+	__u32 tgid;
 };
 
 struct {
@@ -50,8 +52,7 @@ struct {
 /* The GPU processes: entered at the first CUDA call, left at exit and exec. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
 	__type(key, __u32);
 	__type(value, struct process);
 } processes SEC(".maps");
@@ -80,9 +81,9 @@ static __always_inline void send_exit(__u32 tgid, __u64 since_ns)
 }
 
 static __always_inline void read_cgroup(struct cuda_process_record *record,
-					struct task_struct *leader)
+					struct task_struct *task)
 {
-	struct kernfs_node *node = leader->cgroups->dfl_cgrp->kn;
+	struct kernfs_node *node = task->cgroups->dfl_cgrp->kn;
 	struct kernfs_node *parent;
 
 	record->cgroup[0] = record->cgroup_parent[0] = 0;
@@ -96,63 +97,64 @@ static __always_inline void read_cgroup(struct cuda_process_record *record,
 					  parent->name);
 }
 
-static __always_inline bool send_process(struct task_struct *leader, __u64 since_ns)
+static __always_inline void fill_process(struct cuda_process_record *record,
+					 const struct process *process)
 {
-	struct cuda_process_record *record;
-	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
-	struct inode *exe;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	struct inode *exe = mm->exe_file->f_inode;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
-	if (!record)
-		return false;
-	fill_head(&record->head, since_ns, leader->tgid, CUDA_RECORD_PROCESS);
-	record->start_boottime_ns = leader->start_boottime;
+	fill_head(&record->head, process->since_ns, task->tgid, CUDA_RECORD_PROCESS);
+	record->start_boottime_ns = process->start_boottime_ns;
 	record->code_start = mm->start_code;
 	record->code_end = mm->end_code;
-	exe = mm->exe_file->f_inode;
 	record->exe_inode = exe->i_ino;
 	record->exe_bytes = exe->i_size;
 	record->exe_device = exe->i_sb->s_dev;
 	record->exe_generation = exe->i_generation;
-	bpf_probe_read_kernel(record->comm, sizeof(record->comm), leader->comm);
-	read_cgroup(record, leader);
-	SUBMIT(record);
-	return true;
+	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
+	read_cgroup(record, task);
 }
 
-/* The current process's since_ns, entering the process at its first CUDA call; 0: no room, and the
- * call is counted as lost. */
-static __always_inline __u64 enter_process(struct task_struct *task, struct thread *thread)
+/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room, and
+ * the call is counted as lost. The place in the ring is taken before the process is in the table,
+ * so whoever finds it there sends its calls behind the process's own record. */
+static __always_inline void enter_process(struct thread *thread)
 {
-	struct task_struct *leader = task->group_leader;
-	__u64 start_boottime_ns = leader->start_boottime;
-	__u32 tgid = task->tgid;
-	struct process *known = bpf_map_lookup_elem(&processes, &tgid);
-	struct process *fresh = &thread->fresh;
+	struct cuda_process_record *record;
+	struct process *known;
 
-	if (known && known->start_boottime_ns == start_boottime_ns)
-		return known->since_ns;
-	if (known) { /* the pid was reused and we did not see the exit */
-		send_exit(tgid, known->since_ns);
-		bpf_map_delete_elem(&processes, &tgid);
+	thread->tgid = bpf_get_current_task_btf()->tgid;
+	thread->fresh.start_boottime_ns = bpf_get_current_task_btf()->group_leader->start_boottime;
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known) {
+		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
+			thread->since_ns = known->since_ns;
+			return;
+		}
+		/* One of the same id that we did not see ending: the exporter finds out by itself.
+		 */
+		bpf_map_delete_elem(&processes, &thread->tgid);
 	}
-	fresh->since_ns = bpf_ktime_get_ns();
-	fresh->start_boottime_ns = start_boottime_ns;
-	if (bpf_map_update_elem(&processes, &tgid, fresh, BPF_NOEXIST)) {
-		/* Another thread of the process was first, or the table is full. */
-		known = bpf_map_lookup_elem(&processes, &tgid);
-		if (known)
-			return known->since_ns;
-		ACCOUNT(lost[LOST_process_table], 1);
-		return 0;
-	}
-	if (!send_process(leader, fresh->since_ns)) {
-		/* Without its record the process has no name: try again at the next call. */
-		bpf_map_delete_elem(&processes, &tgid);
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
-		return 0;
+		return;
 	}
-	return fresh->since_ns;
+	thread->fresh.since_ns = bpf_ktime_get_ns();
+	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
+		fill_process(record, &thread->fresh);
+		SUBMIT(record);
+		thread->since_ns = thread->fresh.since_ns;
+		return;
+	}
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	/* Another thread of the process was first, or the table is full. */
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known)
+		thread->since_ns = known->since_ns;
+	else
+		ACCOUNT(lost[LOST_process_table], 1);
 }
 
 /* May the process record one more copy or launch? */
@@ -170,7 +172,8 @@ static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (!process)
 		return true;
-	if (now_ns - process->window_started_ns >= BUDGET_WINDOW_NS) {
+	/* Another thread may have begun the window a moment after our now_ns. */
+	if ((__s64)(now_ns - process->window_started_ns) >= BUDGET_WINDOW_NS) {
 		process->window_started_ns = now_ns;
 		process->window_calls = 0;
 	}

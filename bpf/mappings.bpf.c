@@ -33,8 +33,10 @@ int list_mappings(struct bpf_iter__task_vma *context)
 
 	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
 		return 0;
-	/* One thread speaks for its process. */
-	if (task->tgid != task->pid || !(vma->vm_flags & VM_EXEC))
+	if (!(vma->vm_flags & VM_EXEC))
+		return 0;
+	/* The first thread speaks for its process; when it has ended, all the others do. */
+	if (task->tgid != task->pid && task->group_leader->mm)
 		return 0;
 	file = vma->vm_file;
 	if (!file)
@@ -45,6 +47,7 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	record->start = vma->vm_start;
 	record->end = vma->vm_end;
 	record->file_offset = vma->vm_pgoff << 12;
+	record->inode_address = (__u64)file->f_inode;
 	record->inode = file->f_inode->i_ino;
 	record->device = file->f_inode->i_sb->s_dev;
 	record->generation = file->f_inode->i_generation;

@@ -14,12 +14,15 @@ struct mapping_record {
 	/* The inode that uprobes attach to. On overlayfs this is the lower file's, which /proc does
 	 * not show, and which all containers of one image share. */
 	__u64 inode;
+	/* Tells apart the inodes of two btrfs snapshots, whose numbers are the same. Never shown.
+	 */
+	__u64 inode_address;
 	__u32 device; /* MAJOR << 20 | MINOR */
 	__u32 generation;
 	__u32 tgid;
 	__u32 reserved;
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
-WIRE_SIZE(struct mapping_record, 48 + MAPPING_NAME_BYTES);
+WIRE_SIZE(struct mapping_record, 56 + MAPPING_NAME_BYTES);
 
 #endif

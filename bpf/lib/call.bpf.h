@@ -96,8 +96,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 
 /* Opens a call. NULL when CALL_DEPTH are open already. The start time is taken last, so that our
  * own work before it is not in the duration. */
-static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs,
-					       __u64 function)
+static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs)
 {
 	__u64 top = stack->depth;
 	struct call *call;
@@ -106,7 +105,7 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 		return NULL;
 	call = &stack->call[top];
 	call->sp = CALL_SP(regs);
-	call->function = function;
+	call->function = bpf_get_attach_cookie(regs);
 	call->argument[0] = PT_REGS_PARM1(regs);
 	call->argument[1] = PT_REGS_PARM2(regs);
 	call->argument[2] = PT_REGS_PARM3(regs);
@@ -161,7 +160,7 @@ static __always_inline bool session_is_return(void *context)
 }
 
 /* Defines the programs of a probe from its two ends:
- *   long enter(struct pt_regs *regs, __u64 function)   non-zero: the return is of no interest
+ *   long enter(struct pt_regs *regs)                   non-zero: the return is of no interest
  *   void leave(struct pt_regs *regs, __u64 function)
  * The exporter loads one of the three sets. In a session, a non-zero enter() spares the target the
  * second trap; the pairs ignore it. */
@@ -171,7 +170,7 @@ static __always_inline bool session_is_return(void *context)
 		long skip;                                                                         \
                                                                                                    \
 		guard_begin();                                                                     \
-		skip = enter(regs, bpf_get_attach_cookie(regs));                                   \
+		skip = enter(regs);                                                                \
 		guard_end();                                                                       \
 		return skip != 0;                                                                  \
 	}                                                                                          \

@@ -3,10 +3,10 @@ typedef unsigned long long u64;
 
 static void (*const consume)(const void *, u64) = (void *)6;  // any helper that takes a pointer
 
-__attribute__((section("uprobe"), used)) int array_of_64_bytes(void *context) {
-    volatile u64 on_stack[8] = {};
+__attribute__((section("uprobe"), used)) int array_of_56_bytes(void *context) {
+    volatile u64 on_stack[7] = {};
 
-    on_stack[(u64)context & 7] = 1;
+    on_stack[(u64)context % 7] = 1;
     consume((const void *)on_stack, sizeof(on_stack));
     return 0;
 }
