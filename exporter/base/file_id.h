@@ -11,6 +11,8 @@ struct FileId {
     std::uint64_t inode = 0;
     std::uint32_t device = 0;  // as in the kernel: MAJOR << 20 | MINOR
     std::uint32_t generation = 0;
+    // Of the inode in the kernel, while the file is in use; 0 where it is not known. Never shown.
+    std::uint64_t address = 0;
 
     auto operator<=>(const FileId &) const = default;
 };

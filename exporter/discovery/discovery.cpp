@@ -1,5 +1,6 @@
 #include "exporter/discovery/discovery.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,22 @@ namespace {
 
 std::string_view last_part(std::string_view path) {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+// Is it worth trying again what failed so?
+bool may_pass(int code) {
+    switch (code) {
+        case ENOENT:
+        case ESRCH:
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+        case EAGAIN:
+        case EINTR:
+            return true;
+        default:
+            return false;
+    }
 }
 
 }  // namespace
@@ -42,7 +59,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
 }
 
 void Discovery::start() {
-    look_at_all();
+    look_at_all(true);
     thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
 }
 
@@ -52,24 +69,35 @@ bool Discovery::wanted(std::string_view name) const {
 
 void Discovery::run(const std::stop_token &stop) {
     auto rescan_at = std::chrono::steady_clock::now() + settings_.rescan_interval;
+    auto look_after_loss_at = std::chrono::steady_clock::now();
+    bool missed_some = false;
     while (!stop.stop_requested()) {
         std::set<std::uint32_t> changed;
-        std::uint64_t dropped = 0;
         if (events_) {
-            dropped = events_->read([&](std::uint32_t tgid, std::string_view path) {
-                if (wanted(last_part(path))) {
-                    changed.insert(tgid);
-                }
-            });
+            const std::uint64_t dropped =
+                events_->read([&](std::uint32_t tgid, std::string_view path) {
+                    if (wanted(last_part(path))) {
+                        changed.insert(tgid);
+                    }
+                });
+            missed_some = missed_some || dropped > 0;
+        }
+        if (!changed.empty()) {
+            forget_changed();
+        }
+        for (const std::uint32_t tgid : changed) {
+            look_at(tgid);
         }
         const auto now = std::chrono::steady_clock::now();
-        if (dropped > 0 || now >= rescan_at) {
-            look_at_all();
+        if (now >= rescan_at) {
+            look_at_all(true);
             rescan_at = now + settings_.rescan_interval;
-        } else {
-            for (const std::uint32_t tgid : changed) {
-                look_at(tgid);
-            }
+            missed_some = false;
+        } else if (missed_some && now >= look_after_loss_at) {
+            // A storm of mappings must not make us look without a pause.
+            look_at_all(false);
+            look_after_loss_at = now + std::chrono::seconds(1);
+            missed_some = false;
         }
         std::this_thread::sleep_for(settings_.look_interval);
     }
@@ -91,14 +119,15 @@ void Discovery::look_at(std::uint32_t tgid) {
     }
 }
 
-void Discovery::look_at_all() {
+void Discovery::look_at_all(bool timed) {
+    forget_changed();
     const auto mappings = mappings_->read(std::nullopt);
     if (!mappings) {
         log::warn("cannot look at the processes", {{"reason", mappings.error().message}});
         return;
     }
     for (auto &[key, known] : known_) {
-        known.idle_rescans++;
+        known.idle_rescans += timed ? 1 : 0;
     }
     for (const kernel::Mapping &mapping : *mappings) {
         for (Attacher *attacher : attachers_) {
@@ -121,6 +150,29 @@ void Discovery::look_at_all() {
     });
 }
 
+Discovery::FileState Discovery::state_of(const Fd &file) {
+    struct stat status{};
+    if (::fstat(file.get(), &status) != 0) {
+        return {};
+    }
+    return {status.st_size, std::chrono::seconds(status.st_mtim.tv_sec) +
+                                std::chrono::nanoseconds(status.st_mtim.tv_nsec)};
+}
+
+// A file that was overwritten in place has other code where our probes are, and they would break
+// it: let go of it, and look at it anew.
+void Discovery::forget_changed() {
+    for (auto &[key, known] : known_) {
+        if (known.settled && state_of(known.file) != known.state) {
+            log::warn("a library was overwritten while it was traced",
+                      {{"inode", key.second.inode}});
+            key.first->detach(key.second);
+            known.settled = false;
+            known.file.reset();
+        }
+    }
+}
+
 void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
     // Our own mapping of it: we are identifying the file at this moment, or it is linked into us.
     if (known.settled || mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
@@ -128,9 +180,8 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
     }
     auto file = open_mapped(mapping, *mappings_);
     if (!file) {
-        // The process is gone, or replaced the file: the next one to map it brings us back.
-        const bool vanished = file.error().code == ENOENT || file.error().code == ESRCH;
-        if (!vanished) {
+        // Gone with its process: the next one to map it brings us back.
+        if (file.error().code != ENOENT && file.error().code != ESRCH) {
             attacher.failed("open");
             log::warn("cannot open a library", {{"library", mapping.name},
                                                 {"pid", std::to_string(mapping.tgid)},
@@ -138,16 +189,22 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         }
         return;
     }
-    const Library library{mapping.file, std::move(*file), mapping.name};
+    Library library{mapping.file, std::move(*file), mapping.name};
+    const FileState state = state_of(library.file);
     const auto attached = attacher.attach(library);
-    // A library that cannot be attached to is not tried again while it is in use: the same bytes
-    // would fail the same way.
-    known.settled = true;
     if (!attached) {
         log::warn("cannot attach to a library", {{"library", mapping.name},
                                                  {"pid", std::to_string(mapping.tgid)},
                                                  {"reason", attached.error().message}});
+        if (may_pass(attached.error().code)) {
+            return;
+        }
     }
+    // One that cannot be attached to is not tried again while it is in use: the same bytes would
+    // fail the same way.
+    known.settled = true;
+    known.file = std::move(library.file);
+    known.state = state;
 }
 
 }  // namespace gpusnoop::discovery

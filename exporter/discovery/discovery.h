@@ -1,7 +1,6 @@
 // Finds the libraries that probes attach to, in every process, from its start on.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -39,16 +38,27 @@ public:
     void start();
 
 private:
+    // What a file's contents cannot change without.
+    struct FileState {
+        std::int64_t size = 0;
+        std::chrono::nanoseconds modified{};
+        bool operator==(const FileState &) const = default;
+    };
+    static FileState state_of(const Fd &file);
+
     // What became of a wanted file.
     struct Known {
         bool settled = false;  // attached, or refused for good
         int idle_rescans = 0;  // in a row that found no process mapping it
+        Fd file;               // while settled
+        FileState state;       // when it was settled
     };
 
     Discovery(Settings settings, std::vector<Attacher *> attachers);
     void run(const std::stop_token &stop);
     void look_at(std::uint32_t tgid);
-    void look_at_all();
+    void look_at_all(bool timed);
+    void forget_changed();
     void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
     [[nodiscard]] bool wanted(std::string_view name) const;
 

@@ -25,18 +25,33 @@ std::string range_of(const kernel::Mapping &mapping) {
     return hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);
 }
 
-// The kernel's own link to the file, right even after the path was replaced or unlinked. Needs
-// CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
-Result<Fd> open_map_file(const std::string &process, const kernel::Mapping &mapping) {
-    Fd file(::open((process + "/map_files/" + range_of(mapping)).c_str(),
-                   O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+// Opens what `found` (O_PATH) stands for, if that is a regular file: opening a device or a pipe has
+// effects, and a process can map what it likes.
+Result<Fd> open_regular(const Fd &found, const std::string &name) {
+    struct stat status{};
+    if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return fail(name + " is not a regular file", EINVAL);
+    }
+    Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) {
-        return fail_errno("open map_files");
+        return fail_errno("open " + name);
     }
     return file;
 }
 
-// The path that /proc/PID/maps shows at this address, in the process's own mount namespace.
+// The kernel's own link to the file, right even after the path was replaced or unlinked. Needs
+// CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
+Result<Fd> open_map_file(const std::string &process, const kernel::Mapping &mapping) {
+    const Fd found(
+        ::open((process + "/map_files/" + range_of(mapping)).c_str(), O_PATH | O_CLOEXEC));
+    if (!found) {
+        return fail_errno("open map_files");
+    }
+    return open_regular(found, mapping.name);
+}
+
+// The path that /proc/PID/maps shows at this address: from our own root where the file can be
+// reached from there, else from the root of the process's mount namespace.
 Result<std::string> mapped_path(const std::string &process, const kernel::Mapping &mapping) {
     std::ifstream maps(process + "/maps");
     if (!maps) {
@@ -53,53 +68,49 @@ Result<std::string> mapped_path(const std::string &process, const kernel::Mappin
     return fail("the mapping is gone", ESRCH);
 }
 
-Result<Fd> open_below_root(const std::string &process, const kernel::Mapping &mapping) {
-    const auto path = mapped_path(process, mapping);
-    if (!path) {
-        return tl::unexpected(path.error());
-    }
-    const Fd root(::open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+// Below a root, whatever symbolic links the path is made of, and never through /proc's magic ones.
+Result<Fd> open_below(const std::string &root_path, const std::string &path) {
+    const Fd root(::open(root_path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!root) {
-        return fail_errno("open " + process + "/root");
+        return fail_errno("open " + root_path);
     }
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
     const Fd found(
-        static_cast<int>(::syscall(SYS_openat2, root.get(), path->c_str(), &how, sizeof(how))));
+        static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how))));
     if (!found) {
-        return fail_errno("open " + *path);
+        return fail_errno("open " + path);
     }
-    struct stat status{};
-    if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-        return fail(*path + " is not a regular file", EINVAL);
-    }
-    Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) {
-        return fail_errno("open " + *path);
-    }
-    return file;
+    return open_regular(found, path);
 }
 
 }  // namespace
 
 Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
     const std::string process = "/proc/" + std::to_string(mapping.tgid);
+    // Whatever way led to a file, it must be the mapped one.
+    const auto is_mapped = [&](const Result<Fd> &file) {
+        return file.has_value() && mappings.identify(file->get()) == mapping.file;
+    };
     auto file = open_map_file(process, mapping);
-    if (!file) {
-        file = open_below_root(process, mapping);
+    if (is_mapped(file)) {
+        return file;
+    }
+    const auto path = mapped_path(process, mapping);
+    if (!path) {
+        return tl::unexpected(path.error());
+    }
+    for (const std::string &root : {process + "/root", std::string("/")}) {
+        file = open_below(root, *path);
+        if (is_mapped(file)) {
+            return file;
+        }
     }
     if (!file) {
         return file;
     }
-    const auto id = mappings.identify(file->get());
-    if (!id) {
-        return tl::unexpected(id.error());
-    }
-    if (*id != mapping.file) {
-        return fail("its path leads to another file now", ENOENT);
-    }
-    return file;
+    return fail("the path " + *path + " leads to another file", EINVAL);
 }
 
 }  // namespace gpusnoop::discovery

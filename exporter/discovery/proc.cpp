@@ -1,11 +1,14 @@
 #include "exporter/discovery/proc.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <iterator>
+#include <string_view>
+
+#include "exporter/base/fd.h"
 
 namespace gpusnoop::discovery {
 
@@ -31,26 +34,34 @@ std::chrono::nanoseconds tick() {
 
 }  // namespace
 
-std::optional<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
-    const std::string stat = read_start(path_of(tgid, "stat"));
+Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
+    const Fd file(::open(path_of(tgid, "stat").c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 1024> bytes;  // the line has some 300
+    const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+    if (got < 0) {
+        return fail_errno("read " + path_of(tgid, "stat"));
+    }
+    const std::string_view stat(bytes.data(), static_cast<std::size_t>(got));
     // The name may contain anything, so count the fields from its closing parenthesis: field 2.
     std::size_t at = stat.rfind(')');
-    for (int field = 2; field < 22 && at != std::string::npos; field++) {
+    for (int field = 2; field < 22 && at != std::string_view::npos; field++) {
         at = stat.find(' ', at + 1);
     }
-    if (at == std::string::npos) {
-        return std::nullopt;
-    }
     std::int64_t ticks = 0;
-    if (std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{}) {
-        return std::nullopt;
+    if (at == std::string_view::npos ||
+        std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{}) {
+        return fail(path_of(tgid, "stat") + " is not as expected", EINVAL);
     }
     return ticks * tick();
 }
 
-bool is_running(std::uint32_t tgid, std::chrono::nanoseconds started) {
+Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {
     const auto now = start_time(tgid);
-    return now && *now <= started && started < *now + tick();
+    if (!now) {
+        const int code = now.error().code;
+        return code == ENOENT || code == ESRCH ? Presence::gone : Presence::unsure;
+    }
+    return *now <= started && started < *now + tick() ? Presence::running : Presence::gone;
 }
 
 std::string executable_path(std::uint32_t tgid) {

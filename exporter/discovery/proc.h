@@ -3,18 +3,25 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 
+#include "exporter/base/result.h"
 #include "exporter/discovery/cgroup.h"
 
 namespace gpusnoop::discovery {
 
-// When the process started, since boot, in whole clock ticks (10 ms). Nothing: there is no process.
-std::optional<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
+// When the process started, since boot, in whole clock ticks (10 ms). The code of the failure is
+// ENOENT or ESRCH when there is no process.
+Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
 
-// Is it still the process that started then?
-bool is_running(std::uint32_t tgid, std::chrono::nanoseconds started);
+enum class Presence {
+    running,
+    gone,    // there is none, or another one with its id
+    unsure,  // /proc could not be read
+};
+
+// What became of the process that started then.
+Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started);
 
 // Path of its program, in its own mount namespace: untrusted bytes; empty if it cannot be read.
 std::string executable_path(std::uint32_t tgid);

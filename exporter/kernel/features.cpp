@@ -132,8 +132,10 @@ Features probe_features() {
             offset = found->front().file_offset;
         }
     }
-    features.list.push_back(verdict("uprobe_session", try_multi(57, exe.get(), offset)));
-    features.list.push_back(verdict("uprobe_multi", try_multi(48, exe.get(), offset)));
+    features.list.push_back(
+        verdict("uprobe_session", try_multi(uprobe_session_type, exe.get(), offset)));
+    features.list.push_back(
+        verdict("uprobe_multi", try_multi(uprobe_multi_type, exe.get(), offset)));
     features.list.push_back(verdict("uprobe_perf", try_perf(exe.get(), offset)));
     return features;
 }

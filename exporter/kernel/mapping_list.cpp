@@ -28,7 +28,7 @@ Mapping to_mapping(const mapping_record &record) {
             record.start,
             record.end,
             record.file_offset,
-            {record.inode, record.device, record.generation},
+            {record.inode, record.device, record.generation, record.inode_address},
             std::string(record.name, ::strnlen(record.name, sizeof(record.name)))};
 }
 

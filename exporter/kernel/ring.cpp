@@ -13,8 +13,10 @@ void Ring::Deleter::operator()(ring_buffer *ring) const {
 Ring::~Ring() = default;
 
 int Ring::on_sample(void *self, void *data, std::size_t size) {
-    static_cast<Ring *>(self)->on_record_({static_cast<const std::byte *>(data), size});
-    return 0;
+    auto *ring = static_cast<Ring *>(self);
+    ring->on_record_({static_cast<const std::byte *>(data), size});
+    // A negative answer ends the round behind this record: producers could be as fast as we are.
+    return ring->consumed() >= ring->limit_ ? -ECANCELED : 0;
 }
 
 Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
@@ -26,11 +28,12 @@ Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
     return ring;
 }
 
-void Ring::drain() {
+void Ring::drain(std::uint64_t position) {
     if (draining_) {
         return;  // called by what it calls
     }
     draining_ = true;
+    limit_ = position;
     ring_buffer__consume(ring_.get());
     draining_ = false;
 }
@@ -39,13 +42,15 @@ bool Ring::drain_to(std::uint64_t position) {
     // Writing a record takes well under a microsecond, unless its CPU is taken away.
     constexpr int tries = 1000;
     for (int i = 0; i < tries && !draining_; i++) {
-        drain();
         if (consumed() >= position) {
             return true;
         }
-        std::this_thread::yield();
+        drain(position);
+        if (consumed() < position) {
+            std::this_thread::yield();
+        }
     }
-    return false;
+    return consumed() >= position;
 }
 
 std::uint64_t Ring::produced() const {

@@ -24,11 +24,9 @@ public:
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
-    // Hands over every record that is complete now. Does nothing when called while handing over.
-    void drain();
-
-    // Drains up to a position of produced(). A record that is just being written holds back those
-    // behind it; it is waited for, but not long. False: it took too long.
+    // Hands over the records up to a position of produced(), and no more than one beyond. A record
+    // that is just being written holds back those behind it; it is waited for, but not long. False:
+    // it took too long, or this was called by what it calls.
     bool drain_to(std::uint64_t position);
 
     // Positions since the ring was made, in bytes. A record that begins before `produced()` is
@@ -42,10 +40,12 @@ private:
     };
 
     explicit Ring(OnRecord on_record) : on_record_(std::move(on_record)) {}
+    void drain(std::uint64_t position);
     static int on_sample(void *self, void *data, std::size_t size);
 
     OnRecord on_record_;
     bool draining_ = false;
+    std::uint64_t limit_ = 0;  // where the round in progress may end
     std::unique_ptr<ring_buffer, Deleter> ring_;
 };
 

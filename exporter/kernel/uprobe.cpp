@@ -11,17 +11,13 @@ namespace gpusnoop::kernel {
 
 namespace {
 
-// include/uapi/linux/bpf.h, enum bpf_attach_type; Debian's libbpf headers end before the second.
-constexpr auto uprobe_multi_type = static_cast<bpf_attach_type>(48);
-constexpr auto uprobe_session_type = static_cast<bpf_attach_type>(57);
-
 std::string path_of(int fd) {
     return "/proc/self/fd/" + std::to_string(fd);
 }
 
 // One link for many functions. libbpf 1.4's own wrapper does not know sessions, so this is the
 // system call; `flags` are BPF_F_UPROBE_MULTI_*.
-Result<Fd> link_multi(const bpf_program *program, bpf_attach_type type, int file_fd,
+Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
                       const std::vector<AttachPoint> &points, std::uint32_t flags) {
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
@@ -32,7 +28,7 @@ Result<Fd> link_multi(const bpf_program *program, bpf_attach_type type, int file
     const std::string path = path_of(file_fd);
     bpf_attr attr{};
     attr.link_create.prog_fd = static_cast<std::uint32_t>(bpf_program__fd(program));
-    attr.link_create.attach_type = type;
+    attr.link_create.attach_type = static_cast<std::uint32_t>(type);
     attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
     attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
     attr.link_create.uprobe_multi.cookies = reinterpret_cast<std::uint64_t>(cookies.data());
@@ -73,7 +69,8 @@ std::string_view to_string(AttachMode mode) {
 }
 
 void expect_session(bpf_program *program) {
-    bpf_program__set_expected_attach_type(program, uprobe_session_type);
+    bpf_program__set_expected_attach_type(program,
+                                          static_cast<bpf_attach_type>(uprobe_session_type));
 }
 
 Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,

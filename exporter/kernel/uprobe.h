@@ -23,6 +23,11 @@ enum class AttachMode {
 
 std::string_view to_string(AttachMode mode);
 
+// include/uapi/linux/bpf.h, enum bpf_attach_type: BPF_TRACE_UPROBE_MULTI, BPF_TRACE_UPROBE_SESSION.
+// Debian's libbpf headers end before the second.
+inline constexpr int uprobe_multi_type = 48;
+inline constexpr int uprobe_session_type = 57;
+
 // Sets the program's attach type to the session's, which libbpf 1.4 has no name for. Before load.
 void expect_session(bpf_program *program);
 
