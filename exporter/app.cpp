@@ -1,5 +1,8 @@
 #include "exporter/app.h"
 
+#include <sys/resource.h>
+
+#include <exception>
 #include <future>
 
 #include "exporter/base/log.h"
@@ -36,7 +39,21 @@ Result<std::unique_ptr<App>> App::start(config::Config config) {
     return app;
 }
 
+namespace {
+
+// Attaching by perf takes two files per function, and every library one more.
+void allow_many_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+}  // namespace
+
 Result<> App::start_probes() {
+    allow_many_files();
     features_ = kernel::probe_features();
     if (const auto usable = kernel::check_requirements(features_); !usable) {
         return usable;
@@ -110,11 +127,15 @@ http::Response App::metrics_page() {
         return rendering->response.get();
     }
     http::Response response;
-    if (auto text = render()) {
-        response.content_type = metrics::text_content_type;
-        response.body = std::make_shared<const std::string>(std::move(*text));
-    } else {
-        response = http::text_response(503, text.error().message + "\n");
+    try {
+        if (auto text = render()) {
+            response.content_type = metrics::text_content_type;
+            response.body = std::make_shared<const std::string>(std::move(*text));
+        } else {
+            response = http::text_response(503, text.error().message + "\n");
+        }
+    } catch (const std::exception &error) {  // out of memory: those who wait must hear of it
+        response = http::text_response(500, std::string(error.what()) + "\n");
     }
     {
         const std::lock_guard lock(rendering_mutex_);

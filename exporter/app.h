@@ -1,7 +1,6 @@
 // The program: builds the stages in the order of the data and takes them down in reverse.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>

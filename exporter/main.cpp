@@ -8,7 +8,6 @@
 
 #include "exporter/app.h"
 #include "exporter/base/listen_address.h"
-#include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
@@ -48,7 +47,8 @@ gpusnoop::Result<config::Config> configure(const Options &options) {
     if (!options.listen_address.empty()) {
         settings.web.listen_address = options.listen_address;
     }
-    if (const auto address = gpusnoop::parse_listen_address(settings.web.listen_address); !address) {
+    if (const auto address = gpusnoop::parse_listen_address(settings.web.listen_address);
+        !address) {
         return gpusnoop::fail_in("--web.listen-address", address.error());
     }
     if (!options.telemetry_path.empty()) {
@@ -110,8 +110,9 @@ int main(int argc, char **argv) {
     Options options;
     command.add_option("--config.file", options.config_file,
                        "Configuration; without it, the defaults.");
-    command.add_option("--web.listen-address", options.listen_address,
-                       "Address to serve on, as HOST:PORT or :PORT.")
+    command
+        .add_option("--web.listen-address", options.listen_address,
+                    "Address to serve on, as HOST:PORT or :PORT.")
         ->check([](const std::string &address) {
             const auto parsed = gpusnoop::parse_listen_address(address);
             return parsed ? "" : parsed.error().message;

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -84,6 +85,7 @@ private:
     std::unique_ptr<kernel::Ring> calls_;
     nanoseconds tidied_{};
     nanoseconds looked_for_ended_{};
+    std::vector<ProcessKey> gone_;  // at the last look
 
     std::atomic<std::uint64_t> undecodable_ = 0;
     // When a library was last attached to, since boot: a process that started later was seen whole.
@@ -143,11 +145,12 @@ void CudaProbe::drain() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     const std::uint64_t allocations_end = allocations_->produced();
     const std::uint64_t calls_end = calls_->produced();
-    const bool complete = allocations_->drain_to(allocations_end) && calls_->drain_to(calls_end);
+    const bool allocations_complete = allocations_->drain_to(allocations_end);
+    const bool calls_complete = calls_->drain_to(calls_end);
     for (const symbols::KernelAnswer &answer : resolver_->answers()) {
         aggregator_.on_kernel_name(answer);
     }
-    if (complete) {  // else the next round has it all
+    if (allocations_complete && calls_complete) {  // else the next round has it all
         aggregator_.settle(now);
     }
     if (now - tidied_ > std::chrono::seconds(1)) {
@@ -158,23 +161,33 @@ void CudaProbe::drain() {
     undecodable_ = aggregator_.undecodable();
 }
 
-// The net below the exit records, should one be lost.
+// The net below the exit records, should one be lost. What is gone at one look is taken for ended
+// only at the next, when all its records have been seen.
 void CudaProbe::look_for_ended(nanoseconds now) {
     if (now - looked_for_ended_ < rescan_interval_) {
         return;
     }
     looked_for_ended_ = now;
+    std::vector<ProcessKey> gone;
     for (const auto &[key, started] : aggregator_.running()) {
-        if (!discovery::is_running(key.tgid, started)) {
+        if (discovery::presence(key.tgid, started) != discovery::Presence::gone) {
+            continue;
+        }
+        if (std::ranges::find(gone_, key) != gone_.end()) {
             aggregator_.assume_ended(key, now);
+        } else {
+            gone.push_back(key);
         }
     }
+    gone_ = std::move(gone);
 }
 
 void CudaProbe::describe(Process &process) const {
+    if (process.started == nanoseconds::zero()) {  // its record did not say
+        process.started = discovery::start_time(process.key.tgid).value_or(nanoseconds::zero());
+    }
     process.book_is_complete = process.started > last_attached_.load();
-    if (process.started != nanoseconds::zero() &&
-        !discovery::is_running(process.key.tgid, process.started)) {
+    if (discovery::presence(process.key.tgid, process.started) != discovery::Presence::running) {
         return;
     }
     if (const std::string exe = discovery::executable_path(process.key.tgid); !exe.empty()) {
@@ -198,12 +211,14 @@ bool CudaProbe::wants(std::string_view name) const {
 }
 
 Result<> CudaProbe::attach(const discovery::Library &library) {
+    // Before and after: a process that starts meanwhile may be seen from the middle on.
+    last_attached_ = nanoseconds::max();
     auto probes = programs_->attach(library);
+    last_attached_ = now_on(CLOCK_BOOTTIME);
     if (!probes) {
         failed(probes.error().reason);
         return tl::unexpected(probes.error().error);
     }
-    last_attached_ = now_on(CLOCK_BOOTTIME);
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     log::info("attached", {{"probe", "cuda"},
                            {"library", name},

@@ -12,8 +12,13 @@ namespace gpusnoop::probes {
 namespace {
 
 constexpr std::size_t max_label_bytes = 128;
-// Per process; further shapes are counted as "other", like those past the family's budget.
+// Per process; what is more is counted as "other", like what is past the family's budget.
+constexpr std::size_t max_kernels = 16'384;
 constexpr std::size_t max_launch_shapes = 65'536;
+constexpr std::uint64_t surplus_kernel = 0;  // stands for all of them; no kernel is there
+
+constexpr std::size_t max_errors = 1'000;
+constexpr int surplus_error = -1;
 
 constexpr std::array<std::string_view, CUDA_FUNCTION_COUNT> function_names = {
 #define FUNCTION(symbol, name, operation) #name,
@@ -87,6 +92,9 @@ void CudaAggregator::on_kernel(const cuda_kernel_record &record) {
     if (record.head.result != 0) {
         return count_error(record.head);
     }
+    if (process.kernels.size() >= max_kernels) {
+        return;
+    }
     auto [kernel, is_new] = process.kernels.try_emplace(record.handle);
     if (is_new || !kernel->second.name) {
         kernel.value().host_function = record.host_function;
@@ -108,12 +116,14 @@ void CudaAggregator::on_launch(const cuda_launch_record &record) {
         return count_error(record.head);
     }
     Process &process = process_of(record.head);
-    LaunchShape shape{record.kernel,
+    const bool one_more =
+        process.kernels.size() < max_kernels || process.kernels.contains(record.kernel);
+    LaunchShape shape{one_more ? record.kernel : surplus_kernel,
                       {record.grid[0], record.grid[1], record.grid[2]},
                       {record.block[0], record.block[1], record.block[2]}};
     auto found = process.launches.find(shape);
     if (found == process.launches.end()) {
-        if (process.launches.size() >= max_launch_shapes) {
+        if (!one_more || process.launches.size() >= max_launch_shapes) {
             shape.grid = shape.block = {};
         }
         found = process.launches.try_emplace(shape).first;
@@ -155,15 +165,17 @@ void CudaAggregator::count_launches(Process &process, const LaunchShape &shape, 
 
 void CudaAggregator::count_error(const cuda_record &head) {
     Process &process = process_of(head);
+    // A program can return any number; those without a name are many only where one plays with us.
+    const int result = process.errors.size() < max_errors ? head.result : surplus_error;
     const std::uint64_t key =
-        (std::uint64_t{head.function} << 32) | static_cast<std::uint32_t>(head.result);
+        (std::uint64_t{head.function} << 32) | static_cast<std::uint32_t>(result);
     auto found = process.errors.find(key);
     if (found == process.errors.end()) {
         const std::string_view function =
             head.function < function_names.size() ? function_names[head.function] : "unknown";
-        std::string error(cuda_error_name(head.result));
+        std::string error(result == surplus_error ? "other" : cuda_error_name(result));
         if (error.empty()) {
-            error = "code_" + std::to_string(head.result);
+            error = "code_" + std::to_string(result);
         }
         found = process.errors
                     .try_emplace(key, families_.errors.slot(process.owner,
@@ -177,6 +189,10 @@ void CudaAggregator::count_error(const cuda_record &head) {
 
 Kernel &CudaAggregator::kernel_of(Process &process, std::uint64_t address) {
     auto found = process.kernels.find(address);
+    if (found == process.kernels.end() && address == surplus_kernel) {
+        found = process.kernels.try_emplace(address).first;
+        found.value().name = "other";
+    }
     if (found == process.kernels.end()) {
         surroundings_.catch_up();  // its handle may have been made a moment ago
         found = process.kernels.try_emplace(address).first;
@@ -186,7 +202,7 @@ Kernel &CudaAggregator::kernel_of(Process &process, std::uint64_t address) {
     }
     Kernel &kernel = found.value();
     if (!kernel.name && !kernel.asked) {
-        kernel.asked = true;
+        kernel.asked = now_;
         const std::uint64_t ticket = next_ticket_++;
         tickets_.emplace(ticket, std::pair(process.key, address));
         surroundings_.ask_for_kernel({ticket, process.executable, kernel.host_function});
@@ -207,9 +223,18 @@ void CudaAggregator::on_kernel_name(const symbols::KernelAnswer &answer) {
 }
 
 void CudaAggregator::name_kernel(Process &process, std::uint64_t address, std::string name) {
-    process.kernels[address].name = std::move(name);
+    Kernel &kernel = process.kernels[address];
+    if (kernel.name) {
+        return;  // given up on meanwhile
+    }
+    kernel.name = std::move(name);
+    count_waiting(process);
+}
+
+// Enters the launches whose kernels have got their names.
+void CudaAggregator::count_waiting(Process &process) {
     for (auto entry = process.launches.begin(); entry != process.launches.end(); ++entry) {
-        if (entry->first.kernel == address && entry->second.waiting > 0) {
+        if (entry->second.waiting > 0) {
             count_launches(process, entry->first, entry.value(), 0);
         }
     }

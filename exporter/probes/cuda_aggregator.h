@@ -88,6 +88,8 @@ private:
     void end(Process &process, std::chrono::nanoseconds at);
     void leave_group(Process &process, std::chrono::nanoseconds at);
     void name_kernel(Process &process, std::uint64_t address, std::string name);
+    void count_waiting(Process &process);
+    bool give_up_naming(Process &process);
 
     Process &process_of(const cuda_record &head);
     Kernel &kernel_of(Process &process, std::uint64_t address);
@@ -108,6 +110,7 @@ private:
     series::Owner next_owner_ = 1;
 
     std::vector<BookEvent> pending_;
+    std::chrono::nanoseconds now_{};  // of the last tidy()
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, std::uint64_t>> tickets_;
     std::uint64_t undecodable_ = 0;

@@ -14,7 +14,9 @@ void AllocationBook::allocate(std::uint64_t address, std::uint64_t bytes,
                               std::chrono::nanoseconds at) {
     const std::int64_t second = to_second(at);
     live_.emplace(address, Allocation{bytes, second});  // after its equals: the oldest stays first
-    births_[second] += bytes;
+    Born &born = births_[second];
+    born.bytes += bytes;
+    born.count++;
     bytes_ += bytes;
 }
 
@@ -27,8 +29,8 @@ std::optional<std::uint64_t> AllocationBook::free(std::uint64_t address) {
     live_.erase(oldest);
     bytes_ -= allocation.bytes;
     const auto birth = births_.find(allocation.birth_second);
-    birth->second -= allocation.bytes;
-    if (birth->second == 0) {
+    birth->second.bytes -= allocation.bytes;
+    if (--birth->second.count == 0) {
         births_.erase(birth);
     }
     return allocation.bytes;
@@ -46,13 +48,13 @@ bool AllocationBook::contains(std::uint64_t address) const {
 std::array<std::uint64_t, age_thresholds.size()> AllocationBook::aged_bytes(
     std::chrono::nanoseconds now) const {
     std::array<std::uint64_t, age_thresholds.size()> aged{};
-    for (const auto &[second, bytes] : births_) {
+    for (const auto &[second, born] : births_) {
         const auto age = now - std::chrono::seconds(second + 1);  // of the youngest in that second
         if (age < age_thresholds.front()) {
             break;
         }
         for (std::size_t i = 0; i < age_thresholds.size() && age >= age_thresholds[i]; i++) {
-            aged[i] += bytes;
+            aged[i] += born.bytes;
         }
     }
     return aged;

@@ -45,8 +45,13 @@ private:
         std::int64_t birth_second;
     };
 
+    struct Born {
+        std::uint64_t bytes = 0;
+        std::uint64_t count = 0;
+    };
+
     std::pmr::multimap<std::uint64_t, Allocation> live_;
-    std::pmr::map<std::int64_t, std::uint64_t> births_;  // second of birth -> live bytes
+    std::pmr::map<std::int64_t, Born> births_;  // by second: what of it lives
     std::uint64_t bytes_ = 0;
 };
 

@@ -4,11 +4,12 @@ namespace gpusnoop::probes {
 
 namespace {
 
-using series::Description;
 using series::Label;
 using series::Type;
 
+// What the raw unit is divided by.
 constexpr double nanoseconds = 1e9;
+constexpr double kilobytes = 1e-3;
 
 // 1 us to 10 s. A call that only submits work takes microseconds; one that waits takes as long as
 // the work.
@@ -26,12 +27,12 @@ std::vector<std::uint64_t> powers_of_four(std::uint64_t first, std::uint64_t las
     return bounds;
 }
 
-// 10 MB/s to 1 TB/s: a small pageable copy up to NVLink and device memory.
+// In kB/s, as their sum would overflow in B/s within days: 10 MB/s to 1 TB/s, from a small pageable
+// copy up to NVLink and device memory.
 const std::vector<std::uint64_t> bandwidth_bounds = {
-    10'000'000,      25'000'000,      50'000'000,      100'000'000,
-    250'000'000,     500'000'000,     1'000'000'000,   2'500'000'000,
-    5'000'000'000,   10'000'000'000,  25'000'000'000,  50'000'000'000,
-    100'000'000'000, 250'000'000'000, 500'000'000'000, 1'000'000'000'000};
+    10'000,      25'000,      50'000,      100'000,      250'000,    500'000,
+    1'000'000,   2'500'000,   5'000'000,   10'000'000,   25'000'000, 50'000'000,
+    100'000'000, 250'000'000, 500'000'000, 1'000'000'000};
 
 std::vector<Label> labels_of(bool pid_label, std::vector<Label> own) {
     std::vector<Label> labels = {{"comm"}, {"container"}};
@@ -122,7 +123,7 @@ CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
             {kind, mode, gpu}, nanoseconds),
         .copy_bandwidth = maker.histogram("cuda_memcpy_bandwidth_bytes_per_second",
                                           "Bytes over duration of each synchronous copy.", {kind},
-                                          bandwidth_bounds),
+                                          bandwidth_bounds, kilobytes),
         .copy_size = maker.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
                                      powers_of_four(64, std::uint64_t{1} << 36)),
         .copy_duration = maker.histogram("cuda_memcpy_duration_seconds",

@@ -12,6 +12,8 @@ using std::chrono::nanoseconds;
 
 constexpr std::string_view unknown = "unknown";
 constexpr std::string_view device = "device";
+// 10 TB/s: more is a size that a program has made up.
+constexpr double most_kilobytes_per_second = 1e10;
 
 nanoseconds ended_at(const auto &record) {
     return nanoseconds(static_cast<std::int64_t>(record.head.ended_ns));
@@ -127,9 +129,11 @@ void CudaAggregator::count_copy(Process &process, const cuda_copy_record &record
         families_.copy_duration.observe(*slots.duration, duration_ns);
     }
     if (slots.bandwidth && duration_ns > 0 && record.bytes > 0) {
-        const double per_second =
-            static_cast<double>(record.bytes) * 1e9 / static_cast<double>(duration_ns);
-        families_.copy_bandwidth.observe(*slots.bandwidth, static_cast<std::uint64_t>(per_second));
+        const double kilobytes_per_second =
+            static_cast<double>(record.bytes) * 1e6 / static_cast<double>(duration_ns);
+        families_.copy_bandwidth.observe(
+            *slots.bandwidth,
+            static_cast<std::uint64_t>(std::min(kilobytes_per_second, most_kilobytes_per_second)));
     }
 }
 

@@ -62,7 +62,7 @@ struct LaunchCount {
 struct Kernel {
     std::uint64_t host_function = 0;  // what its handle stands for, or the address itself
     std::optional<std::string> name;  // none yet; "": not to be found
-    bool asked = false;
+    std::optional<std::chrono::nanoseconds> asked;  // when
 };
 
 // By enum cuda_copy_kind; the last for a Default copy of which the book cannot say what it was.
@@ -86,7 +86,8 @@ struct Process {
     std::string container;
     std::string pod_uid;
     std::string exe = "unknown";
-    series::Owner owner = 0;
+    series::Owner owner = 0;    // 0: in no group yet
+    series::LabelValues group;  // of the group it joined
     // Known from its first call on: then a pointer that is not in the book is host memory.
     bool book_is_complete = false;
     std::optional<std::chrono::nanoseconds> ended;

@@ -1,5 +1,7 @@
 // The part of the CUDA aggregator that follows processes, from their first call until nothing of
 // them is left on the page.
+#include <algorithm>
+
 #include "exporter/base/text.h"
 #include "exporter/discovery/cgroup.h"
 #include "exporter/probes/cuda_aggregator.h"
@@ -11,7 +13,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::size_t max_label_bytes = 128;
-// How long the launches of a process that has ended wait for the names of its kernels.
+// How long launches wait for the name of their kernel.
 constexpr std::chrono::seconds max_naming_time{10};
 
 constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
@@ -29,8 +31,11 @@ void CudaAggregator::on_process(const cuda_process_record &record) {
     if (process == nullptr) {
         process = std::make_unique<Process>(key, &memory_);
     }
+    if (process->owner != 0) {
+        return;  // its calls came first, and are under other labels: they stay together
+    }
     process->executable = {key.tgid,
-                           {record.exe_inode, record.exe_device, record.exe_generation},
+                           {record.exe_inode, record.exe_device, record.exe_generation, 0},
                            record.exe_bytes,
                            record.code_start,
                            record.code_end};
@@ -42,13 +47,11 @@ void CudaAggregator::on_process(const cuda_process_record &record) {
     process->pod_uid = identity.pod_uid;
     surroundings_.describe(*process);
     surroundings_.remember_executable(process->executable);
-    if (process->owner == 0) {
-        join_group(*process);
-    }
+    join_group(*process);
 }
 
-// Its record comes before the first call's. Should that be lost, the process has at least its
-// calls.
+// Its record comes before the first call's. Should it be late or lost, the calls are counted all
+// the same, for a process without a name.
 Process &CudaAggregator::process_of(const cuda_record &head) {
     const ProcessKey key{head.tgid, head.since_ns};
     if (recent_ != nullptr && recent_->key == key) {
@@ -88,10 +91,11 @@ void CudaAggregator::join_group(Process &process) {
     }
     group->second.processes++;
     process.owner = group->second.owner;
+    process.group = group->first;
 }
 
 void CudaAggregator::leave_group(Process &process, nanoseconds at) {
-    Group &group = groups_.at(labels(process, {}));
+    Group &group = groups_.at(process.group);
     group.processes--;
     group.idle_since = at;
 }
@@ -127,31 +131,35 @@ std::vector<std::pair<ProcessKey, nanoseconds>> CudaAggregator::running() const 
     return running;
 }
 
+// Kernels whose name takes too long are counted as unknown. True: some still have time.
+bool CudaAggregator::give_up_naming(Process &process) {
+    bool waiting = false;
+    bool gave_up = false;
+    for (auto kernel = process.kernels.begin(); kernel != process.kernels.end(); ++kernel) {
+        if (kernel->second.name || !kernel->second.asked) {
+            continue;
+        }
+        if (now_ - *kernel->second.asked < max_naming_time) {
+            waiting = true;
+        } else {
+            kernel.value().name = "";
+            gave_up = true;
+        }
+    }
+    if (gave_up) {
+        count_waiting(process);
+    }
+    return waiting;
+}
+
 void CudaAggregator::tidy(nanoseconds now) {
+    now_ = now;
     for (auto entry = processes_.begin(); entry != processes_.end();) {
         Process &process = *entry->second;
-        if (!process.ended) {
+        const bool waiting = give_up_naming(process);
+        if (!process.ended || waiting) {
             ++entry;
             continue;
-        }
-        bool waiting = false;
-        for (const auto &[shape, count] : process.launches) {
-            waiting = waiting || count.waiting > 0;
-        }
-        if (waiting && now - *process.ended < max_naming_time) {
-            ++entry;
-            continue;
-        }
-        if (waiting) {
-            std::vector<std::uint64_t> nameless;
-            for (const auto &[address, kernel] : process.kernels) {
-                if (!kernel.name) {
-                    nameless.push_back(address);
-                }
-            }
-            for (const std::uint64_t address : nameless) {
-                name_kernel(process, address, "");
-            }
         }
         leave_group(process, *process.ended);
         recent_ = nullptr;
@@ -196,7 +204,9 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
         snapshots.push_back(family->snapshot());
     }
     for (const series::Family *family : gauges.all()) {
-        folded_gauges_[family->description().name] += family->folded();
+        // Gauges are made anew for each page, so the most that were folded on one.
+        std::uint64_t &most = folded_gauges_[family->description().name];
+        most = std::max(most, family->folded());
         snapshots.push_back(family->snapshot());
     }
     return snapshots;

@@ -31,6 +31,20 @@ TEST_CASE("an address allocated again before its free is heard of is freed oldes
     CHECK(book.count() == 0);
 }
 
+TEST_CASE("allocations of no bytes, and sizes that wrap, leave the book as they found it") {
+    std::pmr::unsynchronized_pool_resource memory;
+    AllocationBook book(&memory);
+    for (const std::uint64_t size : {0ULL, 1ULL << 63U}) {
+        book.allocate(0x1000, size, 1s);
+        book.allocate(0x2000, size, 1s);
+        CHECK(book.free(0x1000) == size);
+        CHECK(book.free(0x2000) == size);
+        CHECK(book.bytes() == 0);
+        CHECK(book.count() == 0);
+        CHECK(book.aged_bytes(5'000s) == std::array<std::uint64_t, 3>{});
+    }
+}
+
 TEST_CASE("an address inside an allocation is on the device, one at its end is not") {
     std::pmr::unsynchronized_pool_resource memory;
     AllocationBook book(&memory);
