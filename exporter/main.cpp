@@ -47,10 +47,6 @@ gpusnoop::Result<config::Config> configure(const Options &options) {
     if (!options.listen_address.empty()) {
         settings.web.listen_address = options.listen_address;
     }
-    if (const auto address = gpusnoop::parse_listen_address(settings.web.listen_address);
-        !address) {
-        return gpusnoop::fail_in("--web.listen-address", address.error());
-    }
     if (!options.telemetry_path.empty()) {
         settings.web.telemetry_path = options.telemetry_path;
     }
@@ -141,8 +137,11 @@ int main(int argc, char **argv) {
             return 0;
         }
         return check->parsed() ? check_config(options) : serve(options);
+    } catch (const CLI::Success &wish) {  // --help, --version
+        return command.exit(wish);
     } catch (const CLI::ParseError &error) {
-        return command.exit(error);
+        std::fprintf(stderr, "gpusnoop_exporter: %s\n", error.what());
+        return 2;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", error.what());
         return 1;

@@ -252,6 +252,49 @@ TEST_CASE("a call whose process's record was lost is counted for a process witho
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 64);
 }
 
+TEST_CASE("a process's record that comes behind its calls does not split its account") {
+    Bench bench;
+    bench.calls(copy(1, 2, 64, 1, 2'000));
+    bench.allocations(process("late"));
+    bench.calls(copy(1, 2, 64, 1, 2'500));
+    bench.allocations(exit_record(3'000));
+    bench.aggregator->settle(1s);
+    bench.aggregator->tidy(2s);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 128);
+}
+
+TEST_CASE("launches of a running process do not wait for a name for ever") {
+    Bench bench;
+    bench.aggregator->tidy(1s);
+    bench.allocations(process());
+    bench.calls(launch(0xabc, 7));
+    bench.aggregator->tidy(5s);
+    CHECK(bench.sum("cuda_kernel_launches_total") == 0);
+    bench.aggregator->tidy(12s);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"unknown", "7x1x1"}) == 1);
+    bench.aggregator->on_kernel_name({bench.asked[0].ticket, "too late"});
+    bench.calls(launch(0xabc, 7));
+    CHECK(bench.sum("cuda_kernel_launches_total", {"unknown", "7x1x1"}) == 2);
+}
+
+TEST_CASE("one process cannot make more kernels, shapes or errors than there is room for") {
+    Bench bench({.budget = [](std::string_view) { return 1'000'000U; }});
+    bench.allocations(process());
+    constexpr std::uint64_t many = 100'000;
+    for (std::uint64_t i = 1; i <= many; i++) {
+        bench.calls(launch(i * 16, 7));
+        auto failed = copy(1, 2, 50, 1, 3'000);
+        failed.head.result = static_cast<int>(i);
+        bench.calls(failed);
+    }
+    CHECK(bench.asked.size() == 16'384);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"other"}) == many - 16'384);
+    CHECK(bench.sum("cuda_api_errors_total") == many);
+    CHECK(bench.sum("cuda_api_errors_total", {"other"}) == many - 1'000);
+    bench.aggregator->tidy(60s);
+    CHECK(bench.sum("cuda_kernel_launches_total") == many);
+}
+
 TEST_CASE("what a process had not freed is counted when it ends, and its gauges go") {
     Bench bench;
     bench.allocations(process());
