@@ -52,7 +52,7 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	record->device = file->f_inode->i_sb->s_dev;
 	record->generation = file->f_inode->i_generation;
 	record->tgid = task->tgid;
-	record->reserved = 0;
+	record->tid = task->pid;
 	__builtin_memset(record->name, 0, sizeof(record->name));
 	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
 				  file->f_path.dentry->d_name.name);

@@ -20,7 +20,7 @@ struct mapping_record {
 	__u32 device; /* MAJOR << 20 | MINOR */
 	__u32 generation;
 	__u32 tgid;
-	__u32 reserved;
+	__u32 tid; /* a thread that has it: the process's first one, or any when that has ended */
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
 WIRE_SIZE(struct mapping_record, 56 + MAPPING_NAME_BYTES);

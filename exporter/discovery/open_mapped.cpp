@@ -88,7 +88,7 @@ Result<Fd> open_below(const std::string &root_path, const std::string &path) {
 }  // namespace
 
 Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
-    const std::string process = "/proc/" + std::to_string(mapping.tgid);
+    const std::string process = "/proc/" + std::to_string(mapping.tid);
     // Whatever way led to a file, it must be the mapped one.
     const auto is_mapped = [&](const Result<Fd> &file) {
         return file.has_value() && mappings.identify(file->get()) == mapping.file;

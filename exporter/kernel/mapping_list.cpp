@@ -25,6 +25,7 @@ namespace {
 
 Mapping to_mapping(const mapping_record &record) {
     return {record.tgid,
+            record.tid,
             record.start,
             record.end,
             record.file_offset,

@@ -14,6 +14,7 @@ namespace gpusnoop::kernel {
 
 struct Mapping {
     std::uint32_t tgid;
+    std::uint32_t tid;  // of a thread that lives: /proc/TID is there when /proc/TGID is empty
     std::uint64_t start;
     std::uint64_t end;
     std::uint64_t file_offset;  // of `start`

@@ -1,0 +1,169 @@
+// Files that are named like the CUDA runtime and are none: each is counted, and the exporter and
+// its other libraries go on.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "tests/e2e/child.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string library = "libcudart.so.12";
+const std::string good_library = standin("12/libcudart.so.12");
+
+double failures(const Page &page, const std::string &reason) {
+    return page.sum("gpusnoop_probe_attach_failures_total",
+                    {{"probe", "cuda"}, {"reason", reason}});
+}
+
+// A workload on the good library is counted as if there were no bad ones.
+void check_good_library_counts(const Exporter &exporter, const std::string &comm = "good") {
+    const TemporaryDirectory directory;
+    // It holds on: the kernels of a process that is gone too soon have no names.
+    Process workload({standin("workload"), "--iterations", "100", "--name", comm, "--hold",
+                      "--wait-for-file", directory / "go"},
+                     {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    exporter.wait_until_attached_to(good_library);
+    write_file(directory / "go", "");
+    workload.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+                                        static_cast<double>(truth.launches));
+    check_counters(page, truth, comm);
+}
+
+// Bytes of a file, with something done to them.
+std::string damaged(const std::string &how) {
+    std::string bytes = read_file(good_library);
+    if (how == "garbage") {
+        for (std::size_t i = 0; i < bytes.size(); i++) {
+            bytes[i] = static_cast<char>(i * 2654435761U >> 13U);
+        }
+    } else if (how == "cut in the middle") {
+        bytes.resize(bytes.size() / 2);
+    } else if (how == "header only") {
+        bytes.resize(64);
+    } else if (how == "empty") {
+        bytes.clear();
+    } else if (how == "text") {
+        bytes = "INPUT(libcudart.so)\n";
+    } else if (how == "section headers nowhere") {
+        bytes.replace(40, 8, 8, '\xff');  // e_shoff
+    } else if (how == "program headers nowhere") {
+        bytes.replace(32, 8, 8, '\xff');  // e_phoff
+    } else if (how == "32 bits") {
+        bytes[4] = 1;  // EI_CLASS
+    }
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a file that is no library is counted, and others are attached to", "[e2e]") {
+    require_bpf();
+    const std::string how =
+        GENERATE("garbage", "header only", "text", "program headers nowhere", "32 bits");
+    CAPTURE(how);
+    const TemporaryDirectory directory;
+    write_file(directory / library, damaged(how));
+    SECTION("when it appears while the exporter runs") {
+        const Exporter exporter;
+        const double before = failures(exporter.scrape(), "elf");
+        const e2e::MapsAsCode mapped(directory / library);
+        eventually("the failure to be counted: " + exporter.log(),
+                   [&] { return failures(exporter.scrape(), "elf") > before; });
+        CHECK(failures(exporter.scrape(), "elf") == before + 1);
+        CHECK(exporter.log().find("pid=" + std::to_string(mapped.pid())) != std::string::npos);
+        check_good_library_counts(exporter);
+
+        // The same file again is the same failure, not another one.
+        const e2e::MapsAsCode mapped_again(directory / library);
+        check_good_library_counts(exporter, "good_again");
+        CHECK(failures(exporter.scrape(), "elf") == before + 1);
+    }
+    SECTION("when it is there before the exporter") {
+        const e2e::MapsAsCode mapped(directory / library);
+        const Exporter exporter;
+        CHECK(failures(exporter.scrape(), "elf") >= 1);
+        check_good_library_counts(exporter);
+    }
+}
+
+TEST_CASE("a library with none of the functions is counted as that", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    std::filesystem::copy_file("/proc/self/exe", directory / library);
+    const Exporter exporter;
+    const e2e::MapsAsCode mapped(directory / library);
+    eventually("the failure to be counted: " + exporter.log(),
+               [&] { return failures(exporter.scrape(), "no_symbols") >= 1; });
+    check_good_library_counts(exporter);
+}
+
+TEST_CASE("a library whose section headers are gone is still attached to, or counted", "[e2e]") {
+    require_bpf();
+    const std::string how = GENERATE("cut in the middle", "section headers nowhere");
+    CAPTURE(how);
+    const TemporaryDirectory directory;
+    write_file(directory / library, damaged(how));
+    const Exporter exporter;
+    const e2e::MapsAsCode mapped(directory / library);
+    eventually("a verdict: " + exporter.log(), [&] {
+        return failures(exporter.scrape(), "elf") >= 1 ||
+               exporter.times_attached_to(directory / library) > 0;
+    });
+    check_good_library_counts(exporter);
+}
+
+TEST_CASE("a library that is truncated while it is mapped does not hurt", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    std::filesystem::copy_file(good_library, directory / library);
+    Exporter exporter;
+    std::unique_ptr<e2e::MapsAsCode> mapped;
+    SECTION("after the exporter attached to it") {
+        mapped = std::make_unique<e2e::MapsAsCode>(directory / library);
+        exporter.wait_until_attached_to(directory / library);
+        REQUIRE(::truncate((directory / library).c_str(), 0) == 0);
+    }
+    SECTION("again and again while it is looked at") {
+        const std::string whole = read_file(good_library);
+        for (int i = 0; i < 50; i++) {
+            // A new file each time, cut to another length a moment after it is mapped.
+            std::filesystem::remove(directory / library);
+            write_file(directory / library, whole);
+            mapped = std::make_unique<e2e::MapsAsCode>(directory / library);
+            ::usleep(static_cast<useconds_t>(i) * 500);
+            REQUIRE(::truncate((directory / library).c_str(), i * 4000) == 0);
+        }
+    }
+    check_good_library_counts(exporter);
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+}
+
+TEST_CASE("a FIFO in the place of a mapped library blocks nobody", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    std::filesystem::copy_file(good_library, directory / library);
+    const e2e::MapsAsCode mapped(directory / library);
+    std::filesystem::remove(directory / library);
+    REQUIRE(::mkfifo((directory / library).c_str(), 0600) == 0);
+    SECTION("with all capabilities, which open the file that is mapped") {
+        const Exporter exporter;
+        check_good_library_counts(exporter);
+    }
+    SECTION("with the fewest, which open the path") {
+        const Exporter exporter(
+            "", {"setpriv", "--bounding-set=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search"});
+        check_good_library_counts(exporter);
+    }
+}

@@ -1,0 +1,138 @@
+// What keeps the exporter from starting is said in one sentence, with an exit code that is not 0.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+// What the program writes to stderr before it ends.
+Finished start(const std::vector<std::string> &arguments,
+               const std::vector<std::string> &through = {},
+               const std::string &binary = exporter_binary()) {
+    std::vector<std::string> command = through;
+    command.insert(command.end(), {"sh", "-c", "exec \"$@\" >/dev/null", "sh", binary});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run(command);
+}
+
+void check_one_sentence(const Finished &finished, const std::string &wanted) {
+    INFO(finished.output);
+    CHECK(finished.code != 0);
+    CHECK(finished.code < 126);  // neither a signal's nor the shell's
+    CHECK(std::ranges::count(finished.output, '\n') == 1);
+    CHECK(finished.output.find(wanted) != std::string::npos);
+}
+
+const std::string no_address = "--web.listen-address=127.0.0.1:0";
+
+}  // namespace
+
+TEST_CASE("a configuration that cannot be read is one sentence", "[e2e]") {
+    const TemporaryDirectory directory;
+    const auto with = [](const std::filesystem::path &file) {
+        return start({"--config.file=" + file.string()});
+    };
+    check_one_sentence(with(directory / "none.yaml"),
+                       (directory / "none.yaml").string() + ": No such file or directory");
+    check_one_sentence(with(directory.path()), directory.path().string() + ": Is a directory");
+
+    const auto file = directory / "config.yaml";
+    write_file(file, "web: [\n");
+    check_one_sentence(with(file), file.string() + ":2:1: not valid YAML");
+    write_file(file, "cuda:\n  enabled: true\n  atach: perf\n");
+    check_one_sentence(with(file), file.string() + ":3:3: cuda.atach: unknown key");
+    check_one_sentence(with(file), "did you mean \"attach\"?");
+    write_file(file, "cuda:\n  attach: always\n");
+    check_one_sentence(with(file), file.string() + ":2:11: cuda.attach: expected auto");
+    write_file(file, std::string("\x7f") + "ELF\x02\x01\x01");
+    check_one_sentence(with(file), file.string() + ":1:1: not a text file");
+    write_file(file, std::string(2'000'000, '#'));
+    check_one_sentence(with(file), "larger than 1 MiB");
+}
+
+TEST_CASE("check-config tells right from wrong", "[e2e]") {
+    const TemporaryDirectory directory;
+    const auto file = directory / "config.yaml";
+    const auto check = [&] {
+        return run({exporter_binary(), "check-config", "--config.file=" + file.string()});
+    };
+    write_file(file, "cuda:\n  attach: perf\n");
+    CHECK(check().code == 0);
+    CHECK(check().output == file.string() + ": ok\n");
+    CHECK(run({exporter_binary(), "check-config",
+               "--config.file=" + std::string(GPUSNOOP_SOURCE_DIR) + "/config.yaml"})
+              .code == 0);
+    write_file(file, "cuda:\n  attach: never\nlog:\n  levle: info\n");
+    const Finished wrong = check();
+    INFO(wrong.output);
+    CHECK(wrong.code == 1);
+    // All of what is wrong, each in its line.
+    CHECK(std::ranges::count(wrong.output, '\n') == 2);
+    CHECK(wrong.output.find(":2:11: cuda.attach: ") != std::string::npos);
+    CHECK(wrong.output.find(":4:3: log.levle: ") != std::string::npos);
+    std::filesystem::remove(file);
+    CHECK(check().code == 1);
+}
+
+TEST_CASE("an unknown flag or command is named", "[e2e]") {
+    for (const std::string argument : {"--frobnicate", "frobnicate", "--web.listen-address=nowhere",
+                                       "--log.level=loud", "--web.telemetry-path=metrics"}) {
+        const Finished finished = start({argument});
+        INFO(finished.output);
+        CHECK(finished.code != 0);
+        CHECK(finished.output.find(argument.substr(0, argument.find('='))) != std::string::npos);
+        CHECK(std::ranges::count(finished.output, '\n') <= 2);  // and where help is
+    }
+}
+
+TEST_CASE("a busy port is one sentence", "[e2e]") {
+    require_bpf();
+    const Exporter first;
+    const std::string address = "127.0.0.1:" + std::to_string(first.port());
+    const Finished second = start({"--web.listen-address=" + address, "--log.level=error"});
+    check_one_sentence(second, "cannot listen on " + address + ": address already in use");
+    CHECK(http(first.port(), "/-/healthy").status == 200);
+}
+
+TEST_CASE("without privileges it says which are missing", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    // A place that everyone can read, which the build directory may not be.
+    std::filesystem::copy_file(exporter_binary(), directory / "gpusnoop_exporter");
+    REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+    const Finished finished =
+        start({no_address}, {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"},
+              directory / "gpusnoop_exporter");
+    check_one_sentence(finished, "CAP_BPF, CAP_PERFMON");
+}
+
+TEST_CASE("a kernel without BTF is one sentence", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory empty;
+    const Finished finished =
+        start({no_address}, {"unshare", "--mount", "sh", "-c",
+                             "mount --bind \"$0\" /sys/kernel/btf && exec \"$@\"", empty.path()});
+    check_one_sentence(finished, "this kernel has no BTF");
+}
+
+TEST_CASE("a machine where nothing uses CUDA is served", "[e2e]") {
+    require_bpf();
+    // No library has this name, so that it does not matter what else runs here.
+    const Exporter exporter("cuda:\n  libraries: [libcudart-nowhere.so]\n");
+    CHECK(exporter.log().find("no process uses a library of this probe yet") != std::string::npos);
+    CHECK(exporter.log().find("level=WARN") == std::string::npos);
+    CHECK(exporter.log().find("level=ERROR") == std::string::npos);
+    const Page page = exporter.scrape();
+    CHECK(page.sum("gpusnoop_probe_up", {{"probe", "cuda"}}) == 1);
+    CHECK(page.has("gpusnoop_probe_attached_functions"));
+    CHECK(page.sum("gpusnoop_probe_attached_functions") == 0);
+    CHECK(page.sum("gpusnoop_probe_attach_failures_total") == 0);
+    CHECK(http(exporter.port(), "/-/ready").status == 200);
+    CHECK(http(exporter.port(), "/").body.find("no CUDA library in use yet") != std::string::npos);
+}

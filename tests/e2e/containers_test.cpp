@@ -1,0 +1,140 @@
+// Libraries that the exporter itself cannot see: in other mount namespaces, and in the layers that
+// containers share.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "tests/e2e/image.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+// The fewest capabilities that attach to functions and look into other namespaces.
+const std::vector<std::string> fewest_capabilities = {
+    "setpriv", "--bounding-set=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search"};
+
+void check_counted(const Exporter &exporter, const e2e::Container &container,
+                   const std::string &comm) {
+    const auto truth = truth::sum(truth::read_truth(container.outside("/truth")));
+    REQUIRE(truth.launches > 0);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+                                        static_cast<double>(truth.launches));
+    check_counters(page, truth, comm);
+    const auto &memory = truth.of(truth::MemoryKind::device);
+    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", comm}}) ==
+          static_cast<double>(memory.outstanding_bytes));
+}
+
+// A container that has everything in memory, where no other namespace has a path to it.
+std::string on_tmpfs(const TemporaryDirectory &image) {
+    return "mount -t tmpfs none \"$1\" && cp -a " + image.path().string() + "/. \"$1\"";
+}
+
+// A container on a shared image, with a layer of its own for what it writes.
+std::string on_overlay(const TemporaryDirectory &image, const std::filesystem::path &own) {
+    std::filesystem::create_directories(own / "upper");
+    std::filesystem::create_directories(own / "work");
+    return "mount -t overlay none -o lowerdir=" + image.path().string() +
+           ",upperdir=" + (own / "upper").string() + ",workdir=" + (own / "work").string() +
+           " \"$1\"";
+}
+
+void require_overlayfs() {
+    if (read_file("/proc/filesystems").find("\toverlay\n") == std::string::npos) {
+        missing("overlayfs");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") {
+    require_bpf();
+    // Without CAP_CHECKPOINT_RESTORE, a mapped file is opened by the path that the namespace's root
+    // has to it, which a process in a chroot of its own does not know.
+    const auto [enter, privileged] =
+        GENERATE(std::pair(e2e::Enter::pivot_root, true), std::pair(e2e::Enter::pivot_root, false),
+                 std::pair(e2e::Enter::chroot, true));
+    CAPTURE(enter, privileged);
+    const TemporaryDirectory image;
+    e2e::make_image(image.path());
+    const auto through = privileged ? std::vector<std::string>{} : fewest_capabilities;
+    SECTION("when it is there before the exporter") {
+        e2e::Container container(on_tmpfs(image), "inside", enter);
+        container.wait_until_ready();
+        const Exporter exporter("", through);
+        exporter.wait_until_attached_to(container.outside(e2e::image_library));
+        container.go();
+        check_counted(exporter, container, "inside");
+    }
+    SECTION("when it appears while the exporter runs") {
+        const Exporter exporter("", through);
+        e2e::Container container(on_tmpfs(image), "inside", enter);
+        container.wait_until_ready();
+        exporter.wait_until_attached_to(container.outside(e2e::image_library));
+        container.go();
+        check_counted(exporter, container, "inside");
+    }
+}
+
+TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e]") {
+    require_bpf();
+    require_overlayfs();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    const TemporaryDirectory image;
+    const TemporaryDirectory layers;
+    e2e::make_image(image.path());
+    const auto library = image / (e2e::image_library + 1);
+    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
+    const double functions = exporter.scrape().sum("gpusnoop_probe_attached_functions");
+
+    e2e::Container one(on_overlay(image, layers / "one"), "one");
+    one.wait_until_ready();
+    exporter.wait_until_attached_to(library);
+    const double attached = exporter.scrape().sum("gpusnoop_probe_attached_functions");
+    CHECK(attached > functions);
+    e2e::Container other(on_overlay(image, layers / "other"), "other_one");
+    other.wait_until_ready();
+    // The image's own file too, as a process on the host sees it.
+    const TemporaryDirectory host_truth;
+    Process host({standin("workload"), "--iterations", "300", "--name", "on_host", "--hold"},
+                 {{"STANDIN_TRUTH_DIR", host_truth.path().string()},
+                  {"LD_LIBRARY_PATH", library.parent_path().string()}});
+    host.wait_for_output("holding");
+    one.go();
+    other.go();
+
+    check_counted(exporter, one, "one");
+    check_counted(exporter, other, "other_one");
+    const auto truth = truth::sum(truth::read_truth(host_truth.path()));
+    check_counters(exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "on_host"}},
+                                     static_cast<double>(truth.launches)),
+                   truth, "on_host");
+    CHECK(exporter.times_attached_to(library) == 1);
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions") == attached);
+}
+
+TEST_CASE("a container that brings its own copy of the library has its own file", "[e2e]") {
+    require_bpf();
+    require_overlayfs();
+    const TemporaryDirectory image;
+    const TemporaryDirectory layers;
+    e2e::make_image(image.path());
+    const Exporter exporter;
+    e2e::Container one(on_overlay(image, layers / "one"), "one");
+    // It writes to the library: overlayfs copies it up.
+    e2e::Container other(
+        on_overlay(image, layers / "other") + " && touch \"$1\"" + e2e::image_library, "other_one");
+    one.wait_until_ready();
+    other.wait_until_ready();
+    exporter.wait_until_attached_to(image / (e2e::image_library + 1));
+    exporter.wait_until_attached_to(layers.path() / "other/upper/opt/cuda/libcudart.so.12");
+    one.go();
+    other.go();
+    check_counted(exporter, one, "one");
+    check_counted(exporter, other, "other_one");
+}

@@ -1,0 +1,170 @@
+// The end of processes in the middle of their work: of the traced ones, and of the exporter.
+#include <bpf/bpf.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string library = standin("12/libcudart.so.12");
+
+// What the kernel has of BPF: the ids of all programs and all links.
+struct BpfObjects {
+    std::set<std::uint32_t> programs;
+    std::set<std::uint32_t> links;
+
+    static BpfObjects now() {
+        BpfObjects objects;
+        std::uint32_t id = 0;
+        while (::bpf_prog_get_next_id(id, &id) == 0) {
+            objects.programs.insert(id);
+        }
+        id = 0;
+        while (::bpf_link_get_next_id(id, &id) == 0) {
+            objects.links.insert(id);
+        }
+        return objects;
+    }
+
+    [[nodiscard]] bool has_only(const BpfObjects &others) const {
+        return std::ranges::includes(others.programs, programs) &&
+               std::ranges::includes(others.links, links);
+    }
+};
+
+std::string config_for(const std::string &mode) {
+    return "cuda:\n  attach: " + mode + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    const BpfObjects before = BpfObjects::now();
+    const TemporaryDirectory directory;
+    // As many as cores would be enough; more are interrupted in more places.
+    std::vector<Process> workloads;
+    for (int i = 0; i < 4; i++) {
+        workloads.emplace_back(
+            std::vector<std::string>{standin("workload"), "--seconds", "1000", "--name",
+                                     "survivor"},
+            Process::Environment{{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    }
+    for (int round = 0; round < 3; round++) {
+        Exporter exporter(config_for(mode));
+        exporter.wait_until_attached_to(library);
+        eventually("launches", [&] {
+            return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total",
+                                         {{"comm", "survivor"}}) > 100;
+        });
+        CHECK_FALSE(BpfObjects::now().has_only(before));
+        exporter.process().signal(SIGKILL);
+        CHECK(exporter.process().wait() == 128 + SIGKILL);
+        eventually("nothing to be attached", [&] { return BpfObjects::now().has_only(before); });
+    }
+    // They still work, and end as they would have.
+    const auto launches = [&] { return truth::sum(truth::read_truth(directory.path())).launches; };
+    const std::uint64_t so_far = launches();
+    eventually("more launches", [&] { return launches() > so_far; });
+    for (Process &workload : workloads) {
+        workload.signal(SIGTERM);
+        CHECK(workload.wait() == 0);
+        CHECK(workload.output().ends_with("done\n"));
+    }
+}
+
+TEST_CASE("an exporter that is told to stop does so under load, and detaches", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    const int signal = GENERATE(SIGTERM, SIGINT);
+    CAPTURE(mode, signal);
+    const BpfObjects before = BpfObjects::now();
+    Process workload(
+        {standin("workload"), "--threads", "4", "--seconds", "1000", "--name", "load"});
+    Exporter exporter(config_for(mode));
+    exporter.wait_until_attached_to(library);
+    eventually("launches", [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "load"}}) >
+               100;
+    });
+    const auto told = std::chrono::steady_clock::now();
+    exporter.process().signal(signal);
+    CHECK(exporter.process().wait() == 0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - told;
+    WARN(mode << ": stopped after " << took.count() << " s");
+    CHECK(exporter.log().find("msg=\"stopping\"") != std::string::npos);
+    eventually("nothing to be attached", [&] { return BpfObjects::now().has_only(before); });
+    workload.signal(SIGTERM);
+    CHECK(workload.wait() == 0);
+}
+
+TEST_CASE("a program that dies in the middle of a call is accounted for", "[e2e]") {
+    require_bpf();
+    const std::string scenario = GENERATE("sigkill", "sigkill_threads", "abort_in_call");
+    CAPTURE(scenario);
+    const Exporter exporter;
+    const Process holder({standin("workload"), "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(library);
+    const double stale = exporter.scrape().sum("gpusnoop_probe_stale_calls_total");
+    const TemporaryDirectory directory;
+    const Finished finished =
+        run({standin("faults"), scenario}, {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    CHECK(finished.code > 128);
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    std::uint64_t never_returned = 0;
+    for (const auto *function : {"cudaMalloc", "cudaFree", "cudaMemcpy", "cudaMemcpyAsync",
+                                 "cudaLaunchKernel", "__cudaLaunchKernel", "__cudaGetKernel"}) {
+        never_returned += truth.never_returned(function);
+    }
+    REQUIRE(never_returned > 0);
+    const Page page = exporter.wait_for("gpusnoop_probe_stale_calls_total", {},
+                                        stale + static_cast<double>(never_returned));
+    const Labels of = {{"comm", "faults"}};
+    const truth::Memory &memory = truth.of(truth::MemoryKind::device);
+    CHECK(page.sum("gpusnoop_cuda_memory_allocated_bytes_total", of) ==
+          static_cast<double>(memory.allocated_bytes));
+    eventually("the process's gauges to go", [&] {
+        return !exporter.scrape().has("gpusnoop_cuda_memory_outstanding_bytes", of);
+    });
+    CHECK(exporter.scrape().sum("gpusnoop_cuda_memory_unfreed_at_exit_bytes_total", of) ==
+          static_cast<double>(memory.outstanding_bytes));
+    CHECK(http(exporter.port(), "/-/healthy").status == 200);
+}
+
+TEST_CASE("two exporters at the same time both count everything", "[e2e]") {
+    require_bpf();
+    const std::string modes = GENERATE("session session", "session perf", "multi multi");
+    CAPTURE(modes);
+    const std::size_t space = modes.find(' ');
+    const Exporter one(config_for(modes.substr(0, space)));
+    const Exporter other(config_for(modes.substr(space + 1)));
+    const Process holder({standin("workload"), "--hold", "--name", "holder"});
+    one.wait_until_attached_to(library);
+    other.wait_until_attached_to(library);
+    const TemporaryDirectory directory;
+    const Process workload({standin("workload"), "--threads", "2", "--iterations", "1000",
+                            "--failures", "--leak", "100", "--name", "seen_twice", "--hold"},
+                           {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    for (const Exporter *exporter : {&one, &other}) {
+        const Page page =
+            exporter->wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "seen_twice"}},
+                               static_cast<double>(truth.launches));
+        check_counters(page, truth, "seen_twice");
+        check_outstanding(page, truth);
+    }
+}

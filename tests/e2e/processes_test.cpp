@@ -1,0 +1,233 @@
+// Who made the calls: processes with odd names, that become others, and that come and go in
+// numbers.
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "tests/e2e/child.h"
+#include "tests/e2e/prometheus.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string library = standin("12/libcudart.so.12");
+
+double number(std::uint64_t value) {
+    return static_cast<double>(value);
+}
+
+// Keeps the library in use. Its calls, all of them counted, make the program's kernels known, so
+// that even those of a process that is gone in a moment have names.
+Process hold_library(const Exporter &exporter, const fs::path &truth_directory) {
+    const TemporaryDirectory directory;
+    Process holder({standin("workload"), "--iterations", "50", "--hold", "--name", "holder",
+                    "--wait-for-file", directory / "go"},
+                   {{"STANDIN_TRUTH_DIR", truth_directory.string()}});
+    exporter.wait_until_attached_to(library);
+    write_file(directory / "go", "");
+    holder.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(truth_directory));
+    const Page page =
+        exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {}, number(truth.launches));
+    CHECK_FALSE(page.has("gpusnoop_cuda_kernel_launches_total",
+                         {{"comm", "holder"}, {"kernel", "unknown"}}));
+    return holder;
+}
+
+// Allocates so many times, each time more, and frees every second one.
+void allocate(int times) {
+    void *opened = ::dlopen(library.c_str(), RTLD_NOW);
+    const auto allocate = e2e::function_of<int(void **, std::size_t)>(opened, "cudaMalloc");
+    const auto free = e2e::function_of<int(void *)>(opened, "cudaFree");
+    for (int i = 1; i <= times; i++) {
+        void *memory = nullptr;
+        if (allocate(&memory, static_cast<std::size_t>(i)) != 0 ||
+            (i % 2 == 0 && free(memory) != 0)) {
+            ::_exit(1);
+        }
+    }
+}
+
+truth::TruthSnapshot truth_of(const fs::path &directory, const std::string &comm) {
+    std::vector<truth::TruthSnapshot> found;
+    for (const auto &truth : truth::read_truth(directory)) {
+        if (truth.comm == comm) {
+            found.push_back(truth);
+        }
+    }
+    INFO(comm);
+    REQUIRE(found.size() == 1);
+    return found.front();
+}
+
+}  // namespace
+
+TEST_CASE("a name that is not UTF-8 keeps the page valid", "[e2e]") {
+    require_bpf();
+    const Exporter exporter;
+    const TemporaryDirectory directory;
+    const Process holder = hold_library(exporter, directory.path());
+    const std::string comm = GENERATE(
+        "\xff\xfe"
+        "bytes",
+        "quote\"back\\slash", "new\nline", "tab\t\x01\x7f", "\xe2\x82");
+    CAPTURE(comm);
+    const Process workload({standin("workload"), "--iterations", "50", "--hold", "--name", comm},
+                           {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    // The name on the page is another one, but nothing is lost.
+    (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {}, number(truth.launches));
+    const std::string page = http(exporter.port(), "/metrics").body;
+    CHECK(page.find('\xff') == std::string::npos);
+    CHECK(Page(page).samples("gpusnoop_process_info").size() == 2);
+    e2e::require_prometheus();
+    const Finished verdict = e2e::promtool(page);
+    CHECK(verdict.output.empty());
+    CHECK(verdict.code == 0);
+}
+
+TEST_CASE("a process that becomes another program by exec is two processes", "[e2e]") {
+    require_bpf();
+    const Exporter exporter;
+    const TemporaryDirectory directory;
+    const Process holder = hold_library(exporter, directory.path());
+    const e2e::Child child([&] {
+        ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
+        ::prctl(PR_SET_NAME, "before_exec");
+        allocate(11);
+        ::execl(standin("workload").c_str(), "workload", "--iterations", "20", "--hold", "--leak",
+                "7", "--name", "after_exec", nullptr);
+        return 1;
+    });
+    eventually("the second program's calls", [&] {
+        const auto truths = truth::read_truth(directory.path());
+        return truths.size() == 3 && truth::sum(truths).launches >= 20 + 40;
+    });
+    const auto before = truth_of(directory.path(), "before_exec");
+    CHECK(before.pid == child.pid());
+    // It holds now: its truth stands still.
+    truth::TruthSnapshot after = truth_of(directory.path(), "after_exec");
+    eventually("the second program to have made its calls", [&] {
+        ::usleep(100'000);
+        const auto last = std::exchange(after, truth_of(directory.path(), "after_exec"));
+        return after.entered == last.entered;
+    });
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
+                                        {{"comm", "after_exec"}}, number(after.launches));
+    check_counters(page, before, "before_exec");
+    check_counters(page, after, "after_exec");
+    check_outstanding(page, after);
+    CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", "before_exec"}}));
+    CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_bytes_total", {{"comm", "before_exec"}}) ==
+          number(before.of(truth::MemoryKind::device).outstanding_bytes));
+}
+
+TEST_CASE("a forked child is a process of its own", "[e2e]") {
+    require_bpf();
+    const Exporter exporter;
+    const TemporaryDirectory directory;
+    const Process holder = hold_library(exporter, directory.path());
+    const e2e::Child parent([&] {
+        ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
+        ::prctl(PR_SET_NAME, "parent");
+        allocate(20);
+        if (::fork() == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::prctl(PR_SET_NAME, "forked_child");
+            allocate(7);
+            write_file(directory / "child_done", "");
+            e2e::pause_for_ever();
+        }
+        e2e::wait_for_file(directory / "child_done");
+        allocate(5);
+        write_file(directory / "parent_done", "");
+        e2e::pause_for_ever();
+        return 0;
+    });
+    eventually("their calls", [&] { return fs::exists(directory / "parent_done"); });
+    for (const auto *comm : {"parent", "forked_child"}) {
+        const auto truth = truth_of(directory.path(), comm);
+        const Page page =
+            exporter.wait_for("gpusnoop_cuda_memory_allocations_total", {{"comm", comm}},
+                              number(truth.of(truth::MemoryKind::device).allocations));
+        check_counters(page, truth, comm);
+        check_outstanding(page, truth);
+    }
+}
+
+TEST_CASE("a thousand short processes are counted to the last call, and leave nothing", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "perf");
+    CAPTURE(mode);
+    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
+    const TemporaryDirectory directory;
+    fs::create_directory(directory / "truth");
+    const Process holder = hold_library(exporter, directory.path());
+    const Finished finished =
+        run({"sh", "-c",
+             "i=0; while [ $i -lt 250 ]; do for j in 1 2 3 4; do "
+             "\"$0\" --iterations 3 --failures --leak 10 --seed $i$j --name short & done; wait; "
+             "i=$((i+1)); done >/dev/null",
+             standin("workload")},
+            {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}});
+    REQUIRE(finished.code == 0);
+    const auto truths = truth::read_truth(directory / "truth");
+    CHECK(truths.size() == 1000);
+    const auto truth = truth::sum(truths);
+    Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "short"}},
+                                  number(truth.launches));
+    check_counters(page, truth, "short");
+    eventually("the last process to be gone", [&] {
+        return !exporter.scrape().has("gpusnoop_process_info", {{"comm", "short"}});
+    });
+    page = exporter.scrape();
+    const auto &memory = truth.of(truth::MemoryKind::device);
+    const Labels of = {{"comm", "short"}};
+    CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_bytes_total", of) ==
+          number(memory.outstanding_bytes));
+    CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_allocations_total", of) ==
+          number(memory.outstanding_allocations));
+    for (const auto *family : {"outstanding_bytes", "outstanding_allocations", "aged_bytes"}) {
+        CHECK_FALSE(page.has("gpusnoop_cuda_memory_" + std::string(family), of));
+    }
+}
+
+TEST_CASE("past the series budget, launches are counted as other and none is lost", "[e2e]") {
+    require_bpf();
+    const std::string family = "gpusnoop_cuda_kernel_launches_total";
+    const Exporter exporter("series:\n  budgets: {" + family + ": 10}\n");
+    const TemporaryDirectory directory;
+    const Process holder = hold_library(exporter, directory.path());
+    const Process workload(
+        {standin("workload"), "--iterations", "500", "--hold", "--name", "shapes"},
+        {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    REQUIRE(truth.launch_table.size() > 10);
+    const Page page = exporter.wait_for(family, {}, number(truth.launches));
+    CHECK(page.samples(family).size() == 11);
+    const Labels other = {
+        {"comm", "other"}, {"kernel", "other"}, {"grid", "other"}, {"block", "other"}};
+    CHECK(page.sum(family, other) > 0);
+    CHECK(page.sum("gpusnoop_series", {{"metric", family}}) == 11);
+    CHECK(page.sum("gpusnoop_series_folded_total", {{"metric", family}}) > 0);
+    // Each set of a process is folded once, however often it is launched.
+    CHECK(page.sum("gpusnoop_series_folded_total", {{"metric", family}}) <= 2 * 25);
+    // The other families have budgets of their own.
+    CHECK(page.sum("gpusnoop_series_folded_total") ==
+          page.sum("gpusnoop_series_folded_total", {{"metric", family}}));
+    CHECK(page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count", {{"comm", "shapes"}}) ==
+          number(truth_of(directory.path(), "shapes").launches));
+}
