@@ -1,4 +1,5 @@
-// failing_calls TIMES FILE: waits for FILE, makes each call so many times, says how each ended, stays.
+// failing_calls TIMES FILE: waits for FILE, makes each call so many times, says how each ended,
+// stays.
 #include <sys/prctl.h>
 #include <unistd.h>
 
