@@ -107,10 +107,9 @@ Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mapp
             return file;
         }
     }
-    if (!file) {
-        return file;
-    }
-    return fail("the path " + *path + " leads to another file", EINVAL);
+    // It is mapped, so it is not gone: we cannot get to it.
+    return fail(file ? "the path " + *path + " leads to another file" : file.error().message,
+                EACCES);
 }
 
 }  // namespace gpusnoop::discovery
