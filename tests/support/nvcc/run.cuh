@@ -46,7 +46,7 @@ int run_demo(int argc, char **argv, Kernels kernels) {
     for (float **buffer : {&device.a, &device.b, &device.sum}) {
         check(cudaMalloc(buffer, kCount * sizeof(float)), "allocate");
     }
-    for (std::uint64_t done = 0; done < options.iterations && !stop_requested(); ++done) {
+    for (std::uint64_t done = 0; done < iterations(options) && !stop_requested(); ++done) {
         run_round(device, kernels);
         if (options.leak != 0) {
             void *never_freed = nullptr;

@@ -89,7 +89,7 @@ bool set_value(Options &options, const std::string &flag, const char *value) {
     if (flag == "--threads" && count > 0 && count <= 10000) {
         options.threads = static_cast<unsigned>(count);
     } else if (flag == "--iterations") {
-        options.iterations = count;
+        options.most_iterations = count;
     } else if (flag == "--seed") {
         options.seed = count;
     } else if (flag == "--leak") {
@@ -124,10 +124,11 @@ Options parse_options(int argc, char **argv) {
         }
         ++at;
     }
-    if (options.iterations == 0) {
-        options.iterations = options.seconds > 0 ? UINT64_MAX : 1000;
-    }
     return options;
+}
+
+std::uint64_t iterations(const Options &options) {
+    return options.most_iterations.value_or(options.seconds > 0 ? UINT64_MAX : 1000);
 }
 
 void wait_for_file(const std::string &path) {

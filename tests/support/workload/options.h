@@ -4,14 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace demo {
 
 struct Options {
     unsigned threads = 1;
-    double seconds = 0;  // 0: no limit
-    std::uint64_t iterations = 0;
+    double seconds = 0;                            // 0: no limit
+    std::optional<std::uint64_t> most_iterations;  // of each thread; 0: makes no call
     std::uint64_t seed = 1;
     std::size_t leak = 0;
     double rate = 0;  // calls a second by all threads together; 0: as fast as they can
@@ -23,9 +24,11 @@ struct Options {
     std::string name;
 };
 
-// Prints the usage and exits with 2 on a wrong command line. Without --seconds or --iterations,
-// there are 1000 iterations.
+// Prints the usage and exits with 2 on a wrong command line.
 Options parse_options(int argc, char **argv);
+
+// How often each thread works: as told, else without end where there is a time limit, else 1000.
+std::uint64_t iterations(const Options &options);
 
 void wait_for_file(const std::string &path);
 

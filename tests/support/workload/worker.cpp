@@ -47,6 +47,10 @@ Worker::Worker(const Options &options, unsigned index, SharedMemory &shared)
 }
 
 void Worker::run() {
+    const std::uint64_t most = iterations(options_);
+    if (most == 0) {
+        return;
+    }
     cudaSetDevice(0);
     cudaMalloc(&device_a_, kBufferBytes);
     cudaMalloc(&device_b_, kBufferBytes);
@@ -54,7 +58,7 @@ void Worker::run() {
                          ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                               std::chrono::duration<double>(options_.seconds))
                          : Clock::time_point::max();
-    for (std::uint64_t done = 0; done < options_.iterations; ++done) {
+    for (std::uint64_t done = 0; done < most; ++done) {
         if (stop_requested() || Clock::now() >= end) {
             break;
         }
