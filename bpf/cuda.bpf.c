@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* CUDA runtime calls: one record per outermost call, sent when it returns. Allocations, frees and
- * what happens to processes go through a ring of their own, so that a flood of launches cannot
- * crowd them out. */
+/* CUDA calls: one record per outermost call, sent when it returns. Allocations, frees and what
+ * happens to processes go through a ring of their own, so that a flood of launches cannot crowd
+ * them out. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -9,22 +9,47 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/cuda_process.bpf.h"
+#include "bpf/cuda_memory.bpf.h"
+#include "bpf/cuda_device.bpf.h"
+#include "bpf/cuda_calls.bpf.h"
+#include "bpf/cuda_kernels.bpf.h"
+#include "bpf/cuda_trace.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} calls SEC(".maps");
+/* What must be read or done before the call itself changes it. */
+static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
+{
+	if (tracing || call->function & ON_STACK)
+		call_read_stack(call, regs);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_ALLOCATE:
+	case CUDA_ALLOCATE_PITCHED:
+	case CUDA_ALLOCATE_3D:
+		begin_allocation(thread, regs);
+		break;
+	case CUDA_FREE:
+		begin_free(thread, call);
+		break;
+	case CUDA_MAP:
+		begin_map(thread, call);
+		break;
+	}
+}
 
 static __always_inline long cuda_enter(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
+	struct call *call;
 	__u64 dead;
 
 	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
+		return 1;
+	}
+	if (CUDA_COOKIE_OPERATION(bpf_get_attach_cookie(regs)) == CUDA_REGISTER) {
+		register_kernel(thread, regs);
 		return 1;
 	}
 	if (thread->open.depth) {
@@ -42,150 +67,148 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		if (!thread->since_ns)
 			return 1;
 	}
-	call_begin(&thread->open, regs);
+	call = call_begin(&thread->open, regs);
+	if (!call)
+		return 1;
+	begin(thread, call, regs);
+	call_start(call);
 	return 0;
 }
 
-static __always_inline void fill_call(struct cuda_record *head, const struct thread *thread,
-				      const struct call *call, __u32 tgid, __u64 now_ns,
-				      enum cuda_record_type type, int result)
+/* A call that failed did nothing. Errors of memory calls come with the other news of memory. */
+static __always_inline void finish_failed(struct thread *thread, const struct call *call)
 {
-	head->ended_ns = now_ns;
-	head->duration_ns = now_ns - call->started_ns;
-	head->since_ns = thread->since_ns;
-	head->tgid = tgid;
-	head->type = type;
-	head->function = CUDA_COOKIE_FUNCTION(call->function);
-	head->result = result;
-	head->reserved = 0;
-}
+	struct cuda_failed_record *record;
 
-/* Both allocations and kernel handles: the call wrote a word to where its first argument points. */
-static __always_inline void send_written_word(const struct thread *thread, const struct call *call,
-					      __u32 tgid, __u64 now_ns, enum cuda_record_type type,
-					      int result)
-{
-	struct cuda_allocation_record *record;
-
-	_Static_assert(sizeof(struct cuda_allocation_record) == sizeof(struct cuda_kernel_record) &&
-			   offsetof(struct cuda_allocation_record, address) ==
-			       offsetof(struct cuda_kernel_record, handle) &&
-			   offsetof(struct cuda_allocation_record, bytes) ==
-			       offsetof(struct cuda_kernel_record, host_function),
-		       "a handle is sent as an address is");
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_FREE:
+		undo_free(thread);
+		break;
+	case CUDA_MAP:
+		undo_map(thread, call);
+		break;
+	}
+	if (tracing)
+		return;
+	if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+		record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	else if (within_budget(thread))
+		record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	else {
+		ACCOUNT(lost[LOST_throttled], 1);
+		return;
+	}
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;
 	}
-	fill_call(&record->head, thread, call, tgid, now_ns, type, result);
-	record->address = 0;
-	record->bytes = call->argument[1];
-	if (!result && bpf_probe_read_user(&record->address, sizeof(record->address),
-					   (const void *)call->argument[0])) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		ACCOUNT(lost[LOST_fault], 1);
-		return;
-	}
+	fill_call(&record->head, thread, call, CUDA_RECORD_FAILED);
 	SUBMIT(record);
 	ACCOUNT(events, 1);
 }
 
-static __always_inline void send_free(const struct thread *thread, const struct call *call,
-				      __u32 tgid, __u64 now_ns, int result)
+static __always_inline void finish_memory(struct thread *thread, const struct call *call)
 {
-	struct cuda_allocation_record *record;
-
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_ALLOCATE:
+	case CUDA_ALLOCATE_PITCHED:
+	case CUDA_ALLOCATE_3D:
+		finish_allocation(thread, call);
+		break;
+	case CUDA_FREE:
+		finish_free(thread, call);
+		break;
+	case CUDA_MAP:
+		finish_map(thread, call);
+		break;
+	case CUDA_UNMAP:
+		finish_unmap(thread, call);
+		break;
+	case CUDA_HANDLE:
+		finish_handle(thread, call);
+		break;
+	case CUDA_RESET:
+		finish_reset(thread, call, thread->chosen.ordinal_and_1 - 1);
+		break;
+	case CUDA_RESET_DEVICE:
+		finish_reset(thread, call, argument(call, CUDA_WHERE));
+		break;
+	default:
+		send_reset(thread, call, CUDA_DEVICE_UNKNOWN, argument(call, CUDA_WHERE));
+		forget_context(thread, argument(call, CUDA_WHERE));
 	}
-	fill_call(&record->head, thread, call, tgid, now_ns, CUDA_RECORD_FREE, result);
-	record->address = call->argument[0];
-	record->bytes = 0;
-	SUBMIT(record);
-	ACCOUNT(events, 1);
 }
 
-static __always_inline void send_copy(const struct thread *thread, const struct call *call,
-				      __u32 tgid, __u64 now_ns, int result, bool is_async)
+static __always_inline void finish_call(struct thread *thread, const struct call *call)
 {
-	struct cuda_copy_record *record;
-
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
+	if (tracing)
+		return;
+	if (!within_budget(thread)) {
+		ACCOUNT(lost[LOST_throttled], 1);
 		return;
 	}
-	fill_call(&record->head, thread, call, tgid, now_ns, CUDA_RECORD_COPY, result);
-	record->destination = call->argument[0];
-	record->source = call->argument[1];
-	record->bytes = call->argument[2];
-	record->kind = call->argument[3];
-	record->is_async = is_async;
-	SUBMIT(record);
-	ACCOUNT(events, 1);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_LAUNCH:
+	case CUDA_LAUNCH_CONFIG:
+	case CUDA_LAUNCH_DRIVER:
+		finish_launch(thread, call);
+		break;
+	case CUDA_COPY:
+		finish_copy(thread, call);
+		break;
+	case CUDA_SET:
+	case CUDA_SET_3D:
+		finish_set(thread, call);
+		break;
+	case CUDA_LAUNCH_GRAPH:
+		finish_graph(thread, call);
+		break;
+	case CUDA_WAIT_STREAM:
+	case CUDA_WAIT_DEVICE:
+		finish_wait(thread, call);
+		break;
+	default:
+		finish_described_copy(thread, call);
+	}
 }
 
-static __always_inline void send_launch(const struct thread *thread, const struct call *call,
-					__u32 tgid, __u64 now_ns, int result)
+static __always_inline void finish(struct thread *thread, const struct call *call)
 {
-	struct cuda_launch_record *record;
-
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
-	fill_call(&record->head, thread, call, tgid, now_ns, CUDA_RECORD_LAUNCH, result);
-	record->kernel = call->argument[0];
-	record->grid[0] = call->argument[1];
-	record->grid[1] = call->argument[1] >> 32;
-	record->grid[2] = call->argument[2];
-	record->block[0] = call->argument[3];
-	record->block[1] = call->argument[3] >> 32;
-	record->block[2] = call->argument[4];
-	SUBMIT(record);
-	ACCOUNT(events, 1);
+	if (thread->result)
+		finish_failed(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+		finish_memory(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_CALL_OPERATION)
+		finish_call(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
+		finish_get_kernel(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_FUNCTION)
+		finish_get_function(thread, call);
+	else
+		finish_device(thread, call);
 }
 
 static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tgid = task->tgid;
-	int result = PT_REGS_RC(regs);
 	struct thread *thread;
 	struct call *call;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
+		return; /* the pairs trap here too */
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
 		if (!thread || !call_encloses(&thread->open, regs))
 			ACCOUNT(unmatched, 1);
 		return;
 	}
-	switch (CUDA_COOKIE_OPERATION(function)) {
-	case CUDA_ALLOCATE:
-		send_written_word(thread, call, tgid, now_ns, CUDA_RECORD_ALLOCATE, result);
-		break;
-	case CUDA_GET_KERNEL:
-		send_written_word(thread, call, tgid, now_ns, CUDA_RECORD_KERNEL, result);
-		break;
-	case CUDA_FREE:
-		send_free(thread, call, tgid, now_ns, result);
-		break;
-	default:
-		if (!within_budget(thread, tgid, now_ns))
-			ACCOUNT(lost[LOST_throttled], 1);
-		else if (CUDA_COOKIE_OPERATION(function) == CUDA_LAUNCH)
-			send_launch(thread, call, tgid, now_ns, result);
-		else
-			send_copy(thread, call, tgid, now_ns, result,
-				  CUDA_COOKIE_OPERATION(function) == CUDA_COPY_ASYNC);
-	}
+	thread->ended_ns = now_ns;
+	thread->result = PT_REGS_RC(regs);
+	finish(thread, call);
+	if (tracing)
+		trace_call(thread, call, regs);
 }
 
 CALL_PROGRAMS(cuda_enter, cuda_leave)

@@ -1,72 +1,62 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The CUDA probe's contract: which functions it traces, and the records it sends. */
+/* The CUDA probe's contract: the records it sends, and the tables it keeps. Which functions it
+ * traces is in cuda_functions.h. */
 #ifndef GPUSNOOP_CUDA_H
 #define GPUSNOOP_CUDA_H
 
 #include "bpf/lib/wire.h"
 
-/* What a traced function does, which decides how its arguments are read:
- *   allocate    (where to put the address, bytes)
- *   free        (address)
- *   copy        (destination, source, bytes, kind)
- *   launch      (kernel, grid x and y, grid z, block x and y, block z): a dim3 travels in two words
- *   get_kernel  (where to put the handle, host function) */
-enum cuda_operation {
-	CUDA_ALLOCATE,
-	CUDA_FREE,
-	CUDA_COPY,
-	CUDA_COPY_ASYNC,
-	CUDA_LAUNCH,
-	CUDA_GET_KERNEL,
-	CUDA_OPERATION_COUNT
+/* The order is that of the values of the label `kind`. */
+enum cuda_memory_kind {
+	MEMORY_device,
+	MEMORY_async, /* stream-ordered */
+	MEMORY_managed,
+	MEMORY_pinned_host,
+	MEMORY_vmm, /* physical memory with a handle, from cuMemCreate */
+	MEMORY_KIND_COUNT
 };
 
-/* Symbol, the public function it stands for, what it does. `<<<>>>` compiles to __cudaLaunchKernel
- * from nvcc 13 on, with a handle that __cudaGetKernel gave for the host function. The _ptsz and
- * _ptds variants are what programs call that were compiled with per-thread default streams. */
-#define CUDA_FUNCTIONS(FUNCTION)                                                                   \
-	FUNCTION(cudaMalloc, cudaMalloc, CUDA_ALLOCATE)                                            \
-	FUNCTION(cudaFree, cudaFree, CUDA_FREE)                                                    \
-	FUNCTION(cudaMemcpy, cudaMemcpy, CUDA_COPY)                                                \
-	FUNCTION(cudaMemcpy_ptds, cudaMemcpy, CUDA_COPY)                                           \
-	FUNCTION(cudaMemcpyAsync, cudaMemcpyAsync, CUDA_COPY_ASYNC)                                \
-	FUNCTION(cudaMemcpyAsync_ptsz, cudaMemcpyAsync, CUDA_COPY_ASYNC)                           \
-	FUNCTION(cudaLaunchKernel, cudaLaunchKernel, CUDA_LAUNCH)                                  \
-	FUNCTION(cudaLaunchKernel_ptsz, cudaLaunchKernel, CUDA_LAUNCH)                             \
-	FUNCTION(__cudaLaunchKernel, cudaLaunchKernel, CUDA_LAUNCH)                                \
-	FUNCTION(__cudaLaunchKernel_ptsz, cudaLaunchKernel, CUDA_LAUNCH)                           \
-	FUNCTION(__cudaGetKernel, __cudaGetKernel, CUDA_GET_KERNEL)
-
-enum cuda_function {
-#define FUNCTION(symbol, name, operation) CUDA_FUNCTION_##symbol,
-	CUDA_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	    CUDA_FUNCTION_COUNT
-};
-
-/* The attach cookie of a function. */
-#define CUDA_COOKIE(function, operation) ((operation) * (1ULL << 32) + (function))
-#define CUDA_COOKIE_FUNCTION(cookie)	 ((__u16)(cookie))
-#define CUDA_COOKIE_OPERATION(cookie)	 ((__u32)((cookie) >> 32))
-
-/* cudaMemcpyKind, by the values of CUDA's driver_types.h. */
+/* By the values of cudaMemcpyKind in CUDA's driver_types.h. */
 enum cuda_copy_kind {
-	CUDA_COPY_H2H = 0,
-	CUDA_COPY_H2D = 1,
-	CUDA_COPY_D2H = 2,
-	CUDA_COPY_D2D = 3,
-	CUDA_COPY_DEFAULT = 4,
+	COPY_H2H = 0,
+	COPY_H2D = 1,
+	COPY_D2H = 2,
+	COPY_D2D = 3,
+	COPY_DEFAULT = 4, /* as the pointers say */
 };
 
 enum cuda_record_type {
+	/* Allocations ring */
 	CUDA_RECORD_PROCESS, /* a process made its first CUDA call */
 	CUDA_RECORD_EXIT,    /* it ended, or became another program by exec */
 	CUDA_RECORD_ALLOCATE,
 	CUDA_RECORD_FREE,
-	CUDA_RECORD_KERNEL, /* a launch handle now stands for a host function */
+	CUDA_RECORD_MAP,    /* virtual addresses now lead to memory with a handle */
+	CUDA_RECORD_UNMAP,  /* they no longer do */
+	CUDA_RECORD_RESET,  /* everything in a context is gone */
+	CUDA_RECORD_KERNEL, /* a handle now stands for another handle, or for a host function */
+	CUDA_RECORD_NAME,   /* a handle now stands for the kernel of that name */
+	/* Calls ring */
 	CUDA_RECORD_COPY,
+	CUDA_RECORD_SET,
 	CUDA_RECORD_LAUNCH,
+	CUDA_RECORD_GRAPH,
+	CUDA_RECORD_WAIT,
+	/* Either */
+	CUDA_RECORD_FAILED, /* a call that returned an error, and did nothing */
+	/* Traces ring */
+	CUDA_RECORD_TRACE,
 };
+
+/* Instead of a device's ordinal. */
+#define CUDA_DEVICE_UNCHOSEN (-1) /* the thread was not seen to choose one */
+#define CUDA_DEVICE_UNKNOWN  (-2) /* it chose a context that we know nothing of */
+
+/* In `function`: of a record that no call made. */
+#define CUDA_NO_FUNCTION 0x7fff
+
+/* In `function`: the call was made through a runtime that is linked into the executable. */
+#define CUDA_STATIC_RUNTIME 0x8000
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns): since_ns is when it made
  * its first CUDA call, so neither a reused pid nor an exec continues the account of another
@@ -77,26 +67,61 @@ struct cuda_record {
 	__u64 since_ns;
 	__u32 tgid;
 	__u16 type;	/* enum cuda_record_type */
-	__u16 function; /* enum cuda_function */
-	__s32 result;	/* cudaError_t */
-	__u32 reserved;
+	__u16 function; /* enum cuda_function, and CUDA_STATIC_RUNTIME */
+	__s32 result;	/* cudaError_t or CUresult */
+	__s32 device;	/* ordinal in the process, or CUDA_DEVICE_... */
 };
 WIRE_SIZE(struct cuda_record, 40);
 
-/* Allocations ring. */
-struct cuda_allocation_record { /* CUDA_RECORD_ALLOCATE and, without bytes, CUDA_RECORD_FREE */
+#define CUDA_ALLOCATION_KNOWN 1 /* a free: the allocation was in the table */
+#define CUDA_ALLOCATION_REPLACES                                                                   \
+	2 /* an allocation: another one was in the table at its address                            \
+	   */
+
+/* CUDA_RECORD_ALLOCATE and CUDA_RECORD_FREE. That of a free says, but for its times, what the
+ * allocation was. */
+struct cuda_allocation_record {
+	struct cuda_record head;
+	__u64 address; /* or the handle, of kind vmm */
+	__u64 bytes;
+	__u64 born_ns; /* with the address, what tells an allocation from every other one */
+	__u64 context; /* 0: the device's primary one */
+	__u64 caller;  /* where the allocating call returned to */
+	__s32 stack;   /* key in the table of stacks; negative: none */
+	__u16 kind;    /* enum cuda_memory_kind */
+	__u16 flags;
+};
+WIRE_SIZE(struct cuda_allocation_record, 88);
+
+/* CUDA_RECORD_MAP and CUDA_RECORD_UNMAP */
+struct cuda_mapping_record {
 	struct cuda_record head;
 	__u64 address;
 	__u64 bytes;
 };
-WIRE_SIZE(struct cuda_allocation_record, 56);
+WIRE_SIZE(struct cuda_mapping_record, 56);
+
+struct cuda_reset_record { /* head.device: whose */
+	struct cuda_record head;
+	__u64 context; /* 0: the primary one */
+};
+WIRE_SIZE(struct cuda_reset_record, 48);
 
 struct cuda_kernel_record {
 	struct cuda_record head;
 	__u64 handle;
-	__u64 host_function;
+	__u64 stands_for;
 };
 WIRE_SIZE(struct cuda_kernel_record, 56);
+
+#define CUDA_NAME_BYTES 216 /* longer names are cut */
+
+struct cuda_name_record {
+	struct cuda_record head;
+	__u64 handle;
+	char name[CUDA_NAME_BYTES];
+};
+WIRE_SIZE(struct cuda_name_record, 48 + CUDA_NAME_BYTES);
 
 #define CUDA_COMM_BYTES	  16
 #define CUDA_CGROUP_BYTES 96 /* "cri-containerd-<64 digits>.scope" and a NUL */
@@ -121,23 +146,143 @@ struct cuda_exit_record {
 };
 WIRE_SIZE(struct cuda_exit_record, 40);
 
-/* Calls ring. */
+/* CUDA_RECORD_COPY, and with neither source nor kind CUDA_RECORD_SET */
 struct cuda_copy_record {
 	struct cuda_record head;
 	__u64 destination;
 	__u64 source;
 	__u64 bytes;
+	__u64 stream;
 	__u32 kind; /* as the caller said: any number */
 	__u32 is_async;
 };
-WIRE_SIZE(struct cuda_copy_record, 72);
+WIRE_SIZE(struct cuda_copy_record, 80);
 
 struct cuda_launch_record {
 	struct cuda_record head;
-	__u64 kernel; /* host function or launch handle */
+	__u64 kernel; /* host function or handle */
 	__u32 grid[3];
 	__u32 block[3];
 };
 WIRE_SIZE(struct cuda_launch_record, 72);
+
+struct cuda_graph_record {
+	struct cuda_record head;
+};
+WIRE_SIZE(struct cuda_graph_record, 40);
+
+struct cuda_failed_record {
+	struct cuda_record head;
+};
+WIRE_SIZE(struct cuda_failed_record, 40);
+
+/* CUDA_RECORD_WAIT; stream ~0: all of the device's */
+struct cuda_wait_record {
+	struct cuda_record head;
+	__u64 stream;
+};
+WIRE_SIZE(struct cuda_wait_record, 48);
+#define CUDA_ALL_STREAMS (~0ULL)
+
+/* The tables share one kind of key. since_ns is 0 where the process may have made no call yet. */
+enum cuda_live_space {
+	CUDA_LIVE_MEMORY,     /* address -> allocation */
+	CUDA_LIVE_HANDLES,    /* handle -> allocation of kind vmm */
+	CUDA_LIVE_MAPPINGS,   /* address -> what is mapped there: `bytes`, and `context`: the handle
+			       */
+	CUDA_LIVE_CONTEXTS,   /* (another table) context -> device */
+	CUDA_LIVE_REGISTERED, /* (another table) host function -> where the kernel's name is */
+};
+
+struct cuda_live_key {
+	__u64 address;
+	__u64 since_ns;
+	__u32 tgid;
+	__u32 space; /* enum cuda_live_space */
+};
+WIRE_SIZE(struct cuda_live_key, 24);
+
+/* The table of live allocations: what is allocated now, kept by the kernel's side alone, so that it
+ * is right whatever happens to the exporter and to its records. An entry leaves when the free
+ * begins and not when it ends: in between, another thread can be given the address. */
+/* Of a handle: its references, and in the upper half the mappings. It is free when both are 0. */
+#define CUDA_ONE_REFERENCE 1ULL
+#define CUDA_ONE_MAPPING   (1ULL << 32)
+
+struct cuda_live {
+	__u64 bytes;
+	__u64 born_ns;
+	__u64 context;
+	__u64 caller;
+	__u64 uses;
+	__s32 device;
+	__s32 stack;
+	__u16 kind;
+	__u16 imported; /* a handle from another process */
+	__u32 reserved;
+};
+WIRE_SIZE(struct cuda_live, 56);
+
+/* The table of CUDA processes, by tgid. */
+#define CUDA_MAX_DEVICES 16
+
+struct cuda_live_process {
+	__u64 since_ns;
+	__u64 start_boottime_ns;
+	__u64 lost_allocations; /* records about its memory that had no room in the ring */
+	__u64 window_started_ns;
+	__u64 window_calls;
+	__u64 reset_ns[CUDA_MAX_DEVICES]; /* what was allocated before is gone */
+};
+WIRE_SIZE(struct cuda_live_process, 40 + 8 * CUDA_MAX_DEVICES);
+
+/* The table of driver contexts: which device, and since when everything in it is gone. */
+struct cuda_context {
+	__u64 destroyed_ns; /* of the last one with this handle; 0: none */
+	__s32 device;
+	__u32 is_primary;
+};
+WIRE_SIZE(struct cuda_context, 16);
+
+#define CUDA_STACK_FRAMES 32
+
+/* Tracing, by `gpusnoop_exporter trace`. */
+#define CUDA_TRACE_WORDS      16  /* of a kernel's arguments */
+#define CUDA_TRACED_PIDS      16  /* that calls can be limited to */
+#define CUDA_TRACED_FUNCTIONS 512 /* the numbers of the functions are below */
+
+/* What a trace's record says; all else in it is 0. */
+enum cuda_trace_field {
+	TRACE_ADDRESS = 1, /* memory.destination: where, or the context or handle */
+	TRACE_SOURCE = 2,  /* memory.source: where from, or the handle that is mapped */
+	TRACE_BYTES = 4,
+	TRACE_KIND = 8, /* of a copy, or enum cuda_memory_kind */
+	TRACE_STREAM = 16,
+	TRACE_KERNEL = 32,
+	TRACE_SHAPE = 64,
+	TRACE_SHARED = 128,
+};
+
+/* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is what a call was about, or
+ * the thread's own after it. */
+struct cuda_trace_record {
+	struct cuda_copy_record memory;
+	__u64 kernel; /* host function or handle */
+	__u64 shared_bytes;
+	__u64 words[CUDA_TRACE_WORDS]; /* 8 bytes each, of smaller arguments as well */
+	__u32 grid[3];
+	__u32 block[3];
+	__u32 tid;
+	__u16 fields; /* enum cuda_trace_field */
+	__u8 word_count;
+	__u8 frame_count;
+};
+WIRE_SIZE(struct cuda_trace_record, 80 + 16 + 8 * CUDA_TRACE_WORDS + 32);
+
+struct cuda_trace_stack_record {
+	struct cuda_trace_record trace;
+	__u64 frames[CUDA_STACK_FRAMES]; /* return addresses, innermost first */
+};
+WIRE_SIZE(struct cuda_trace_stack_record, 256 + 8 * CUDA_STACK_FRAMES);
 
 #endif

@@ -4,10 +4,11 @@
 #ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
 #define GPUSNOOP_CUDA_PROCESS_BPF_H
 
-#include "bpf/cuda.h"
+#include "bpf/cuda_functions.h"
 #include "bpf/lib/emit.bpf.h"
 
-/* Only a thread's outermost call counts (the runtime calls itself), so only that one is kept. */
+/* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
+ * one is kept. */
 #define CALL_DEPTH 1
 #include "bpf/lib/call.bpf.h"
 
@@ -16,7 +17,7 @@
 #define CALLS_PER_LEASE	 64
 #define BUDGET_WINDOW_NS 100000000 /* 100 ms */
 
-/* Copies and launches a second that one process may record; 0: no limit. */
+/* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
 
 /* Allocations, frees, and what becomes of processes: never throttled, never crowded out by calls.
@@ -26,20 +27,39 @@ struct {
 	__uint(max_entries, 4 << 20);
 } allocations SEC(".maps");
 
-struct process {
-	__u64 since_ns;
-	__u64 start_boottime_ns;
-	__u64 window_started_ns;
-	__u64 window_calls;
+/* A device as a thread has chosen it. */
+struct choice {
+	__s32 ordinal_and_1; /* 0: none yet; below: not known */
+	__u32 reserved;
+	__u64 context; /* 0: the device's primary one */
+};
+
+#define PUSHED_CONTEXTS 4
+
+enum taken {
+	TAKEN_NOTHING,
+	TAKEN_USE,   /* one of several references or mappings of a handle */
+	TAKEN_ENTRY, /* the entry itself: it is in thread->live */
 };
 
 struct thread {
 	struct call_stack open;
 	__u64 since_ns; /* the process's; 0: not known yet */
 	__u64 lease;	/* calls left */
-	/* Scratch of enter_process(): too much for a uprobe program's stack. */
-	struct process fresh;
+	struct choice chosen;
+	struct choice pushed[PUSHED_CONTEXTS];
+	__u64 pushes;
+	__u64 caller; /* of the open allocation */
+	__s32 stack;
+	__u32 taken; /* by the open free */
+	/* Scratch: too much for a uprobe program's stack. */
 	__u32 tgid;
+	__s32 result;
+	__u64 ended_ns;
+	__u64 words[25];
+	struct cuda_live_key key;
+	struct cuda_live live;
+	struct cuda_live_process fresh;
 };
 
 struct {
@@ -54,7 +74,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
 	__type(key, __u32);
-	__type(value, struct process);
+	__type(value, struct cuda_live_process);
 } processes SEC(".maps");
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
@@ -65,9 +85,9 @@ static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, 
 	head->since_ns = since_ns;
 	head->tgid = tgid;
 	head->type = type;
-	head->function = CUDA_FUNCTION_COUNT;
+	head->function = CUDA_NO_FUNCTION;
 	head->result = 0;
-	head->reserved = 0;
+	head->device = CUDA_DEVICE_UNCHOSEN;
 }
 
 static __always_inline void send_exit(__u32 tgid, __u64 since_ns)
@@ -98,7 +118,7 @@ static __always_inline void read_cgroup(struct cuda_process_record *record,
 }
 
 static __always_inline void fill_process(struct cuda_process_record *record,
-					 const struct process *process)
+					 const struct cuda_live_process *process)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
@@ -116,13 +136,14 @@ static __always_inline void fill_process(struct cuda_process_record *record,
 	read_cgroup(record, task);
 }
 
-/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room, and
- * the call is counted as lost. The place in the ring is taken before the process is in the table,
- * so whoever finds it there sends its calls behind the process's own record. */
+/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room in
+ * the table, and the call is counted as lost. The place in the ring is taken before the process is
+ * in the table, so whoever finds it there sends its calls behind the process's own record. Without
+ * room in the ring the exporter learns of the process from its calls, or from the table. */
 static __always_inline void enter_process(struct thread *thread)
 {
 	struct cuda_process_record *record;
-	struct process *known;
+	struct cuda_live_process *known;
 
 	thread->tgid = bpf_get_current_task_btf()->tgid;
 	thread->fresh.start_boottime_ns = bpf_get_current_task_btf()->group_leader->start_boottime;
@@ -137,18 +158,17 @@ static __always_inline void enter_process(struct thread *thread)
 		bpf_map_delete_elem(&processes, &thread->tgid);
 	}
 	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
 	thread->fresh.since_ns = bpf_ktime_get_ns();
 	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
-		fill_process(record, &thread->fresh);
-		SUBMIT(record);
 		thread->since_ns = thread->fresh.since_ns;
+		if (record) {
+			fill_process(record, &thread->fresh);
+			SUBMIT(record);
+		}
 		return;
 	}
-	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 	/* Another thread of the process was first, or the table is full. */
 	known = bpf_map_lookup_elem(&processes, &thread->tgid);
 	if (known)
@@ -157,11 +177,11 @@ static __always_inline void enter_process(struct thread *thread)
 		ACCOUNT(lost[LOST_process_table], 1);
 }
 
-/* May the process record one more copy or launch? */
-static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u64 now_ns)
+/* May the process record one more call in the calls ring? */
+static __always_inline bool within_budget(struct thread *thread)
 {
 	__u64 per_window = max_calls_per_second / (1000000000 / BUDGET_WINDOW_NS) + 1;
-	struct process *process;
+	struct cuda_live_process *process;
 
 	if (!max_calls_per_second)
 		return true;
@@ -169,12 +189,12 @@ static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u
 		thread->lease--;
 		return true;
 	}
-	process = bpf_map_lookup_elem(&processes, &tgid);
+	process = bpf_map_lookup_elem(&processes, &thread->tgid);
 	if (!process)
 		return true;
-	/* Another thread may have begun the window a moment after our now_ns. */
-	if ((__s64)(now_ns - process->window_started_ns) >= BUDGET_WINDOW_NS) {
-		process->window_started_ns = now_ns;
+	/* Another thread may have begun the window a moment after our call ended. */
+	if ((__s64)(thread->ended_ns - process->window_started_ns) >= BUDGET_WINDOW_NS) {
+		process->window_started_ns = thread->ended_ns;
 		process->window_calls = 0;
 	}
 	if (process->window_calls >= per_window)
@@ -182,6 +202,53 @@ static __always_inline bool within_budget(struct thread *thread, __u32 tgid, __u
 	__sync_fetch_and_add(&process->window_calls, CALLS_PER_LEASE);
 	thread->lease = CALLS_PER_LEASE - 1;
 	return true;
+}
+
+/* A record about the process's memory did not get through: the exporter has to look into the table
+ * of live allocations. */
+static __always_inline void lose_allocation_record(struct thread *thread)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+
+	ACCOUNT(lost[LOST_ring_full], 1);
+	if (process)
+		__sync_fetch_and_add(&process->lost_allocations, 1);
+}
+
+/* The head of a finished call's record. */
+static __always_inline void fill_call(struct cuda_record *head, const struct thread *thread,
+				      const struct call *call, enum cuda_record_type type)
+{
+	head->ended_ns = thread->ended_ns;
+	head->duration_ns = thread->ended_ns - call->started_ns;
+	head->since_ns = thread->since_ns;
+	head->tgid = thread->tgid;
+	head->type = type;
+	head->function = CUDA_COOKIE_FUNCTION(call->function);
+	head->result = thread->result;
+	head->device = thread->chosen.ordinal_and_1 - 1;
+}
+
+static __always_inline __u64 argument(const struct call *call, enum cuda_cookie_field field)
+{
+	return call->argument[(call->function >> field) & (CALL_SLOTS - 1)];
+}
+
+/* A size that may have a second factor. */
+static __always_inline __u64 times(const struct call *call, __u64 size)
+{
+	return (call->function >> CUDA_TIMES) & (CALL_SLOTS - 1) ? size * argument(call, CUDA_TIMES)
+								 : size;
+}
+
+/* A key into one of the tables, in the thread's scratch. */
+static __always_inline void use_key(struct thread *thread, __u64 address,
+				    enum cuda_live_space space)
+{
+	thread->key.address = address;
+	thread->key.since_ns = thread->since_ns;
+	thread->key.tgid = thread->tgid;
+	thread->key.space = space;
 }
 
 /* The calls that the current thread will not return from any more. */
@@ -198,7 +265,7 @@ static __always_inline void forget_thread(struct task_struct *task)
 
 static __always_inline void forget_process(__u32 tgid)
 {
-	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &tgid);
 	__u64 since_ns;
 
 	if (!process)

@@ -28,7 +28,7 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	struct task_struct *task = context->task;
 	struct vm_area_struct *vma = context->vma;
 	struct mapping_record *record;
-	struct file *file;
+	struct file *file, *exe;
 	__u32 zero = 0;
 
 	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
@@ -53,6 +53,9 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	record->generation = file->f_inode->i_generation;
 	record->tgid = task->tgid;
 	record->tid = task->pid;
+	exe = task->mm ? task->mm->exe_file : NULL;
+	record->is_program = exe && exe->f_inode == file->f_inode;
+	record->reserved = 0;
 	__builtin_memset(record->name, 0, sizeof(record->name));
 	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
 				  file->f_path.dentry->d_name.name);

@@ -21,8 +21,10 @@ struct mapping_record {
 	__u32 generation;
 	__u32 tgid;
 	__u32 tid; /* a thread that has it: the process's first one, or any when that has ended */
+	__u32 is_program; /* the process's own executable */
+	__u32 reserved;
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
-WIRE_SIZE(struct mapping_record, 56 + MAPPING_NAME_BYTES);
+WIRE_SIZE(struct mapping_record, 64 + MAPPING_NAME_BYTES);
 
 #endif

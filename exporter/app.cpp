@@ -2,12 +2,15 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <future>
 
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
 #include "exporter/http/pages.h"
+#include "exporter/http/query.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
@@ -94,6 +97,8 @@ Result<> App::start_server() {
         config_.web.listen_address,
         {{"/", [this](const auto &) { return landing_page(); }},
          {config_.web.telemetry_path, [this](const auto &) { return metrics_page(); }},
+         {"/api/v1/allocations",
+          [this](const auto &request) { return document_page("allocations", request); }},
          {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
          // There is no server before everything is attached.
          {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}});
@@ -178,6 +183,31 @@ http::Response App::landing_page() const {
     http::Response response;
     response.content_type = "text/html; charset=utf-8";
     response.body = std::make_shared<const std::string>(http::landing_page(page));
+    return response;
+}
+
+http::Response App::document_page(std::string_view name, const http::Request &request) {
+    const auto parameters = http::parse_query(request.query);
+    if (!parameters) {
+        return http::text_response(400, parameters.error().message + "\n");
+    }
+    const std::lock_guard lock(document_mutex_);
+    // Others wait for this, so it must not wait for long.
+    const auto documents = pipeline_->documents(std::chrono::seconds(1));
+    if (!documents) {
+        return http::text_response(503, documents.error().message + "\n");
+    }
+    const auto document = std::ranges::find(*documents, name, &probes::Document::name);
+    if (document == documents->end()) {
+        return http::text_response(503, "The probe that knows this is not up: / says why.\n");
+    }
+    auto written = document->write(*parameters);
+    if (!written) {
+        return http::text_response(400, written.error().message + "\n");
+    }
+    http::Response response;
+    response.content_type = std::move(written->content_type);
+    response.body = std::make_shared<const std::string>(std::move(written->text));
     return response;
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -36,6 +37,7 @@ private:
     [[nodiscard]] http::Response metrics_page();
     [[nodiscard]] Result<std::string> render();
     [[nodiscard]] http::Response landing_page() const;
+    [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
 
     config::Config config_;
     kernel::Features features_;
@@ -47,6 +49,9 @@ private:
     struct Rendering;
     std::mutex rendering_mutex_;
     std::shared_ptr<Rendering> rendering_;
+
+    // A document holds a copy of what a probe knows: one at a time.
+    std::mutex document_mutex_;
 
     std::unique_ptr<http::Server> server_;
 };

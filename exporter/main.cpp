@@ -1,19 +1,26 @@
 // Arguments, signals and the exit code; the rest is in App.
 #include <signal.h>
+#include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string>
 
+#include "bpf/cuda.h"
 #include "exporter/app.h"
+#include "exporter/base/fd.h"
 #include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
+#include "exporter/config/units.h"
 #include "exporter/kernel/libbpf.h"
+#include "exporter/kernel/pins.h"
 #include "exporter/metrics/reference.h"
 #include "exporter/probes/budgets.h"
+#include "exporter/trace/trace.h"
 
 namespace {
 
@@ -68,6 +75,31 @@ int check_config(const Options &options) {
     return 0;
 }
 
+int unpin(const Options &options) {
+    const auto settings = configure(options);
+    if (!settings) {
+        return complain(settings.error());
+    }
+    const std::string &path = settings->cuda.pin_path;
+    const auto removed = gpusnoop::kernel::remove_pins(path);
+    if (!removed) {
+        return complain(removed.error());
+    }
+    std::printf("%s: removed %u pinned objects\n", path.c_str(), *removed);
+    return 0;
+}
+
+// Before any thread starts, so that all of them leave the signals to whoever waits for them.
+sigset_t block_signals() {
+    sigset_t stop_signals;
+    sigemptyset(&stop_signals);
+    sigaddset(&stop_signals, SIGINT);
+    sigaddset(&stop_signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    return stop_signals;
+}
+
 int serve(const Options &options) {
     const auto settings = configure(options);
     if (!settings) {
@@ -75,14 +107,7 @@ int serve(const Options &options) {
     }
     log::setup(settings->log.level, settings->log.format);
     gpusnoop::kernel::route_libbpf_messages();
-
-    // Blocked before any thread starts, so that all of them leave the signals to sigwait() below.
-    sigset_t stop_signals;
-    sigemptyset(&stop_signals);
-    sigaddset(&stop_signals, SIGINT);
-    sigaddset(&stop_signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
-    signal(SIGPIPE, SIG_IGN);
+    const sigset_t stop_signals = block_signals();
 
     const auto app = App::start(*settings);
     if (!app) {
@@ -96,6 +121,54 @@ int serve(const Options &options) {
     sigwait(&stop_signals, &received);
     log::info("stopping", {{"signal", received}});
     return 0;
+}
+
+int trace_cuda(const Options &options, const gpusnoop::trace::Options &trace) {
+    const auto settings = configure(options);
+    if (!settings) {
+        return complain(settings.error());
+    }
+    log::setup(settings->log.level, settings->log.format);
+    gpusnoop::kernel::route_libbpf_messages();
+    const sigset_t stop_signals = block_signals();
+    const gpusnoop::Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
+    const auto traced = gpusnoop::trace::trace_cuda(*settings, trace, stop.get());
+    if (!traced) {
+        log::error(traced.error().message);
+        return 1;
+    }
+    return 0;
+}
+
+CLI::App *add_trace(CLI::App &command, gpusnoop::trace::Options &options) {
+    using gpusnoop::trace::Format;
+    CLI::App *trace = command.add_subcommand("trace", "Writes every call as a line.");
+    CLI::App *cuda = trace->add_subcommand("cuda", "CUDA calls, as docs/trace.md describes.");
+    trace->require_subcommand(1);
+    trace->fallthrough();
+    cuda->fallthrough();
+    cuda->add_option("--format", options.format, "text, or json: an object for each line.")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, Format>{{"text", Format::text}, {"json", Format::json}}));
+    cuda->add_option("--pid", options.pids, "Only this process; may be given several times.")
+        ->take_all()
+        ->expected(1, CUDA_TRACED_PIDS);
+    cuda->add_option("--comm", options.comm, "Only processes whose name matches this glob.");
+    cuda->add_option("--function", options.functions,
+                     "Only functions that match this glob; may be given several times.")
+        ->take_all();
+    cuda->add_flag("--stack", options.stack, "With the functions that led to the call.");
+    cuda->add_option("--count", options.count, "Stop after so many calls.");
+    cuda->add_option_function<std::string>(
+            "--duration",
+            [&options](const std::string &text) {
+                options.duration = gpusnoop::config::parse_duration(text);
+            },
+            "Stop after so long: 500ms, 10s, 5m.")
+        ->check([](const std::string &text) {
+            return gpusnoop::config::parse_duration(text) ? "" : "must be like 500ms, 10s or 5m";
+        });
+    return cuda;
 }
 
 }  // namespace
@@ -127,14 +200,25 @@ int main(int argc, char **argv) {
     CLI::App *check = command.add_subcommand(
         "check-config", "Checks the file of --config.file and exits, with 1 if it is wrong.");
     check->fallthrough();
+    CLI::App *unpinning = command.add_subcommand(
+        "unpin", "Detaches what an exporter with cuda.pin left in the kernel, and exits.");
+    unpinning->fallthrough();
     CLI::App *list = command.add_subcommand(
         "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
+    gpusnoop::trace::Options trace_options;
+    const CLI::App *trace = add_trace(command, trace_options);
     command.require_subcommand(0, 1);
     try {
         command.parse(argc, argv);
         if (list->parsed()) {
             std::fputs(gpusnoop::metrics::metrics_reference().c_str(), stdout);
             return 0;
+        }
+        if (unpinning->parsed()) {
+            return unpin(options);
+        }
+        if (trace->parsed()) {
+            return trace_cuda(options, trace_options);
         }
         return check->parsed() ? check_config(options) : serve(options);
     } catch (const CLI::Success &wish) {  // --help, --version

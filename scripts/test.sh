@@ -38,7 +38,7 @@ tests_of() { # tests_of PRESET: as root, except what needs no privileges
 }
 
 formatting() {
-    find exporter bpf tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) \
+    find exporter bpf bench tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) \
         -print0 | xargs -0 -n 1 -P "$jobs" clang-format-19 --dry-run -Werror --ferror-limit=1
 }
 

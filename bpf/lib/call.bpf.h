@@ -14,13 +14,15 @@
 #ifndef CALL_DEPTH
 #error "define CALL_DEPTH: how many nested calls of a thread the probe keeps"
 #endif
-#define CALL_ARGUMENTS 5
+/* Arguments by their position in the C declaration, from 1 on; slot 0 is always 0: an argument that
+ * a function does not have. */
+#define CALL_SLOTS 16
 
 struct call {
 	__u64 sp;
 	__u64 started_ns;
 	__u64 function; /* the attach cookie */
-	__u64 argument[CALL_ARGUMENTS];
+	__u64 argument[CALL_SLOTS];
 };
 
 struct call_stack {
@@ -94,8 +96,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 	return dropped;
 }
 
-/* Opens a call. NULL when CALL_DEPTH are open already. The start time is taken last, so that our
- * own work before it is not in the duration. */
+/* Opens a call. NULL when CALL_DEPTH are open already. */
 static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs)
 {
 	__u64 top = stack->depth;
@@ -106,14 +107,44 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 	call = &stack->call[top];
 	call->sp = CALL_SP(regs);
 	call->function = bpf_get_attach_cookie(regs);
-	call->argument[0] = PT_REGS_PARM1(regs);
-	call->argument[1] = PT_REGS_PARM2(regs);
-	call->argument[2] = PT_REGS_PARM3(regs);
-	call->argument[3] = PT_REGS_PARM4(regs);
-	call->argument[4] = PT_REGS_PARM5(regs);
+	call->argument[1] = PT_REGS_PARM1(regs);
+	call->argument[2] = PT_REGS_PARM2(regs);
+	call->argument[3] = PT_REGS_PARM3(regs);
+	call->argument[4] = PT_REGS_PARM4(regs);
+	call->argument[5] = PT_REGS_PARM5(regs);
+	call->argument[6] = PT_REGS_PARM6(regs);
 	stack->depth = top + 1;
-	call->started_ns = bpf_ktime_get_ns();
 	return call;
+}
+
+/* The arguments past the sixth. The callee may change them: they are to be read at entry. */
+static __always_inline void call_read_stack(struct call *call, struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(&call->argument[7], (CALL_SLOTS - 7) * sizeof(__u64),
+			    (const void *)(CALL_SP(regs) + 8));
+#else
+	call->argument[7] = regs->user_regs.regs[6];
+	call->argument[8] = regs->user_regs.regs[7];
+	bpf_probe_read_user(&call->argument[9], (CALL_SLOTS - 9) * sizeof(__u64),
+			    (const void *)CALL_SP(regs));
+#endif
+}
+
+/* The call's duration begins now: after our own work. */
+static __always_inline void call_start(struct call *call)
+{
+	call->started_ns = bpf_ktime_get_ns();
+}
+
+/* The instruction behind the calling one. */
+static __always_inline void call_read_caller(__u64 *caller, struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(caller, sizeof(*caller), (const void *)CALL_SP(regs));
+#else
+	*caller = regs->user_regs.regs[30];
+#endif
 }
 
 /* Closes the call that returns here, and any above it that never will (added to *dropped). The call

@@ -13,11 +13,12 @@
 
 /* Why a call that a probe entered has no event. The names are the values of the label `reason`. */
 #define LOST_REASONS(REASON)                                                                       \
-	REASON(ring_full)     /* no room in the ring: the exporter was too slow */                 \
-	REASON(throttled)     /* the process was over its calls per second */                      \
-	REASON(no_state)      /* no memory for the thread's state */                               \
-	REASON(process_table) /* more CUDA processes than the table holds */                       \
-	REASON(fault)	      /* the call's result could not be read from the process */
+	REASON(ring_full)	 /* no room in the ring: the exporter was too slow */              \
+	REASON(throttled)	 /* the process was over its calls per second */                   \
+	REASON(no_state)	 /* no memory for the thread's state */                            \
+	REASON(process_table)	 /* more CUDA processes than the table holds */                    \
+	REASON(allocation_table) /* more live allocations than the table holds */                  \
+	REASON(fault)		 /* the call's result could not be read from the process */
 
 enum lost_reason {
 #define REASON(name) LOST_##name,

@@ -34,7 +34,7 @@ bool is_telemetry_path(std::string_view path) {
     return path.size() > 1 && path.front() == '/' && path.size() <= 255 &&
            path.find_first_not_of(kAllowed) == std::string_view::npos &&
            path.find("//") == std::string_view::npos && path.find("/.") == std::string_view::npos &&
-           !path.starts_with("/-/");
+           !path.starts_with("/-/") && !path.starts_with("/api/");
 }
 
 void read_web(Section web, Config::Web &value) {
@@ -78,6 +78,12 @@ void read_series(Section series, Config::Series &value, std::span<const std::str
 
 void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.duration("rescan_interval", value.rescan_interval, 1s, 1h);
+    discovery.text("nvidia_proc_path", value.nvidia_proc_path);
+    if (!value.nvidia_proc_path.starts_with('/')) {
+        discovery.reject("nvidia_proc_path", quoted(value.nvidia_proc_path) +
+                                                 " does not begin with /: an absolute path is "
+                                                 "needed");
+    }
     discovery.finish();
 }
 
@@ -96,6 +102,17 @@ void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, kMinRing, kMaxRing);
     cuda.size("call_ring_bytes", value.call_ring_bytes, kMinRing, kMaxRing);
     cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);
+    cuda.integer("max_live_allocations", value.max_live_allocations, 1'024, 64U << 20U);
+    cuda.integer("max_registered_kernels", value.max_registered_kernels, 1, 16U << 20U);
+    cuda.boolean("pin", value.pin);
+    cuda.text("pin_path", value.pin_path);
+    if (!value.pin_path.starts_with('/')) {
+        cuda.reject("pin_path",
+                    quoted(value.pin_path) + " does not begin with /: an absolute path is needed");
+    }
+    cuda.boolean("call_stacks", value.call_stacks);
+    cuda.integer("max_call_stacks", value.max_call_stacks, 16, 1U << 20U);
+    cuda.integer("call_sites", value.call_sites, 0, 1'000);
     cuda.finish();
 }
 

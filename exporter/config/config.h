@@ -45,6 +45,8 @@ struct Config {
 
     struct Discovery {
         std::chrono::milliseconds rescan_interval = std::chrono::seconds(30);
+        // Where the NVIDIA driver lists the node's GPUs; absolute.
+        std::string nvidia_proc_path = "/proc/driver/nvidia";
         bool operator==(const Discovery &) const = default;
     } discovery;
 
@@ -53,13 +55,24 @@ struct Config {
 
         bool enabled = true;
         // Globs that match file names, not paths.
-        std::vector<std::string> libraries = {"libcudart.so*", "libcudart-*.so*"};
+        std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*"};
         Attach attach = Attach::automatic;
         // Per process, copies and launches only; 0 is no limit.
         std::uint32_t max_calls_per_second = 2'000'000;
         // Powers of two, in bytes.
         std::uint32_t allocation_ring_bytes = 4U << 20U;
         std::uint32_t call_ring_bytes = 8U << 20U;
+        // Entries of the tables in the kernel.
+        std::uint32_t max_live_allocations = 1U << 20U;
+        std::uint32_t max_registered_kernels = 1U << 18U;
+        // Keeps probes and tables in the kernel while no exporter runs, in a BPF file system.
+        bool pin = false;
+        std::string pin_path = "/sys/fs/bpf/gpusnoop";
+        // Whole stacks of allocating calls, or only where they return to.
+        bool call_stacks = true;
+        std::uint32_t max_call_stacks = 8192;
+        // Call sites on the page, of each process.
+        std::uint32_t call_sites = 10;
         std::chrono::milliseconds drain_interval{10};
         bool operator==(const Cuda &) const = default;
     } cuda;

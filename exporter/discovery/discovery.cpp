@@ -110,9 +110,24 @@ void Discovery::look_at(std::uint32_t tgid) {
                   {{"pid", std::to_string(tgid)}, {"reason", mappings.error().message}});
         return;
     }
-    for (const kernel::Mapping &mapping : *mappings) {
+    consider_all(*mappings);
+}
+
+// Every wanted library, and the programs of the processes that map one: a library may be linked
+// into them as well.
+void Discovery::consider_all(const std::vector<kernel::Mapping> &mappings) {
+    std::set<std::pair<Attacher *, std::uint32_t>> users;
+    for (const kernel::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
             if (attacher->wants(mapping.name)) {
+                users.emplace(attacher, mapping.tgid);
+                consider(mapping, *attacher, known_[{attacher, mapping.file}]);
+            }
+        }
+    }
+    for (const kernel::Mapping &mapping : mappings) {
+        for (Attacher *attacher : attachers_) {
+            if (mapping.is_program && users.contains({attacher, mapping.tgid})) {
                 consider(mapping, *attacher, known_[{attacher, mapping.file}]);
             }
         }
@@ -129,15 +144,7 @@ void Discovery::look_at_all(bool timed) {
     for (auto &[key, known] : known_) {
         known.idle_rescans += timed ? 1 : 0;
     }
-    for (const kernel::Mapping &mapping : *mappings) {
-        for (Attacher *attacher : attachers_) {
-            if (attacher->wants(mapping.name)) {
-                Known &known = known_[{attacher, mapping.file}];
-                known.idle_rescans = 0;
-                consider(mapping, *attacher, known);
-            }
-        }
-    }
+    consider_all(*mappings);
     // Two rescans without a user: a program that is restarted finds the probes still there.
     std::erase_if(known_, [](const auto &entry) {
         if (entry.second.idle_rescans < 2) {
@@ -174,6 +181,7 @@ void Discovery::forget_changed() {
 }
 
 void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
+    known.idle_rescans = 0;
     // Our own mapping of it: we are identifying the file at this moment, or it is linked into us.
     if (known.settled || mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
         return;
@@ -189,7 +197,7 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         }
         return;
     }
-    Library library{mapping.file, std::move(*file), mapping.name};
+    Library library{mapping.file, std::move(*file), mapping.name, mapping.is_program};
     const FileState state = state_of(library.file);
     const auto attached = attacher.attach(library);
     if (!attached) {

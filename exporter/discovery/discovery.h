@@ -58,6 +58,7 @@ private:
     void run(const std::stop_token &stop);
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
+    void consider_all(const std::vector<kernel::Mapping> &mappings);
     void forget_changed();
     void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
     [[nodiscard]] bool wanted(std::string_view name) const;

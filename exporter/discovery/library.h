@@ -16,6 +16,7 @@ struct Library {
     FileId id;
     Fd file;           // opened once, for reading; everything about the library is read through it
     std::string name;  // last part of its path: untrusted
+    bool is_program = false;  // the executable of a process that maps a library we want
 };
 
 // A probe that lives on libraries. Called from the discovery thread only.
@@ -27,6 +28,7 @@ public:
     [[nodiscard]] virtual bool wants(std::string_view name) const = 0;
 
     // Attaches to the library. A failure says why; `code` ENOENT or ESRCH: it went away meanwhile.
+    // A program is also offered, as a library may be linked into it; it may have nothing of use.
     virtual Result<> attach(const Library &library) = 0;
 
     // No process maps the library any more.

@@ -34,7 +34,10 @@ std::chrono::nanoseconds tick() {
 
 }  // namespace
 
-Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
+namespace {
+
+// Field `number` of /proc/PID/stat, counted as in proc_pid_stat(5).
+Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
     const Fd file(::open(path_of(tgid, "stat").c_str(), O_RDONLY | O_CLOEXEC));
     std::array<char, 1024> bytes;  // the line has some 300
     const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
@@ -44,15 +47,38 @@ Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
     const std::string_view stat(bytes.data(), static_cast<std::size_t>(got));
     // The name may contain anything, so count the fields from its closing parenthesis: field 2.
     std::size_t at = stat.rfind(')');
-    for (int field = 2; field < 22 && at != std::string_view::npos; field++) {
+    for (int field = 2; field < number && at != std::string_view::npos; field++) {
         at = stat.find(' ', at + 1);
     }
-    std::int64_t ticks = 0;
+    std::int64_t value = 0;
     if (at == std::string_view::npos ||
-        std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), ticks).ec != std::errc{}) {
+        std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), value).ec != std::errc{}) {
         return fail(path_of(tgid, "stat") + " is not as expected", EINVAL);
     }
-    return ticks * tick();
+    return value;
+}
+
+}  // namespace
+
+Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
+    const auto ticks = stat_field(tgid, 22);
+    if (!ticks) {
+        return tl::unexpected(ticks.error());
+    }
+    return *ticks * tick();
+}
+
+std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
+    const auto parent = stat_field(tgid, 4);
+    return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;
+}
+
+std::string name_of(std::uint32_t tgid) {
+    std::string name = read_start(path_of(tgid, "comm"));
+    if (name.ends_with('\n')) {
+        name.pop_back();
+    }
+    return name;
 }
 
 Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "exporter/base/result.h"
@@ -13,6 +14,12 @@ namespace gpusnoop::discovery {
 // When the process started, since boot, in whole clock ticks (10 ms). The code of the failure is
 // ENOENT or ESRCH when there is no process.
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
+
+// The process that started it, or took it over.
+std::optional<std::uint32_t> parent_of(std::uint32_t tgid);
+
+// The name of its first thread: untrusted bytes; empty if it cannot be read.
+std::string name_of(std::uint32_t tgid);
 
 enum class Presence {
     running,

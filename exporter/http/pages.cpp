@@ -82,6 +82,9 @@ std::string landing_page(const LandingPage &page) {
             escape_html(page.version) + ", revision " + escape_html(page.revision) +
             ".</p>\n<ul>\n";
     html += link(page.telemetry_path, "the metrics");
+    html +=
+        link("/api/v1/allocations", "the memory that running programs hold, by call site, as JSON");
+    html += link("/api/v1/allocations?format=folded", "the same for a flame graph");
     html += link("/-/healthy", "whether the exporter runs");
     html += link("/-/ready", "whether it has attached what it could");
     html += "</ul>\n<h2>Probes</h2>\n";

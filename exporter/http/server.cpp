@@ -85,7 +85,10 @@ void send(mg_connection *connection, const Request &request, const Response &res
     head += "Content-Length: " + std::to_string(body->size()) + "\r\n";
     head += compressed ? "Content-Encoding: gzip\r\n" : "";
     head += response.status == 405 ? "Allow: GET, HEAD\r\n" : "";
-    head += "Vary: Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+    // Every page says what is now.
+    head +=
+        "Cache-Control: no-store\r\nVary: Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\n";
+    head += "Connection: close\r\n\r\n";
     if (mg_write(connection, head.data(), head.size()) <= 0 || request.method == "HEAD") {
         return;
     }
@@ -160,7 +163,8 @@ Result<> Server::start(const std::string &ports) {
         "connection_queue", "16",
         "listen_backlog", "64",
         "tcp_nodelay", "1",
-        // Paths are compared as they were sent: %00 and its like then match nothing.
+        // Escapes are left as they were sent: %00 and its like then match nothing. What civetweb
+        // does put right is slashes and dots: //metrics and /x/../metrics are /metrics.
         "decode_url", "no",
         "enable_directory_listing", "no",
         "enable_auth_domain_check", "no",

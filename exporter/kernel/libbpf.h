@@ -12,4 +12,7 @@ void route_libbpf_messages();
 // "1.4.6"-like: the version of the library that is linked.
 std::string libbpf_version();
 
+// Does this kernel have a type of that name?
+bool has_type(const std::string &name);
+
 }  // namespace gpusnoop::kernel

@@ -30,6 +30,7 @@ Mapping to_mapping(const mapping_record &record) {
             record.end,
             record.file_offset,
             {record.inode, record.device, record.generation, record.inode_address},
+            record.is_program != 0,
             std::string(record.name, ::strnlen(record.name, sizeof(record.name)))};
 }
 

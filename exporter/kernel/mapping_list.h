@@ -19,6 +19,7 @@ struct Mapping {
     std::uint64_t end;
     std::uint64_t file_offset;  // of `start`
     FileId file;                // the inode that a uprobe attaches to, also under overlayfs
+    bool is_program;            // the process's own executable
     std::string name;           // last part of the path, as the process could name it: untrusted
 };
 

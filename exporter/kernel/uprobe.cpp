@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 namespace gpusnoop::kernel {
@@ -22,6 +23,9 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
     for (const AttachPoint &point : points) {
+        if (point.entry_only && (flags & BPF_F_UPROBE_MULTI_RETURN) != 0) {
+            continue;
+        }
         offsets.push_back(point.file_offset);
         cookies.push_back(point.cookie);
     }
@@ -32,7 +36,7 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
     attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
     attr.link_create.uprobe_multi.cookies = reinterpret_cast<std::uint64_t>(cookies.data());
-    attr.link_create.uprobe_multi.cnt = static_cast<std::uint32_t>(points.size());
+    attr.link_create.uprobe_multi.cnt = static_cast<std::uint32_t>(offsets.size());
     attr.link_create.uprobe_multi.flags = flags;
     const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
     if (fd < 0) {
@@ -73,6 +77,24 @@ void expect_session(bpf_program *program) {
                                           static_cast<bpf_attach_type>(uprobe_session_type));
 }
 
+UprobeSet UprobeSet::adopt(std::vector<Fd> links, std::size_t functions) {
+    UprobeSet set;
+    set.multi_links_ = std::move(links);
+    set.functions_ = functions;
+    return set;
+}
+
+std::vector<int> UprobeSet::links() const {
+    std::vector<int> links;
+    for (const Fd &link : multi_links_) {
+        links.push_back(link.get());
+    }
+    for (const Link &link : perf_links_) {
+        links.push_back(bpf_link__fd(link.get()));
+    }
+    return links;
+}
+
 Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points) {
     UprobeSet set;
@@ -89,6 +111,9 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     // entry without a return would look like a call that never ends.
     if (programs.mode == AttachMode::multi) {
         for (const bool at_return : {true, false}) {
+            if (at_return && std::ranges::all_of(points, &AttachPoint::entry_only)) {
+                continue;
+            }
             auto link = link_multi(at_return ? programs.leave : programs.enter, uprobe_multi_type,
                                    file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
             if (!link) {
@@ -100,6 +125,9 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     }
     for (const bool at_return : {true, false}) {
         for (const AttachPoint &point : points) {
+            if (point.entry_only && at_return) {
+                continue;
+            }
             auto link =
                 link_perf(at_return ? programs.leave : programs.enter, file_fd, point, at_return);
             if (!link) {

@@ -34,6 +34,7 @@ void expect_session(bpf_program *program);
 struct AttachPoint {
     std::uint64_t file_offset;
     std::uint64_t cookie;
+    bool entry_only = false;  // a session's program decides that by itself
 };
 
 // The programs of CALL_PROGRAMS in bpf/lib/call.bpf.h that belong to one mode: in a session `enter`
@@ -53,11 +54,16 @@ public:
     static Result<UprobeSet> attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points);
 
+    // Probes that another process attached; they are detached with their last link.
+    static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
+
     [[nodiscard]] std::size_t functions() const { return functions_; }
+    // Descriptors of its BPF links, which the set keeps.
+    [[nodiscard]] std::vector<int> links() const;
 
 private:
     std::size_t functions_ = 0;
-    std::vector<Fd> multi_links_;
+    std::vector<Fd> multi_links_;  // and adopted ones of any kind
     std::vector<Link> perf_links_;
 };
 

@@ -69,7 +69,7 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
                     "Libraries that the probe could not attach to, by why; the log says which.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (const std::string reason : {"open", "elf", "no_symbols", "attach"}) {
+        for (const std::string reason : {"open", "elf", "no_symbols", "attach", "pin"}) {
             const auto count = probe.attach_failures.find(reason);
             builder.add(
                 {{"probe", probe.name}, {"reason", reason}},

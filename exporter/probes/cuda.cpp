@@ -9,12 +9,14 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
-#include "exporter/discovery/proc.h"
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/cuda_describe.h"
+#include "exporter/probes/cuda_documents.h"
+#include "exporter/probes/cuda_names.h"
 #include "exporter/probes/cuda_programs.h"
-#include "exporter/symbols/kernel_resolver.h"
+#include "exporter/probes/cuda_tables.h"
 
 namespace gpusnoop::probes {
 
@@ -43,9 +45,13 @@ public:
         : config_(config.cuda),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
+          gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path)),
           aggregator_(CudaSettings{.budget = budget_of(config.series),
                                    .pid_label = config.labels.pid,
-                                   .retention = config.series.retention},
+                                   .retention = config.series.retention,
+                                   .gpus = gpus_.gpus(),
+                                   .sites = config.cuda.call_sites,
+                                   .started = now_on(CLOCK_MONOTONIC)},
                       surroundings()) {}
 
     Result<> start() override;
@@ -56,6 +62,10 @@ public:
     }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
+    }
+    [[nodiscard]] std::vector<Document> documents() const override {
+        return programs_ ? std::vector{allocations_document(aggregator_.allocations())}
+                         : std::vector<Document>{};
     }
     [[nodiscard]] Health health() const override;
 
@@ -72,20 +82,27 @@ private:
 
     CudaSurroundings surroundings();
     Result<> open();
-    void describe(Process &process) const;
-    void look_for_ended(nanoseconds now);
+    void note_attached(const discovery::Library &library, kernel::UprobeSet probes,
+                       std::string_view what);
+    void drain_rings(nanoseconds now);
+    void look_around(nanoseconds now);
+    void reconcile();
 
     config::Config::Cuda config_;
     nanoseconds rescan_interval_;
     kernel::Features features_;
-    std::unique_ptr<symbols::KernelResolver> resolver_;
+    discovery::GpuLookup gpus_;
     CudaAggregator aggregator_;
+    std::optional<CudaNames> names_;
     std::unique_ptr<CudaPrograms> programs_;
+    std::optional<CudaTables> tables_;
     std::unique_ptr<kernel::Ring> allocations_;
     std::unique_ptr<kernel::Ring> calls_;
     nanoseconds tidied_{};
-    nanoseconds looked_for_ended_{};
-    std::vector<ProcessKey> gone_;  // at the last look
+    nanoseconds looked_around_{};
+    EndedProcesses ended_;
+    std::uint64_t lost_ = 0;  // records, when the books were last made to agree with the table
+    nanoseconds may_reconcile_{};
 
     std::atomic<std::uint64_t> undecodable_ = 0;
     // When a library was last attached to, since boot: a process that started later was seen whole.
@@ -101,10 +118,23 @@ private:
 CudaSurroundings CudaProbe::surroundings() {
     return {.catch_up = [this] { allocations_->drain_to(allocations_->produced()); },
             .remember_executable =
-                [this](const symbols::Executable &executable) { resolver_->remember(executable); },
+                [this](const symbols::Executable &executable) { names_->remember(executable); },
             .ask_for_kernel =
-                [this](symbols::KernelRequest request) { resolver_->ask(std::move(request)); },
-            .describe = [this](Process &process) { describe(process); }};
+                [this](symbols::KernelRequest request) {
+                    names_->ask_for_kernel(std::move(request), *tables_);
+                },
+            .ask_for_site =
+                [this](std::uint64_t ticket, const Process &process, const Site &site) {
+                    names_->ask_for_site(ticket, process.key.tgid, process.executable.code_start,
+                                         site, *tables_);
+                },
+            .forget_stack = [this](std::int32_t stack) { tables_->forget_stack(stack); },
+            .describe =
+                [this](Process &process) {
+                    describe(process, gpus_);
+                    process.book_is_complete = process.started > last_attached_.load();
+                },
+            .forget_live = [this](auto keys) { tables_->forget_live(keys); }};
 }
 
 Result<> CudaProbe::start() {
@@ -115,11 +145,11 @@ Result<> CudaProbe::start() {
 }
 
 Result<> CudaProbe::open() {
-    auto resolver = symbols::KernelResolver::start();
-    if (!resolver) {
-        return tl::unexpected(resolver.error());
+    auto names = CudaNames::start();
+    if (!names) {
+        return tl::unexpected(names.error());
     }
-    resolver_ = std::move(*resolver);
+    names_ = std::move(*names);
     auto programs = CudaPrograms::load(config_, features_);
     if (!programs) {
         return tl::unexpected(programs.error());
@@ -133,6 +163,15 @@ Result<> CudaProbe::open() {
         return tl::unexpected(!allocations ? allocations.error() : calls.error());
     }
     programs_ = std::move(*programs);
+    if (const CudaPins *pins = programs_->pins()) {
+        last_attached_ = pins->last_attached();
+    } else if (kernel::has_pins(config_.pin_path)) {
+        log::warn(
+            "probes that an earlier exporter pinned are still attached: remove them with "
+            "gpusnoop_exporter unpin",
+            {{"pins", config_.pin_path}});
+    }
+    tables_.emplace(programs_->tables());
     allocations_ = std::move(*allocations);
     calls_ = std::move(*calls);
     return {};
@@ -143,61 +182,57 @@ void CudaProbe::drain() {
         return;
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
-    const std::uint64_t allocations_end = allocations_->produced();
-    const std::uint64_t calls_end = calls_->produced();
-    const bool allocations_complete = allocations_->drain_to(allocations_end);
-    const bool calls_complete = calls_->drain_to(calls_end);
-    for (const symbols::KernelAnswer &answer : resolver_->answers()) {
-        aggregator_.on_kernel_name(answer);
-    }
-    if (allocations_complete && calls_complete) {  // else the next round has it all
-        aggregator_.settle(now);
-    }
+    drain_rings(now);
     if (now - tidied_ > std::chrono::seconds(1)) {
-        aggregator_.tidy(now);
         tidied_ = now;
+        reconcile();
+        aggregator_.tidy(now);
     }
-    look_for_ended(now);
+    look_around(now);
     undecodable_ = aggregator_.undecodable();
 }
 
-// The net below the exit records, should one be lost. What is gone at one look is taken for ended
-// only at the next, when all its records have been seen.
-void CudaProbe::look_for_ended(nanoseconds now) {
-    if (now - looked_for_ended_ < rescan_interval_) {
-        return;
+void CudaProbe::drain_rings(nanoseconds now) {
+    // In this order: the names of what is launched are then among the allocations.
+    const std::uint64_t calls_end = calls_->produced();
+    const std::uint64_t allocations_end = allocations_->produced();
+    const bool allocations_complete = allocations_->drain_to(allocations_end);
+    const bool calls_complete = calls_->drain_to(calls_end);
+    names_->hand_answers_to(aggregator_);
+    if (allocations_complete && calls_complete) {  // else the next round has it all
+        aggregator_.settle(now);
     }
-    looked_for_ended_ = now;
-    std::vector<ProcessKey> gone;
-    for (const auto &[key, started] : aggregator_.running()) {
-        if (discovery::presence(key.tgid, started) != discovery::Presence::gone) {
-            continue;
-        }
-        if (std::ranges::find(gone_, key) != gone_.end()) {
-            aggregator_.assume_ended(key, now);
-        } else {
-            gone.push_back(key);
-        }
-    }
-    gone_ = std::move(gone);
 }
 
-void CudaProbe::describe(Process &process) const {
-    if (process.started == nanoseconds::zero()) {  // its record did not say
-        process.started = discovery::start_time(process.key.tgid).value_or(nanoseconds::zero());
-    }
-    process.book_is_complete = process.started > last_attached_.load();
-    if (discovery::presence(process.key.tgid, process.started) != discovery::Presence::running) {
+void CudaProbe::look_around(nanoseconds now) {
+    if (now - looked_around_ < rescan_interval_) {
         return;
     }
-    if (const std::string exe = discovery::executable_path(process.key.tgid); !exe.empty()) {
-        process.exe = to_valid_utf8(exe, max_label_bytes);
+    looked_around_ = now;
+    ended_.look(aggregator_, now);
+    tables_->forget_registered_of_ended();
+}
+
+// Where records of allocations were lost, the table in the kernel says what is allocated. Reading
+// it takes time, so it is not done all the time.
+void CudaProbe::reconcile() {
+    const auto account = kernel::read_account(programs_->account_map());
+    const std::uint64_t lost = account ? account->lost[LOST_ring_full] : lost_;
+    const nanoseconds began = now_on(CLOCK_MONOTONIC);
+    if ((lost == lost_ && !aggregator_.wants_reconciling()) || began < may_reconcile_) {
+        return;
     }
-    const discovery::ContainerIdentity identity = discovery::container_of(process.key.tgid);
-    if (!identity.container_id.empty()) {
-        process.container = identity.container_id;
-        process.pod_uid = identity.pod_uid;
+    aggregator_.watch_frees();
+    const auto table = tables_->read(began);
+    if (!table) {
+        log::warn("cannot read the table of live allocations", {{"reason", table.error().message}});
+        return;
     }
+    drain_rings(now_on(CLOCK_MONOTONIC));
+    aggregator_.reconcile(*table);
+    lost_ = lost;
+    const nanoseconds ended = now_on(CLOCK_MONOTONIC);
+    may_reconcile_ = ended + 20 * (ended - began);
 }
 
 bool CudaProbe::wants(std::string_view name) const {
@@ -211,23 +246,45 @@ bool CudaProbe::wants(std::string_view name) const {
 }
 
 Result<> CudaProbe::attach(const discovery::Library &library) {
+    const CudaPins *pins = programs_->pins();
+    if (pins != nullptr) {
+        if (auto adopted = pins->adopt(library)) {
+            note_attached(library, std::move(*adopted), "still attached");
+            return {};
+        }
+    }
     // Before and after: a process that starts meanwhile may be seen from the middle on.
-    last_attached_ = nanoseconds::max();
+    const nanoseconds before = last_attached_.exchange(nanoseconds::max());
     auto probes = programs_->attach(library);
-    last_attached_ = now_on(CLOCK_BOOTTIME);
+    const bool is_attached = probes && probes->functions() > 0;
+    last_attached_ = is_attached ? now_on(CLOCK_BOOTTIME) : before;
     if (!probes) {
         failed(probes.error().reason);
         return tl::unexpected(probes.error().error);
     }
-    const std::string name = to_valid_utf8(library.name, max_label_bytes);
-    log::info("attached", {{"probe", "cuda"},
-                           {"library", name},
-                           {"functions", probes->functions()},
-                           {"inode", library.id.inode},
-                           {"mode", to_string(programs_->mode())}});
-    const std::lock_guard lock(mutex_);
-    attached_.insert_or_assign(library.id, Attached{name, std::move(*probes)});
+    if (!is_attached) {
+        return {};  // a program without a runtime of its own
+    }
+    if (pins != nullptr) {
+        if (auto kept = pins->keep(*probes, library); !kept) {
+            failed("pin");
+            return kept;
+        }
+    }
+    note_attached(library, std::move(*probes), "attached");
     return {};
+}
+
+void CudaProbe::note_attached(const discovery::Library &library, kernel::UprobeSet probes,
+                              std::string_view what) {
+    const std::string name = to_valid_utf8(library.name, max_label_bytes);
+    log::info(what, {{"probe", "cuda"},
+                     {"library", name},
+                     {"functions", probes.functions()},
+                     {"inode", library.id.inode},
+                     {"mode", to_string(programs_->mode())}});
+    const std::lock_guard lock(mutex_);
+    attached_.insert_or_assign(library.id, Attached{name, std::move(probes)});
 }
 
 void CudaProbe::detach(const FileId &id) {
@@ -238,6 +295,9 @@ void CudaProbe::detach(const FileId &id) {
         gone = attached_.extract(id);
     }
     if (gone) {
+        if (const CudaPins *pins = programs_->pins()) {
+            pins->forget(id);
+        }
         log::info("detached: no process uses it any more",
                   {{"probe", "cuda"}, {"library", gone.mapped().name}, {"inode", id.inode}});
     }

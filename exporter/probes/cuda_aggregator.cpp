@@ -6,25 +6,14 @@
 #include "exporter/base/text.h"
 #include "exporter/kernel/record.h"
 #include "exporter/probes/cuda_errors.h"
+#include "exporter/probes/cuda_functions.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
-constexpr std::size_t max_label_bytes = 128;
-// Per process; what is more is counted as "other", like what is past the family's budget.
-constexpr std::size_t max_kernels = 16'384;
-constexpr std::size_t max_launch_shapes = 65'536;
-constexpr std::uint64_t surplus_kernel = 0;  // stands for all of them; no kernel is there
-
 constexpr std::size_t max_errors = 1'000;
-constexpr int surplus_error = -1;
-
-constexpr std::array<std::string_view, CUDA_FUNCTION_COUNT> function_names = {
-#define FUNCTION(symbol, name, operation) #name,
-    CUDA_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-};
+constexpr std::uint64_t surplus_errors = std::uint64_t{1} << 63;  // no key of a single one
 
 std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
     return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + "x" +
@@ -40,87 +29,160 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaSurroundings surroundi
 
 // ---- from the rings ----
 
+namespace {
+
+// The record, if the bytes are one of its type; `use` gets it.
+template <typename Record, typename Use>
+bool decode_for(std::span<const std::byte> bytes, Use use) {
+    const auto record = kernel::decode<Record>(bytes);
+    if (record) {
+        use(*record);
+    }
+    return record.has_value();
+}
+
+std::optional<cuda_record> head_of(std::span<const std::byte> bytes) {
+    return kernel::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
+}
+
+}  // namespace
+
+template <typename Record>
+bool CudaAggregator::keep_for_book(std::span<const std::byte> bytes) {
+    return decode_for<Record>(bytes, [this](const Record &one) { pending_.emplace_back(one); });
+}
+
 void CudaAggregator::on_allocations_record(std::span<const std::byte> bytes) {
-    const auto head =
-        kernel::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
-    if (!head) {
-        undecodable_++;
-        return;
+    const auto head = head_of(bytes);
+    bool known = false;
+    switch (head ? head->type : ~0U) {
+        case CUDA_RECORD_PROCESS:
+            known = decode_for<cuda_process_record>(bytes, [&](auto &one) { on_process(one); });
+            break;
+        case CUDA_RECORD_EXIT:
+            known = keep_for_book<cuda_exit_record>(bytes);
+            break;
+        case CUDA_RECORD_ALLOCATE:
+        case CUDA_RECORD_FREE:
+            known = keep_for_book<cuda_allocation_record>(bytes);
+            break;
+        case CUDA_RECORD_MAP:
+        case CUDA_RECORD_UNMAP:
+            known = keep_for_book<cuda_mapping_record>(bytes);
+            break;
+        case CUDA_RECORD_RESET:
+            known = keep_for_book<cuda_reset_record>(bytes);
+            break;
+        case CUDA_RECORD_KERNEL:
+            known = decode_for<cuda_kernel_record>(bytes, [&](auto &one) { on_kernel(one); });
+            break;
+        case CUDA_RECORD_NAME:
+            known = decode_for<cuda_name_record>(bytes, [&](auto &one) { on_name(one); });
+            break;
+        case CUDA_RECORD_FAILED:
+            known =
+                decode_for<cuda_failed_record>(bytes, [&](auto &one) { count_error(one.head); });
+            break;
+        default:
+            break;
     }
-    if (head->type == CUDA_RECORD_PROCESS) {
-        if (const auto record = kernel::decode<cuda_process_record>(bytes)) {
-            return on_process(*record);
-        }
-    } else if (head->type == CUDA_RECORD_KERNEL) {
-        if (const auto record = kernel::decode<cuda_kernel_record>(bytes)) {
-            return on_kernel(*record);
-        }
-    } else if (head->type == CUDA_RECORD_ALLOCATE || head->type == CUDA_RECORD_FREE) {
-        if (const auto record = kernel::decode<cuda_allocation_record>(bytes)) {
-            if (record->head.result != 0) {
-                return count_error(record->head);
-            }
-            pending_.emplace_back(*record);
-            return;
-        }
-    } else if (head->type == CUDA_RECORD_EXIT) {
-        if (const auto record = kernel::decode<cuda_exit_record>(bytes)) {
-            pending_.emplace_back(*record);
-            return;
-        }
-    }
-    undecodable_++;
+    undecodable_ += known ? 0 : 1;
 }
 
 void CudaAggregator::on_calls_record(std::span<const std::byte> bytes) {
-    const auto head =
-        kernel::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
-    if (head && head->type == CUDA_RECORD_LAUNCH) {
-        if (const auto record = kernel::decode<cuda_launch_record>(bytes)) {
-            return on_launch(*record);
-        }
-    } else if (head && head->type == CUDA_RECORD_COPY) {
-        if (const auto record = kernel::decode<cuda_copy_record>(bytes)) {
-            return on_copy(*record);
-        }
+    const auto head = head_of(bytes);
+    bool known = false;
+    switch (head ? head->type : ~0U) {
+        case CUDA_RECORD_LAUNCH:
+            known = decode_for<cuda_launch_record>(bytes, [&](auto &one) { on_launch(one); });
+            break;
+        case CUDA_RECORD_COPY:
+            known = decode_for<cuda_copy_record>(bytes, [&](auto &one) { on_copy(one); });
+            break;
+        case CUDA_RECORD_SET:
+            known = decode_for<cuda_copy_record>(bytes, [&](auto &one) { on_set(one); });
+            break;
+        case CUDA_RECORD_GRAPH:
+            known = decode_for<cuda_graph_record>(bytes, [&](auto &one) { on_graph(one); });
+            break;
+        case CUDA_RECORD_WAIT:
+            known = decode_for<cuda_wait_record>(bytes, [&](auto &one) { on_wait(one); });
+            break;
+        case CUDA_RECORD_FAILED:
+            known =
+                decode_for<cuda_failed_record>(bytes, [&](auto &one) { count_error(one.head); });
+            break;
+        default:
+            break;
     }
-    undecodable_++;
-}
-
-void CudaAggregator::on_kernel(const cuda_kernel_record &record) {
-    Process &process = process_of(record.head);
-    if (record.head.result != 0) {
-        return count_error(record.head);
-    }
-    if (process.kernels.size() >= max_kernels) {
-        return;
-    }
-    auto [kernel, is_new] = process.kernels.try_emplace(record.handle);
-    if (is_new || !kernel->second.name) {
-        kernel.value().host_function = record.host_function;
-    }
+    undecodable_ += known ? 0 : 1;
 }
 
 void CudaAggregator::on_copy(const cuda_copy_record &record) {
-    if (record.head.result != 0) {
-        return count_error(record.head);
+    Process &process = process_of(record.head);
+    if (record.is_async != 0) {  // now, in the order of the calls that wait
+        process.async_copies.submitted(record.stream, record.bytes, record.head.ended_ns);
     }
-    if (record.kind < CUDA_COPY_DEFAULT) {
-        return count_copy(process_of(record.head), record, record.kind);
+    if (record.kind < COPY_DEFAULT) {
+        return count_copy(process, record, record.kind);
     }
     pending_.emplace_back(record);  // Default: the book says what its pointers are
 }
 
-void CudaAggregator::on_launch(const cuda_launch_record &record) {
-    if (record.head.result != 0) {
-        return count_error(record.head);
-    }
+void CudaAggregator::on_set(const cuda_copy_record &record) {
     Process &process = process_of(record.head);
+    const std::int32_t device = device_of(process, record.head.device);
+    const std::uint64_t key = slot_key(device, record.is_async != 0 ? 1 : 0);
+    auto found = process.sets.find(key);
+    if (found == process.sets.end()) {
+        const auto values =
+            labels(process, {record.is_async != 0 ? "async" : "sync", gpu_of(process, device)});
+        found = process.sets
+                    .try_emplace(key, SetSlots{families_.sets.slot(process.owner, values),
+                                               families_.set_bytes.slot(process.owner, values)})
+                    .first;
+    }
+    families_.sets.add(found->second.total, 1);
+    families_.set_bytes.add(found->second.bytes, record.bytes);
+}
+
+void CudaAggregator::on_graph(const cuda_graph_record &record) {
+    Process &process = process_of(record.head);
+    const std::int32_t device = device_of(process, record.head.device);
+    auto found = process.graphs.find(slot_key(device, 0));
+    if (found == process.graphs.end()) {
+        found = process.graphs
+                    .try_emplace(slot_key(device, 0),
+                                 families_.graph_launches.slot(
+                                     process.owner, labels(process, {gpu_of(process, device)})))
+                    .first;
+    }
+    families_.graph_launches.add(found->second, 1);
+}
+
+void CudaAggregator::on_wait(const cuda_wait_record &record) {
+    AsyncCopies &copies = process_of(record.head).async_copies;
+    const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
+    if (record.stream == CUDA_ALL_STREAMS) {
+        copies.waited_for_all(began_ns);
+    } else {
+        copies.waited(record.stream, began_ns);
+    }
+}
+
+void CudaAggregator::on_launch(const cuda_launch_record &record) {
+    Process &process = process_of(record.head);
+    const std::int32_t device = device_of(process, record.head.device);
     const bool one_more =
         process.kernels.size() < max_kernels || process.kernels.contains(record.kernel);
     LaunchShape shape{one_more ? record.kernel : surplus_kernel,
+                      device,
                       {record.grid[0], record.grid[1], record.grid[2]},
                       {record.block[0], record.block[1], record.block[2]}};
+    if (const std::string *name = process.renames > 0 ? former_name(process, record) : nullptr) {
+        families_.launches.add(launch_slot(process, shape, *name), 1);
+        return observe_launch(process, device, record);
+    }
     auto found = process.launches.find(shape);
     if (found == process.launches.end()) {
         if (!one_more || process.launches.size() >= max_launch_shapes) {
@@ -128,23 +190,45 @@ void CudaAggregator::on_launch(const cuda_launch_record &record) {
         }
         found = process.launches.try_emplace(shape).first;
     }
-    if (LaunchCount &count = found.value(); count.slot) {
+    LaunchCount &count = found.value();
+    if (count.renames != process.renames) {
+        forget_former_name(process, shape, count);
+    }
+    if (count.slot) {
         families_.launches.add(*count.slot, 1);
     } else {
         count_launches(process, shape, count, 1);
     }
-    if (!process.launch_duration) {
-        process.launch_duration =
-            families_.launch_duration.slot(process.owner, labels(process, {"unknown"}));
-        process.launch_threads =
-            families_.launch_threads.slot(process.owner, labels(process, {"unknown"}));
+    observe_launch(process, device, record);
+}
+
+void CudaAggregator::observe_launch(Process &process, std::int32_t device,
+                                    const cuda_launch_record &record) {
+    auto times = process.launch_times.find(slot_key(device, 0));
+    if (times == process.launch_times.end()) {
+        const auto values = labels(process, {gpu_of(process, device)});
+        times = process.launch_times
+                    .try_emplace(slot_key(device, 0),
+                                 std::array{families_.launch_duration.slot(process.owner, values),
+                                            families_.launch_threads.slot(process.owner, values)})
+                    .first;
     }
-    families_.launch_duration.observe(*process.launch_duration, record.head.duration_ns);
+    families_.launch_duration.observe(times->second[0], record.head.duration_ns);
     std::uint64_t threads = 1;
     for (std::size_t i = 0; i < 3; i++) {
         threads *= std::uint64_t{record.grid[i]} * record.block[i];
     }
-    families_.launch_threads.observe(*process.launch_threads, threads);
+    families_.launch_threads.observe(times->second[1], threads);
+}
+
+series::Slot CudaAggregator::launch_slot(const Process &process, const LaunchShape &shape,
+                                         const std::string &name) {
+    const bool folded = shape.grid[0] == 0;  // no launch with an empty grid succeeds
+    return families_.launches.slot(
+        process.owner,
+        labels(process,
+               {name.empty() ? "unknown" : name, folded ? "other" : shape_text(shape.grid),
+                folded ? "other" : shape_text(shape.block), gpu_of(process, shape.device)}));
 }
 
 void CudaAggregator::count_launches(Process &process, const LaunchShape &shape, LaunchCount &count,
@@ -154,90 +238,43 @@ void CudaAggregator::count_launches(Process &process, const LaunchShape &shape, 
         count.waiting += amount;
         return;
     }
-    const bool folded = shape.grid[0] == 0;  // no launch with an empty grid succeeds
-    count.slot = families_.launches.slot(
-        process.owner, labels(process, {kernel.name->empty() ? "unknown" : *kernel.name,
-                                        folded ? "other" : shape_text(shape.grid),
-                                        folded ? "other" : shape_text(shape.block), "unknown"}));
+    count.slot = launch_slot(process, shape, *kernel.name);
     families_.launches.add(*count.slot, amount + count.waiting);
     count.waiting = 0;
 }
 
 void CudaAggregator::count_error(const cuda_record &head) {
+    const std::size_t number =
+        std::min<std::size_t>(head.function & ~CUDA_STATIC_RUNTIME, cuda_functions().size());
+    const CudaFunction *function =
+        number < cuda_functions().size() ? &cuda_functions()[number] : nullptr;
+    if (function != nullptr && !function->shows_errors) {
+        return;
+    }
     Process &process = process_of(head);
     // A program can return any number; those without a name are many only where one plays with us.
-    const int result = process.errors.size() < max_errors ? head.result : surplus_error;
-    const std::uint64_t key =
-        (std::uint64_t{head.function} << 32) | static_cast<std::uint32_t>(result);
+    const std::uint64_t of_function = std::uint64_t{number} << 32;
+    std::uint64_t key = of_function | static_cast<std::uint32_t>(head.result);
     auto found = process.errors.find(key);
+    if (found == process.errors.end() && process.errors.size() >= max_errors) {
+        key = of_function | surplus_errors;
+        found = process.errors.find(key);
+    }
     if (found == process.errors.end()) {
-        const std::string_view function =
-            head.function < function_names.size() ? function_names[head.function] : "unknown";
-        std::string error(result == surplus_error ? "other" : cuda_error_name(result));
+        std::string error(key >= surplus_errors ? "other"
+                          : function != nullptr && function->is_driver
+                              ? cuda_driver_error_name(head.result)
+                              : cuda_error_name(head.result));
         if (error.empty()) {
-            error = "code_" + std::to_string(result);
+            error = "code_" + std::to_string(head.result);
         }
+        const std::string_view name = function != nullptr ? function->name : "unknown";
         found = process.errors
-                    .try_emplace(key, families_.errors.slot(process.owner,
-                                                            labels(process, {function, error})))
+                    .try_emplace(
+                        key, families_.errors.slot(process.owner, labels(process, {name, error})))
                     .first;
     }
     families_.errors.add(found->second, 1);
-}
-
-// ---- kernels ----
-
-Kernel &CudaAggregator::kernel_of(Process &process, std::uint64_t address) {
-    auto found = process.kernels.find(address);
-    if (found == process.kernels.end() && address == surplus_kernel) {
-        found = process.kernels.try_emplace(address).first;
-        found.value().name = "other";
-    }
-    if (found == process.kernels.end()) {
-        surroundings_.catch_up();  // its handle may have been made a moment ago
-        found = process.kernels.try_emplace(address).first;
-        if (found->second.host_function == 0) {
-            found.value().host_function = address;
-        }
-    }
-    Kernel &kernel = found.value();
-    if (!kernel.name && !kernel.asked) {
-        kernel.asked = now_;
-        const std::uint64_t ticket = next_ticket_++;
-        tickets_.emplace(ticket, std::pair(process.key, address));
-        surroundings_.ask_for_kernel({ticket, process.executable, kernel.host_function});
-    }
-    return process.kernels.find(address).value();
-}
-
-void CudaAggregator::on_kernel_name(const symbols::KernelAnswer &answer) {
-    const auto ticket = tickets_.find(answer.ticket);
-    if (ticket == tickets_.end()) {
-        return;
-    }
-    const auto [key, address] = ticket->second;
-    tickets_.erase(ticket);
-    if (const auto process = processes_.find(key); process != processes_.end()) {
-        name_kernel(*process->second, address, to_valid_utf8(answer.name, max_label_bytes));
-    }
-}
-
-void CudaAggregator::name_kernel(Process &process, std::uint64_t address, std::string name) {
-    Kernel &kernel = process.kernels[address];
-    if (kernel.name) {
-        return;  // given up on meanwhile
-    }
-    kernel.name = std::move(name);
-    count_waiting(process);
-}
-
-// Enters the launches whose kernels have got their names.
-void CudaAggregator::count_waiting(Process &process) {
-    for (auto entry = process.launches.begin(); entry != process.launches.end(); ++entry) {
-        if (entry->second.waiting > 0) {
-            count_launches(process, entry->first, entry.value(), 0);
-        }
-    }
 }
 
 }  // namespace gpusnoop::probes

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,10 +16,18 @@
 #include <vector>
 
 #include "bpf/cuda.h"
+#include "exporter/discovery/gpus.h"
 #include "exporter/probes/cuda_families.h"
 #include "exporter/probes/cuda_process.h"
 
 namespace gpusnoop::probes {
+
+// An entry of the kernel's table of live allocations. At its address there may be a younger one by
+// now, which is another entry.
+struct LiveEntry {
+    cuda_live_key key;
+    std::uint64_t born_ns;
+};
 
 // What the aggregator asks of the world around it; all called from the aggregating thread.
 struct CudaSurroundings {
@@ -26,14 +36,45 @@ struct CudaSurroundings {
     std::function<void()> catch_up = [] {};
     std::function<void(const symbols::Executable &)> remember_executable = [](const auto &) {};
     std::function<void(symbols::KernelRequest)> ask_for_kernel = [](auto) {};
-    // Fills in what /proc says of a process that still runs: exe, container, pod.
+    std::function<void(std::uint64_t ticket, const Process &, const Site &)> ask_for_site =
+        [](auto, const auto &, const auto &) {};
+    // No process is left that has allocated from there.
+    std::function<void(std::int32_t)> forget_stack = [](auto) {};
+    // Fills in what /proc says of a process that still runs: exe, container, pod, GPUs.
     std::function<void(Process &)> describe = [](Process &) {};
+    // Takes entries out of the kernel's table of live allocations.
+    std::function<void(std::span<const LiveEntry>)> forget_live = [](auto) {};
+};
+
+// The kernel's table of live allocations as it was at some time after `since`, entry by entry.
+struct LiveTable {
+    std::chrono::nanoseconds since{};
+    std::vector<std::pair<cuda_live_key, cuda_live>> entries;
+    std::unordered_map<std::uint32_t, cuda_live_process> processes;  // by tgid
+    // Driver contexts that were destroyed, by process and handle, and when.
+    std::map<std::pair<ProcessKey, std::uint64_t>, std::uint64_t> destroyed_ns = {};
+};
+
+// For people and programs that look for a leak.
+struct SiteAllocations {
+    Amount amount;
+    SiteName name;
+};
+struct ProcessAllocations {
+    std::uint32_t pid = 0;
+    std::string comm, container, pod_uid, exe;
+    Amount amount;
+    std::vector<SiteAllocations> sites;  // those that hold the most first
 };
 
 struct CudaSettings {
     Budget budget = [](std::string_view) { return 2000U; };
     bool pid_label = false;
     std::chrono::nanoseconds retention = std::chrono::minutes(10);
+    std::vector<discovery::Gpu> gpus = {};  // of the node
+    std::uint32_t sites = 10;               // call sites shown of each process
+    // What is older was counted by an exporter before this one.
+    std::chrono::nanoseconds started{};
 };
 
 // Records of the two rings come in any relative order; what depends on the order (the book of live
@@ -45,10 +86,19 @@ public:
     void on_allocations_record(std::span<const std::byte> bytes);
     void on_calls_record(std::span<const std::byte> bytes);
     void on_kernel_name(const symbols::KernelAnswer &answer);
+    void on_site_name(symbols::StackAnswer answer);
 
     // Both rings have been drained up to `until`: everything that ended by then is known, so it can
     // be entered into the books in the order in which it happened.
     void settle(std::chrono::nanoseconds until);
+
+    // Makes the books agree with the kernel's table of live allocations, after records of them were
+    // lost, or when the table is older than this exporter. To be called when the rings were
+    // drained, and settle() called, after the table was read; watch_frees() before it is read.
+    void watch_frees();
+    void reconcile(const LiveTable &table);
+    // Something of an ended process may be left in the table.
+    [[nodiscard]] bool wants_reconciling() const { return wants_reconciling_; }
 
     // Forgets what has been over for long enough: once a second or so is often enough.
     void tidy(std::chrono::nanoseconds now);
@@ -59,6 +109,8 @@ public:
     [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
+    // What each running process has allocated where. Names that are not known yet are empty.
+    [[nodiscard]] std::vector<ProcessAllocations> allocations() const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -70,30 +122,70 @@ private:
         int processes = 0;
         std::chrono::nanoseconds idle_since{};
     };
-    using BookEvent = std::variant<cuda_allocation_record, cuda_copy_record, cuda_exit_record>;
+    using BookEvent = std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record,
+                                   cuda_copy_record, cuda_exit_record>;
+    struct FreedKey {
+        ProcessKey process;
+        AllocationBook::Key key;
+        auto operator<=>(const FreedKey &) const = default;
+    };
 
     void on_process(const cuda_process_record &record);
     void on_kernel(const cuda_kernel_record &record);
+    void on_name(const cuda_name_record &record);
     void on_copy(const cuda_copy_record &record);
+    void on_set(const cuda_copy_record &record);
+    void on_graph(const cuda_graph_record &record);
+    void on_wait(const cuda_wait_record &record);
     void on_launch(const cuda_launch_record &record);
     void count_error(const cuda_record &head);
+    template <typename Record>
+    bool keep_for_book(std::span<const std::byte> bytes);
 
     void enter(const cuda_allocation_record &record);
+    void enter(const cuda_mapping_record &record);
+    void enter(const cuda_reset_record &record);
     void enter(const cuda_copy_record &record);
     void enter(const cuda_exit_record &record);
-    void free_memory(Process &process, std::uint64_t address);
+    void free_memory(Process &process, const cuda_allocation_record &record);
+    void count_allocation(Process &process, std::int32_t device, std::size_t kind,
+                          std::uint64_t bytes);
+    void count_free(Process &process, std::int32_t device, std::size_t kind, std::uint64_t bytes);
+    bool enter_allocation(Process &process, std::uint64_t address, const Allocation &allocation);
+    void drop_from_tables(const Process &process);
+    void compare(Process &process, const LiveTable &table, const std::vector<std::size_t> &entries);
+    void take_missing(Process &process, const AllocationBook::Key &key,
+                      const Allocation &allocation);
+    void ask_for_site(Process &process, const Site &site);
+    MemorySlots &memory_slots(Process &process, std::int32_t device, std::size_t kind);
     void count_copy(Process &process, const cuda_copy_record &record, std::size_t kind);
     void count_launches(Process &process, const LaunchShape &shape, LaunchCount &count,
                         std::uint64_t amount);
     void end(Process &process, std::chrono::nanoseconds at);
     void leave_group(Process &process, std::chrono::nanoseconds at);
     void name_kernel(Process &process, std::uint64_t address, std::string name);
+    static void rename(Process &process, Kernel &kernel, std::optional<std::string> name,
+                       std::uint64_t at_ns);
+    static const std::string *former_name(const Process &process, const cuda_launch_record &record);
+    series::Slot launch_slot(const Process &process, const LaunchShape &shape,
+                             const std::string &name);
+    void observe_launch(Process &process, std::int32_t device, const cuda_launch_record &record);
+    static void forget_former_name(const Process &process, const LaunchShape &shape,
+                                   LaunchCount &count);
+    void was_named(Process &process, const Kernel &kernel);
+    void count_named();
     void count_waiting(Process &process);
     bool give_up_naming(Process &process);
 
     Process &process_of(const cuda_record &head);
+    static void note_linkage(Process &process, std::uint16_t function);
     Kernel &kernel_of(Process &process, std::uint64_t address);
-    CopySlots &copy_slots(Process &process, std::size_t kind, bool is_async);
+    CopySlots &copy_slots(Process &process, std::int32_t device, std::size_t kind, bool is_async);
+    [[nodiscard]] static bool is_gone(const Process &process, const Allocation &allocation);
+    [[nodiscard]] static std::int32_t device_of(const Process &process, std::int32_t device);
+    [[nodiscard]] static std::string gpu_of(const Process &process, std::int32_t device);
+    void report_process(const Process &process, CudaGauges &gauges,
+                        std::chrono::nanoseconds now) const;
     void join_group(Process &process);
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              std::initializer_list<std::string_view> own) const;
@@ -113,6 +205,12 @@ private:
     std::chrono::nanoseconds now_{};  // of the last tidy()
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, std::uint64_t>> tickets_;
+    std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> site_tickets_;
+    std::unordered_map<std::int32_t, std::uint32_t> stack_users_;  // processes
+    std::vector<ProcessKey> named_;
+    bool watches_frees_ = false;
+    std::set<FreedKey> watched_frees_;
+    bool wants_reconciling_ = false;
     std::uint64_t undecodable_ = 0;
 };
 

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory_resource>
-#include <optional>
+#include <vector>
+
+#include "bpf/cuda.h"
 
 namespace gpusnoop::probes {
 
@@ -14,45 +16,81 @@ namespace gpusnoop::probes {
 inline constexpr std::array<std::chrono::seconds, 3> age_thresholds = {
     std::chrono::seconds(60), std::chrono::seconds(600), std::chrono::seconds(3600)};
 
-// Never samples, never evicts. Records come in the order of the ring, which is the order in which
-// calls returned; the memory itself was freed a little before that, so an address can be allocated
-// again before its free is heard of. Such an address has several entries for a moment, and a free
-// takes the oldest: whatever the interleaving, the sums come out right.
+// Where allocations are made: a stack in the kernel's table of stacks, or where that has none, the
+// address that the allocating call returned to.
+struct Site {
+    std::int32_t stack = -1;  // negative: none
+    std::uint64_t caller = 0;
+
+    auto operator<=>(const Site &) const = default;
+};
+
+struct Allocation {
+    std::uint64_t bytes = 0;
+    std::int64_t born_ns = 0;  // when the allocating call returned, on the kernel's monotonic clock
+    std::uint64_t context = 0;  // 0: the device's primary one
+    Site site;
+    std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
+    cuda_memory_kind kind = MEMORY_device;
+};
+
+struct Amount {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+
+    bool operator==(const Amount &) const = default;
+};
+
+// Never samples, never evicts. An allocation is known by its address and its time of birth, so news
+// of it may come in any order, and twice. Sums are kept as it changes.
 class AllocationBook {
 public:
+    // Handles of memory and addresses are numbers of two kinds.
+    struct Key {
+        bool is_handle = false;
+        std::uint64_t address = 0;
+        std::int64_t born_ns = 0;
+
+        auto operator<=>(const Key &) const = default;
+    };
+    using Part = std::pair<std::int32_t, cuda_memory_kind>;  // device, kind
+
     // Nodes come from `memory`, which must outlive the book.
-    explicit AllocationBook(std::pmr::memory_resource *memory) : live_(memory), births_(memory) {}
+    explicit AllocationBook(std::pmr::memory_resource *memory);
 
-    // `at`: when the call returned, on the kernel's monotonic clock.
-    void allocate(std::uint64_t address, std::uint64_t bytes, std::chrono::nanoseconds at);
+    // Enters one; false: it is there already.
+    bool allocate(std::uint64_t address, const Allocation &allocation);
+    // Takes one out; false: it is not there.
+    bool free(const Key &key);
+    // Takes out what was born earlier at the same address, and returns it: it must have gone
+    // unseen.
+    std::vector<Allocation> forget_older(const Key &key);
 
-    // The bytes that were freed, or nothing when the address is not in the book: allocated before
-    // we looked.
-    std::optional<std::uint64_t> free(std::uint64_t address);
+    // Addresses that lead to memory with a handle.
+    void map(std::uint64_t address, std::uint64_t bytes);
+    void unmap(std::uint64_t address, std::uint64_t bytes);
 
-    // Does the address lie in a live allocation?
-    [[nodiscard]] bool contains(std::uint64_t address) const;
+    // Does the address lie in live memory of a device? (Pinned memory is the host's.)
+    [[nodiscard]] bool is_on_device(std::uint64_t address) const;
 
-    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-    [[nodiscard]] std::uint64_t count() const { return live_.size(); }
+    [[nodiscard]] Amount all() const { return all_; }
+    [[nodiscard]] const std::pmr::map<Part, Amount> &parts() const { return parts_; }
+    [[nodiscard]] const std::pmr::map<Site, Amount> &sites() const { return sites_; }
+    [[nodiscard]] const std::pmr::map<Key, Allocation> &live() const { return live_; }
     // Bytes that are older than each of age_thresholds, to the second.
     [[nodiscard]] std::array<std::uint64_t, age_thresholds.size()> aged_bytes(
         std::chrono::nanoseconds now) const;
 
 private:
-    struct Allocation {
-        std::uint64_t bytes;
-        std::int64_t birth_second;
-    };
+    using Live = std::pmr::map<Key, Allocation>;
+    Live::iterator erase(Live::iterator entry);
 
-    struct Born {
-        std::uint64_t bytes = 0;
-        std::uint64_t count = 0;
-    };
-
-    std::pmr::multimap<std::uint64_t, Allocation> live_;
-    std::pmr::map<std::int64_t, Born> births_;  // by second: what of it lives
-    std::uint64_t bytes_ = 0;
+    Live live_;
+    std::pmr::map<std::uint64_t, std::uint64_t> mappings_;  // address -> bytes
+    std::pmr::map<std::int64_t, Amount> births_;            // by second: what of it lives
+    std::pmr::map<Part, Amount> parts_;
+    std::pmr::map<Site, Amount> sites_;
+    Amount all_;
 };
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-// Names of the CUDA runtime's error codes.
+// Names of the CUDA runtime's and of the driver API's error codes.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,11 @@ namespace gpusnoop::probes {
 
 // The enumerator of cudaError_t with this value ("cudaErrorMemoryAllocation" for 2, "cudaSuccess"
 // for 0), as cudaGetErrorName() gives it; empty for a number that CUDA 13.0 does not define.
-// CUresult, the driver API's code, has other names for the same numbers.
 [[nodiscard]] std::string_view cuda_error_name(int code);
+
+// The enumerator of CUresult with this value ("CUDA_ERROR_OUT_OF_MEMORY" for 2, "CUDA_SUCCESS" for
+// 0), as cuGetErrorName() gives it; empty for a number that CUDA 13.0 does not define. It depends
+// on the function which of the two enumerations a code is of: both have most of the numbers.
+[[nodiscard]] std::string_view cuda_driver_error_name(int code);
 
 }  // namespace gpusnoop::probes

@@ -129,9 +129,16 @@ CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
         .copy_duration = maker.histogram("cuda_memcpy_duration_seconds",
                                          "Time inside each synchronous copy call.", {kind},
                                          duration_bounds, nanoseconds),
+        .sets =
+            maker.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
+        .set_bytes =
+            maker.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
         .launches = maker.counter("cuda_kernel_launches_total",
                                   "Successful kernel launches by kernel and shape (XxYxZ).",
-                                  {{"kernel"}, {"grid"}, {"block"}, gpu}),
+                                  {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
+        .graph_launches = maker.counter(
+            "cuda_graph_launches_total",
+            "Successful launches of CUDA graphs; the kernels inside are not seen.", {gpu}),
         .launch_duration =
             maker.histogram("cuda_kernel_launch_duration_seconds",
                             "Time inside each launch call, not the kernel's own run time.", {gpu},
@@ -147,12 +154,11 @@ CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
 }
 
 std::vector<series::Family *> CudaFamilies::all() {
-    return {&allocations,         &allocated_bytes, &frees,
-            &freed_bytes,         &unknown_frees,   &unfreed_bytes,
-            &unfreed_allocations, &copies,          &copied_bytes,
-            &copy_seconds,        &copy_bandwidth,  &copy_size,
-            &copy_duration,       &launches,        &launch_duration,
-            &launch_threads,      &errors};
+    return {
+        &allocations,    &allocated_bytes,     &frees,           &freed_bytes,    &unknown_frees,
+        &unfreed_bytes,  &unfreed_allocations, &copies,          &copied_bytes,   &copy_seconds,
+        &copy_bandwidth, &copy_size,           &copy_duration,   &sets,           &set_bytes,
+        &launches,       &graph_launches,      &launch_duration, &launch_threads, &errors};
 }
 
 CudaGauges make_cuda_gauges(const Budget &budget) {
@@ -168,15 +174,33 @@ CudaGauges make_cuda_gauges(const Budget &budget) {
             maker.gauge("cuda_memory_aged_bytes",
                         "Outstanding bytes that were allocated longer ago than older_than.",
                         {{"older_than", true}}),
+        .site_bytes = maker.gauge(
+            "cuda_memory_site_outstanding_bytes",
+            "Outstanding bytes by where in the program they were allocated, of the call sites that "
+            "hold the most in each running process; /api/v1/allocations has all.",
+            {{"site"}}),
+        .copies_in_flight = maker.gauge(
+            "cuda_memcpy_async_in_flight_bytes_estimate",
+            "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
+            "stream of each running process, numbered in the order of first use.",
+            {{"stream"}}),
         .process_info = maker.gauge(
             "process_info",
             "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
             {{"exe"}, {"pod_uid"}, {"linkage", true}}),
+        .gpu_info =
+            series::Family({.name = "gpusnoop_gpu_info",
+                            .help = "1 for each GPU of the node: what the label gpu stands for.",
+                            .type = Type::gauge,
+                            .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}},
+                           budget("gpusnoop_gpu_info")),
     };
 }
 
 std::vector<series::Family *> CudaGauges::all() {
-    return {&outstanding_bytes, &outstanding_allocations, &aged_bytes, &process_info};
+    return {&outstanding_bytes, &outstanding_allocations, &aged_bytes,
+            &site_bytes,        &copies_in_flight,        &process_info,
+            &gpu_info};
 }
 
 }  // namespace gpusnoop::probes

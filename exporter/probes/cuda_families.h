@@ -28,7 +28,10 @@ struct CudaFamilies {
     series::Family copy_bandwidth;
     series::Family copy_size;
     series::Family copy_duration;
+    series::Family sets;
+    series::Family set_bytes;
     series::Family launches;
+    series::Family graph_launches;
     series::Family launch_duration;
     series::Family launch_threads;
     series::Family errors;
@@ -43,7 +46,10 @@ struct CudaGauges {
     series::Family outstanding_bytes;
     series::Family outstanding_allocations;
     series::Family aged_bytes;
+    series::Family site_bytes;
+    series::Family copies_in_flight;
     series::Family process_info;
+    series::Family gpu_info;  // of the node: without the process's labels
 
     [[nodiscard]] std::vector<series::Family *> all();
 };

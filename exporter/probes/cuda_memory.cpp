@@ -10,18 +10,24 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::string_view unknown = "unknown";
-constexpr std::string_view device = "device";
+constexpr std::size_t max_resets = 1'024;
+constexpr std::size_t max_sites = 4'096;  // of a process, that are named
 // 10 TB/s: more is a size that a program has made up.
 constexpr double most_kilobytes_per_second = 1e10;
 
 nanoseconds ended_at(const auto &record) {
-    return nanoseconds(static_cast<std::int64_t>(record.head.ended_ns));
+    return nanoseconds(
+        static_cast<std::int64_t>(std::min<std::uint64_t>(record.head.ended_ns, INT64_MAX)));
+}
+
+cuda_memory_kind memory_kind(std::uint16_t kind) {
+    return kind < MEMORY_KIND_COUNT ? static_cast<cuda_memory_kind>(kind) : MEMORY_device;
 }
 
 }  // namespace
 
 void CudaAggregator::settle(nanoseconds until) {
+    count_named();
     const auto time_of = [](const BookEvent &event) {
         return std::visit([](const auto &record) { return ended_at(record); }, event);
     };
@@ -35,58 +41,195 @@ void CudaAggregator::settle(nanoseconds until) {
     }
 }
 
+// A thread that was never seen to choose a device is on the first one, if we saw all it did.
+std::int32_t CudaAggregator::device_of(const Process &process, std::int32_t device) {
+    if (device == CUDA_DEVICE_UNCHOSEN) {
+        return process.book_is_complete ? 0 : CUDA_DEVICE_UNCHOSEN;
+    }
+    return device < max_devices ? std::max(device, CUDA_DEVICE_UNKNOWN) : CUDA_DEVICE_UNKNOWN;
+}
+
+std::string CudaAggregator::gpu_of(const Process &process, std::int32_t device) {
+    return process.gpu_name(device < 0 ? std::nullopt
+                                       : std::optional(static_cast<std::uint32_t>(device)));
+}
+
+MemorySlots &CudaAggregator::memory_slots(Process &process, std::int32_t device, std::size_t kind) {
+    return process.memory_slots[slot_key(device, kind)];
+}
+
+void CudaAggregator::count_allocation(Process &process, std::int32_t device, std::size_t kind,
+                                      std::uint64_t bytes) {
+    MemorySlots &slots = memory_slots(process, device, kind);
+    if (!slots.allocations) {
+        const auto values = labels(process, {gpu_of(process, device), memory_kind_names.at(kind)});
+        slots.allocations = families_.allocations.slot(process.owner, values);
+        slots.allocated_bytes = families_.allocated_bytes.slot(process.owner, values);
+    }
+    families_.allocations.add(*slots.allocations, 1);
+    families_.allocated_bytes.add(*slots.allocated_bytes, bytes);
+}
+
+void CudaAggregator::count_free(Process &process, std::int32_t device, std::size_t kind,
+                                std::uint64_t bytes) {
+    MemorySlots &slots = memory_slots(process, device, kind);
+    if (!slots.frees) {
+        const auto values = labels(process, {gpu_of(process, device), memory_kind_names.at(kind)});
+        slots.frees = families_.frees.slot(process.owner, values);
+        slots.freed_bytes = families_.freed_bytes.slot(process.owner, values);
+    }
+    families_.frees.add(*slots.frees, 1);
+    families_.freed_bytes.add(*slots.freed_bytes, bytes);
+}
+
 void CudaAggregator::enter(const cuda_allocation_record &record) {
     Process &process = process_of(record.head);
     if (record.head.type == CUDA_RECORD_FREE) {
-        return free_memory(process, record.address);
+        return free_memory(process, record);
     }
-    if (!process.allocations) {
-        process.allocations =
-            families_.allocations.slot(process.owner, labels(process, {unknown, device}));
-        process.allocated_bytes =
-            families_.allocated_bytes.slot(process.owner, labels(process, {unknown, device}));
+    const Allocation allocation{.bytes = record.bytes,
+                                .born_ns = static_cast<std::int64_t>(record.born_ns),
+                                .context = record.context,
+                                .site = {record.stack, record.caller},
+                                .device = device_of(process, record.head.device),
+                                .kind = memory_kind(record.kind)};
+    if (record.address == 0) {  // one of 0 bytes has no address and is never freed
+        return count_allocation(process, allocation.device, allocation.kind, record.bytes);
     }
-    families_.allocations.add(*process.allocations, 1);
-    families_.allocated_bytes.add(*process.allocated_bytes, record.bytes);
-    if (record.address != 0) {  // an allocation of 0 bytes has no address and is never freed
-        process.book.allocate(record.address, record.bytes, ended_at(record));
+    if ((record.flags & CUDA_ALLOCATION_REPLACES) != 0) {
+        for (const Allocation &gone : process.book.forget_older(
+                 {allocation.kind == MEMORY_vmm, record.address, allocation.born_ns})) {
+            count_free(process, gone.device, gone.kind, gone.bytes);
+        }
+    }
+    if (enter_allocation(process, record.address, allocation)) {
+        count_allocation(process, allocation.device, allocation.kind, record.bytes);
     }
 }
 
-void CudaAggregator::free_memory(Process &process, std::uint64_t address) {
-    if (address == 0) {
-        return;  // allowed, and nothing is freed
+// False: it is there already, from the table of live allocations.
+bool CudaAggregator::enter_allocation(Process &process, std::uint64_t address,
+                                      const Allocation &allocation) {
+    if (!process.book.allocate(address, allocation)) {
+        return false;
     }
-    const auto bytes = process.book.free(address);
-    if (!bytes) {
-        if (!process.unknown_frees) {
-            process.unknown_frees =
-                families_.unknown_frees.slot(process.owner, labels(process, {unknown, device}));
-        }
-        families_.unknown_frees.add(*process.unknown_frees, 1);
+    process.has_handles = process.has_handles || allocation.kind == MEMORY_vmm;
+    const std::int32_t stack = allocation.site.stack;
+    if (stack >= 0 && process.stacks.insert(stack).second) {
+        stack_users_[stack]++;
+    }
+    if (!process.site_names.contains(allocation.site) && process.site_names.size() < max_sites) {
+        ask_for_site(process, allocation.site);
+    }
+    return true;
+}
+
+void CudaAggregator::ask_for_site(Process &process, const Site &site) {
+    process.site_names.try_emplace(site);
+    const std::uint64_t ticket = next_ticket_++;
+    site_tickets_.emplace(ticket, std::pair(process.key, site));
+    surroundings_.ask_for_site(ticket, process, site);
+}
+
+void CudaAggregator::on_site_name(symbols::StackAnswer answer) {
+    const auto ticket = site_tickets_.find(answer.ticket);
+    if (ticket == site_tickets_.end()) {
         return;
     }
-    if (!process.frees) {
-        process.frees = families_.frees.slot(process.owner, labels(process, {unknown, device}));
-        process.freed_bytes =
-            families_.freed_bytes.slot(process.owner, labels(process, {unknown, device}));
+    const auto [key, site] = ticket->second;
+    site_tickets_.erase(ticket);
+    if (const auto process = processes_.find(key); process != processes_.end()) {
+        SiteName &name = process->second->site_names[site];
+        name.label = symbols::site_label(answer.frames);
+        if (name.label.empty()) {
+            name.label = "unknown";
+        }
+        name.frames = std::move(answer.frames);
     }
-    families_.frees.add(*process.frees, 1);
-    families_.freed_bytes.add(*process.freed_bytes, *bytes);
+}
+
+void CudaAggregator::free_memory(Process &process, const cuda_allocation_record &record) {
+    const std::int32_t device = device_of(process, record.head.device);
+    const cuda_memory_kind kind = memory_kind(record.kind);
+    if ((record.flags & CUDA_ALLOCATION_KNOWN) == 0) {
+        MemorySlots &slots = memory_slots(process, device, kind);
+        if (!slots.unknown_frees) {
+            slots.unknown_frees = families_.unknown_frees.slot(
+                process.owner,
+                labels(process, {gpu_of(process, device), memory_kind_names.at(kind)}));
+        }
+        families_.unknown_frees.add(*slots.unknown_frees, 1);
+        return;
+    }
+    const AllocationBook::Key key{kind == MEMORY_vmm, record.address,
+                                  static_cast<std::int64_t>(record.born_ns)};
+    if (watches_frees_) {
+        watched_frees_.insert({process.key, key});
+    }
+    if (!process.book.free(key)) {
+        if (process.presumed_freed.erase(key) > 0) {
+            return;  // it is counted
+        }
+        // Where its allocation's record was lost, that is made good here.
+        if (key.born_ns >= settings_.started.count()) {
+            count_allocation(process, device, kind, record.bytes);
+        }
+    }
+    count_free(process, device, kind, record.bytes);
+}
+
+void CudaAggregator::enter(const cuda_mapping_record &record) {
+    Process &process = process_of(record.head);
+    process.has_handles = true;
+    if (record.head.type == CUDA_RECORD_MAP) {
+        process.book.map(record.address, record.bytes);
+    } else {
+        process.book.unmap(record.address, record.bytes);
+    }
+}
+
+// Was it in a context that went since?
+bool CudaAggregator::is_gone(const Process &process, const Allocation &allocation) {
+    if (allocation.kind == MEMORY_vmm) {
+        return false;
+    }
+    const auto reset = process.resets.find(reset_key(allocation.context, allocation.device));
+    return reset != process.resets.end() && allocation.born_ns <= reset->second;
+}
+
+void CudaAggregator::enter(const cuda_reset_record &record) {
+    Process &process = process_of(record.head);
+    const ResetKey reset = reset_key(record.context, device_of(process, record.head.device));
+    if (process.resets.size() >= max_resets && !process.resets.contains(reset)) {
+        process.resets.erase(std::prev(process.resets.end()));
+    }
+    process.resets[reset] = ended_at(record).count();
+    std::vector<std::pair<AllocationBook::Key, Allocation>> gone;
+    std::ranges::copy_if(process.book.live(), std::back_inserter(gone),
+                         [&](const auto &entry) { return is_gone(process, entry.second); });
+    std::vector<LiveEntry> entries;
+    for (const auto &[key, allocation] : gone) {
+        process.book.free(key);
+        count_free(process, allocation.device, allocation.kind, allocation.bytes);
+        entries.push_back({{key.address, process.key.since_ns, process.key.tgid, CUDA_LIVE_MEMORY},
+                           static_cast<std::uint64_t>(key.born_ns)});
+    }
+    surroundings_.forget_live(entries);
 }
 
 // A copy with the kind Default: a pointer into the book is on the device, any other is on the host,
 // unless the process may have allocations that are older than the book.
 void CudaAggregator::enter(const cuda_copy_record &record) {
     Process &process = process_of(record.head);
-    const bool to_device = process.book.contains(record.destination);
-    const bool from_device = process.book.contains(record.source);
-    if (!process.book_is_complete && !(to_device && from_device)) {
+    const bool to_device = process.book.is_on_device(record.destination);
+    const bool from_device = process.book.is_on_device(record.source);
+    if (record.kind != COPY_DEFAULT || (!process.book_is_complete && !(to_device && from_device))) {
         return count_copy(process, record, copy_kind_unknown);
     }
-    static_assert(CUDA_COPY_H2H == 0 && (CUDA_COPY_H2D | CUDA_COPY_D2H) == CUDA_COPY_D2D);
-    const std::size_t kind = (to_device ? std::size_t{CUDA_COPY_H2D} : 0) |
-                             (from_device ? std::size_t{CUDA_COPY_D2H} : 0);
+    static_assert(COPY_H2H == 0 &&
+                  (static_cast<unsigned>(COPY_H2D) | static_cast<unsigned>(COPY_D2H)) == COPY_D2D);
+    const std::size_t kind =
+        (to_device ? std::size_t{COPY_H2D} : 0) | (from_device ? std::size_t{COPY_D2H} : 0);
     count_copy(process, record, kind);
 }
 
@@ -97,29 +240,35 @@ void CudaAggregator::enter(const cuda_exit_record &record) {
     }
 }
 
-CopySlots &CudaAggregator::copy_slots(Process &process, std::size_t kind, bool is_async) {
-    auto &slots = process.copies.at(kind)[is_async ? 1 : 0];
-    if (!slots) {
+CopySlots &CudaAggregator::copy_slots(Process &process, std::int32_t device, std::size_t kind,
+                                      bool is_async) {
+    const std::uint64_t key = slot_key(device, kind, is_async ? 1 : 0);
+    auto found = process.copies.find(key);
+    if (found == process.copies.end()) {
         const std::string_view name = copy_kind_names.at(kind);
-        const auto full = labels(process, {name, is_async ? "async" : "sync", unknown});
+        const auto full =
+            labels(process, {name, is_async ? "async" : "sync", gpu_of(process, device)});
         const auto by_kind = labels(process, {name});
-        slots = CopySlots{families_.copies.slot(process.owner, full),
-                          families_.copied_bytes.slot(process.owner, full),
-                          families_.copy_seconds.slot(process.owner, full),
-                          families_.copy_size.slot(process.owner, by_kind),
-                          std::nullopt,
-                          std::nullopt};
+        CopySlots slots{families_.copies.slot(process.owner, full),
+                        families_.copied_bytes.slot(process.owner, full),
+                        families_.copy_seconds.slot(process.owner, full),
+                        families_.copy_size.slot(process.owner, by_kind),
+                        std::nullopt,
+                        std::nullopt};
         if (!is_async) {
-            slots->bandwidth = families_.copy_bandwidth.slot(process.owner, by_kind);
-            slots->duration = families_.copy_duration.slot(process.owner, by_kind);
+            slots.bandwidth = families_.copy_bandwidth.slot(process.owner, by_kind);
+            slots.duration = families_.copy_duration.slot(process.owner, by_kind);
         }
+        found = process.copies.try_emplace(key, slots).first;
     }
-    return *slots;
+    return found.value();
 }
 
 void CudaAggregator::count_copy(Process &process, const cuda_copy_record &record,
                                 std::size_t kind) {
-    const CopySlots &slots = copy_slots(process, kind, record.is_async != 0);
+    const bool is_async = record.is_async != 0;
+    const CopySlots &slots =
+        copy_slots(process, device_of(process, record.head.device), kind, is_async);
     const std::uint64_t duration_ns = record.head.duration_ns;
     families_.copies.add(slots.total, 1);
     families_.copied_bytes.add(slots.bytes, record.bytes);

@@ -4,17 +4,23 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory_resource>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <vector>
 
 #include <tsl/robin_map.h>
 
 #include "bpf/cuda.h"
 #include "exporter/probes/cuda_book.h"
+#include "exporter/probes/cuda_streams.h"
 #include "exporter/series/family.h"
 #include "exporter/symbols/kernel_resolver.h"
+#include "exporter/symbols/stack_resolver.h"
 
 namespace gpusnoop::probes {
 
@@ -24,7 +30,7 @@ struct ProcessKey {
     std::uint32_t tgid = 0;
     std::uint64_t since_ns = 0;
 
-    bool operator==(const ProcessKey &) const = default;
+    auto operator<=>(const ProcessKey &) const = default;
 };
 
 struct ProcessKeyHash {
@@ -33,9 +39,10 @@ struct ProcessKeyHash {
     }
 };
 
-// One kernel in one shape.
+// One kernel in one shape on one device.
 struct LaunchShape {
     std::uint64_t kernel = 0;  // as the launch named it: host function or handle
+    std::int32_t device = 0;
     std::array<std::uint32_t, 3> grid{};
     std::array<std::uint32_t, 3> block{};
 
@@ -44,7 +51,7 @@ struct LaunchShape {
 
 struct LaunchShapeHash {
     std::size_t operator()(const LaunchShape &shape) const {
-        std::uint64_t hash = shape.kernel;
+        std::uint64_t hash = shape.kernel ^ (static_cast<std::uint64_t>(shape.device) << 48);
         for (const auto &dimensions : {shape.grid, shape.block}) {
             for (const std::uint32_t one : dimensions) {
                 hash = (hash ^ one) * 0x9e3779b97f4a7c15;
@@ -54,15 +61,27 @@ struct LaunchShapeHash {
     }
 };
 
+// A process can use as many numbers of devices as it likes; what is past it is an unknown device.
+inline constexpr std::int32_t max_devices = 64;
+
+// Per process; what is more is counted as "other", like what is past the family's budget.
+inline constexpr std::size_t max_kernels = 16'384;
+inline constexpr std::size_t max_launch_shapes = 65'536;
+inline constexpr std::uint64_t surplus_kernel = 0;  // stands for all of them; no kernel is there
+
 struct LaunchCount {
     std::optional<series::Slot> slot;  // once the kernel has its name
     std::uint64_t waiting = 0;         // launches until then
+    std::uint64_t renames = 0;         // of the process, when the name was looked at
 };
 
 struct Kernel {
-    std::uint64_t host_function = 0;  // what its handle stands for, or the address itself
+    std::uint64_t stands_for = 0;     // another handle or a host function; the address itself
     std::optional<std::string> name;  // none yet; "": not to be found
     std::optional<std::chrono::nanoseconds> asked;  // when
+    std::uint64_t renamed = 0;                      // which of the process's renames was its last
+    // What its handle stood for before, and until when: the latest of them.
+    std::vector<std::pair<std::uint64_t, std::string>> former_names;
 };
 
 // By enum cuda_copy_kind; the last for a Default copy of which the book cannot say what it was.
@@ -70,11 +89,43 @@ inline constexpr std::array<std::string_view, 5> copy_kind_names = {"h2h", "h2d"
                                                                     "unknown"};
 inline constexpr std::size_t copy_kind_unknown = 4;
 
+inline constexpr std::array<std::string_view, MEMORY_KIND_COUNT> memory_kind_names = {
+    "device", "async", "managed", "pinned_host", "vmm"};
+
 // Places of the families that a process uses, looked up once.
 struct CopySlots {
     series::Slot total, bytes, seconds, size;
     std::optional<series::Slot> bandwidth, duration;  // sync only
 };
+
+struct MemorySlots {
+    std::optional<series::Slot> allocations, allocated_bytes, frees, freed_bytes, unknown_frees;
+};
+
+struct SetSlots {
+    series::Slot total, bytes;
+};
+
+// A number of a device and what else tells the slots of one family apart.
+constexpr std::uint64_t slot_key(std::int32_t device, std::size_t one, std::size_t two = 0) {
+    return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(device)) << 32) | (one << 8) |
+           two;
+}
+
+// How a process has its CUDA runtime. Of several ways, the first.
+enum class Linkage : std::uint8_t { shared, statically, driver_only, unknown };
+
+// What is known of a call site that holds memory.
+struct SiteName {
+    std::string label;                   // empty until it is known
+    std::vector<symbols::Frame> frames;  // innermost first
+};
+
+// A context, or the primary one of a device.
+using ResetKey = std::pair<std::uint64_t, std::int32_t>;
+constexpr ResetKey reset_key(std::uint64_t context, std::int32_t device) {
+    return {context, context == 0 ? device : 0};
+}
 
 struct Process {
     Process(ProcessKey of, std::pmr::memory_resource *memory) : key(of), book(memory) {}
@@ -90,16 +141,31 @@ struct Process {
     series::LabelValues group;  // of the group it joined
     // Known from its first call on: then a pointer that is not in the book is host memory.
     bool book_is_complete = false;
+    Linkage linkage = Linkage::unknown;
+    // The label `gpu` of a device of the process, by its ordinal; of one that is not known.
+    std::function<std::string(std::optional<std::uint32_t>)> gpu_name = [](auto) {
+        return "unknown";
+    };
+    bool has_named_kernels = false;  // lately
+    bool has_handles = false;        // of memory: then the table of live allocations has more of it
     std::optional<std::chrono::nanoseconds> ended;
 
     AllocationBook book;
+    std::map<ResetKey, std::int64_t> resets;  // when it was last reset or destroyed
+    // Taken for freed by reconcile(): the records of these frees may still come.
+    std::set<AllocationBook::Key> presumed_freed;
     tsl::robin_map<std::uint64_t, Kernel> kernels;
+    std::uint64_t renames = 0;  // of kernels
     tsl::robin_map<LaunchShape, LaunchCount, LaunchShapeHash> launches;
-    tsl::robin_map<std::uint64_t, series::Slot> errors;  // function << 32 | code
-    std::array<std::array<std::optional<CopySlots>, 2>, copy_kind_names.size()>
-        copies;  // [kind][async]
-    std::optional<series::Slot> allocations, allocated_bytes, frees, freed_bytes, unknown_frees;
-    std::optional<series::Slot> launch_duration, launch_threads;
+    tsl::robin_map<std::uint64_t, series::Slot> errors;       // function << 32 | code
+    tsl::robin_map<std::uint64_t, MemorySlots> memory_slots;  // device, kind
+    tsl::robin_map<std::uint64_t, CopySlots> copies;          // device, kind, async
+    tsl::robin_map<std::uint64_t, SetSlots> sets;             // device, async
+    tsl::robin_map<std::uint64_t, series::Slot> graphs;       // device
+    tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> launch_times;  // device
+    AsyncCopies async_copies;
+    std::map<Site, SiteName> site_names;
+    std::unordered_set<std::int32_t> stacks;  // in the kernel's table, that it allocated from
 };
 
 }  // namespace gpusnoop::probes

@@ -5,6 +5,7 @@
 #include "exporter/base/text.h"
 #include "exporter/discovery/cgroup.h"
 #include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/cuda_functions.h"
 
 namespace gpusnoop::probes {
 
@@ -15,8 +16,6 @@ using std::chrono::nanoseconds;
 constexpr std::size_t max_label_bytes = 128;
 // How long launches wait for the name of their kernel.
 constexpr std::chrono::seconds max_naming_time{10};
-
-constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
 
 template <std::size_t N>
 std::string label_text(const char (&bytes)[N]) {
@@ -55,6 +54,7 @@ void CudaAggregator::on_process(const cuda_process_record &record) {
 Process &CudaAggregator::process_of(const cuda_record &head) {
     const ProcessKey key{head.tgid, head.since_ns};
     if (recent_ != nullptr && recent_->key == key) {
+        note_linkage(*recent_, head.function);
         return *recent_;
     }
     auto found = processes_.find(key);
@@ -69,7 +69,21 @@ Process &CudaAggregator::process_of(const cuda_record &head) {
         join_group(*found->second);
     }
     recent_ = found->second.get();
+    note_linkage(*recent_, head.function);
     return *recent_;
+}
+
+// By what it has called; a shared runtime outweighs what libraries bring along linked into them.
+void CudaAggregator::note_linkage(Process &process, std::uint16_t function) {
+    if (process.linkage == Linkage::shared || function == CUDA_NO_FUNCTION) {
+        return;
+    }
+    const std::size_t number = function & ~CUDA_STATIC_RUNTIME;
+    const bool is_driver = number < cuda_functions().size() && cuda_functions()[number].is_driver;
+    const Linkage now = is_driver                               ? Linkage::driver_only
+                        : (function & CUDA_STATIC_RUNTIME) != 0 ? Linkage::statically
+                                                                : Linkage::shared;
+    process.linkage = std::min(process.linkage, now);
 }
 
 series::LabelValues CudaAggregator::labels(const Process &process,
@@ -105,13 +119,22 @@ void CudaAggregator::end(Process &process, nanoseconds at) {
         return;
     }
     process.ended = at;
-    const std::uint64_t bytes = process.book.bytes();
-    const std::uint64_t count = process.book.count();
-    const auto by_gpu = labels(process, {"unknown"});
+    std::map<std::string, Amount> unfreed;
     // Also when it is 0: a counter that appears with its first leak has no increase to alert on.
-    families_.unfreed_bytes.add(families_.unfreed_bytes.slot(process.owner, by_gpu), bytes);
-    families_.unfreed_allocations.add(families_.unfreed_allocations.slot(process.owner, by_gpu),
-                                      count);
+    unfreed[gpu_of(process, device_of(process, CUDA_DEVICE_UNCHOSEN))];
+    for (const auto &[part, amount] : process.book.parts()) {
+        Amount &sum = unfreed[gpu_of(process, part.first)];
+        sum.bytes += amount.bytes;
+        sum.count += amount.count;
+    }
+    for (const auto &[gpu, amount] : unfreed) {
+        const auto values = labels(process, {gpu});
+        families_.unfreed_bytes.add(families_.unfreed_bytes.slot(process.owner, values),
+                                    amount.bytes);
+        families_.unfreed_allocations.add(families_.unfreed_allocations.slot(process.owner, values),
+                                          amount.count);
+    }
+    drop_from_tables(process);
     process.book = AllocationBook(&memory_);
 }
 
@@ -154,6 +177,7 @@ bool CudaAggregator::give_up_naming(Process &process) {
 
 void CudaAggregator::tidy(nanoseconds now) {
     now_ = now;
+    count_named();  // before a process leaves
     for (auto entry = processes_.begin(); entry != processes_.end();) {
         Process &process = *entry->second;
         const bool waiting = give_up_naming(process);
@@ -165,6 +189,7 @@ void CudaAggregator::tidy(nanoseconds now) {
         recent_ = nullptr;
         entry = processes_.erase(entry);
     }
+    families_.launches.rebalance();
     std::erase_if(groups_, [&](const auto &entry) {
         const Group &group = entry.second;
         if (group.processes > 0 || now - group.idle_since < settings_.retention) {
@@ -175,49 +200,6 @@ void CudaAggregator::tidy(nanoseconds now) {
         }
         return true;
     });
-}
-
-std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
-    CudaGauges gauges = make_cuda_gauges(settings_.budget);
-    const auto set = [](series::Family &family, const series::LabelValues &values,
-                        std::uint64_t value) { family.add(family.slot(1, values), value); };
-    for (const auto &[key, process] : processes_) {
-        if (process->ended) {
-            continue;
-        }
-        const std::string pid = std::to_string(key.tgid);
-        const auto with = [&, &of = *process](std::initializer_list<std::string_view> own) {
-            series::LabelValues values = {of.comm, of.container, pid};
-            values.insert(values.end(), own.begin(), own.end());
-            return values;
-        };
-        set(gauges.outstanding_bytes, with({"unknown", "device"}), process->book.bytes());
-        set(gauges.outstanding_allocations, with({"unknown", "device"}), process->book.count());
-        const auto aged = process->book.aged_bytes(now);
-        for (std::size_t i = 0; i < aged.size(); i++) {
-            set(gauges.aged_bytes, with({age_names[i]}), aged[i]);
-        }
-        set(gauges.process_info, with({process->exe, process->pod_uid, "shared"}), 1);
-    }
-    std::vector<series::FamilySnapshot> snapshots;
-    for (const series::Family *family : families_.all()) {
-        snapshots.push_back(family->snapshot());
-    }
-    for (const series::Family *family : gauges.all()) {
-        // Gauges are made anew for each page, so the most that were folded on one.
-        std::uint64_t &most = folded_gauges_[family->description().name];
-        most = std::max(most, family->folded());
-        snapshots.push_back(family->snapshot());
-    }
-    return snapshots;
-}
-
-std::map<std::string, std::uint64_t> CudaAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded = folded_gauges_;
-    for (const series::Family *family : const_cast<CudaFamilies &>(families_).all()) {
-        folded[family->description().name] += family->folded();
-    }
-    return folded;
 }
 
 }  // namespace gpusnoop::probes

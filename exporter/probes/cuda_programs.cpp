@@ -3,14 +3,19 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <array>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
 #include <set>
 #include <string_view>
 
-#include "bpf/cuda.h"
 #include "cuda.skel.h"
+#include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/link.h"
 #include "exporter/kernel/skeleton.h"
+#include "exporter/probes/cuda_functions.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -18,23 +23,12 @@ namespace gpusnoop::probes {
 using kernel::AttachMode;
 
 struct CudaPrograms::Loaded {
+    std::optional<CudaPins> pins;
     kernel::Skeleton<cuda_bpf> skeleton;
-    std::vector<kernel::Link> tracepoints;  // detached before the skeleton goes
+    std::vector<Fd> tracepoints;  // links, detached before the skeleton goes
 };
 
 namespace {
-
-constexpr std::array<std::string_view, CUDA_FUNCTION_COUNT> symbols_of_functions = {
-#define FUNCTION(symbol, name, operation) #symbol,
-    CUDA_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-};
-
-constexpr std::array<std::uint64_t, CUDA_FUNCTION_COUNT> cookies_of_functions = {
-#define FUNCTION(symbol, name, operation) CUDA_COOKIE(CUDA_FUNCTION_##symbol, operation),
-    CUDA_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-};
 
 std::vector<AttachMode> modes_to_try(config::Config::Cuda::Attach wanted,
                                      const kernel::Features &features) {
@@ -52,6 +46,80 @@ std::vector<AttachMode> modes_to_try(config::Config::Cuda::Attach wanted,
     return features.attach_modes();
 }
 
+// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
+// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
+// allocator"). Before, all of a table is allocated at once, so it must be smaller.
+constexpr std::uint32_t max_preallocated = 131'072;
+
+void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
+    const bool can_grow = kernel::has_type("bpf_mem_alloc");
+    const auto size = [&](bpf_map *map, std::uint32_t entries) {
+        bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
+        if (!can_grow) {
+            bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
+        }
+    };
+    size(skeleton.maps.live, config.max_live_allocations);
+    size(skeleton.maps.registered, config.max_registered_kernels);
+    bpf_map__set_max_entries(skeleton.maps.stacks, config.call_stacks ? config.max_call_stacks : 1);
+}
+
+// Tells apart what cannot share pins: other programs, tables of other sizes, other settings.
+// (FNV-1a)
+std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    const auto mix = [&](const void *data, std::size_t size) {
+        for (std::size_t i = 0; i < size; i++) {
+            hash = (hash ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3;
+        }
+    };
+    std::size_t size = 0;
+    const void *object = cuda_bpf::elf_bytes(&size);
+    mix(object, size);
+    for (const std::uint32_t number :
+         {static_cast<std::uint32_t>(mode), config.allocation_ring_bytes, config.call_ring_bytes,
+          config.max_live_allocations, config.max_registered_kernels, config.max_call_stacks,
+          config.max_calls_per_second, config.call_stacks ? 1U : 0U}) {
+        mix(&number, sizeof(number));
+    }
+    std::string text(16, '\0');
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), hash, 16).ptr;
+    text.resize(static_cast<std::size_t>(end - text.data()));
+    return text;
+}
+
+// Maps that are there already are used, the others are made and pinned, both by libbpf at load.
+void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
+    const auto &maps = skeleton.maps;
+    for (bpf_map *map : {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
+                         maps.live, maps.stacks, maps.contexts, maps.registered}) {
+        bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
+    }
+}
+
+Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins) {
+    const std::string name = std::string("tracepoint_") + bpf_program__name(program);
+    if (pins != nullptr) {
+        if (auto pinned = pins->pins().get(name)) {
+            return pinned;
+        }
+    }
+    const kernel::Link link(bpf_program__attach(program));
+    if (!link) {
+        return fail_errno(std::string("attach to the tracepoint of ") + bpf_program__name(program));
+    }
+    if (pins != nullptr) {
+        if (auto pinned = pins->pins().pin(bpf_link__fd(link.get()), name); !pinned) {
+            return tl::unexpected(pinned.error());
+        }
+    }
+    Fd own(::fcntl(bpf_link__fd(link.get()), F_DUPFD_CLOEXEC, 3));
+    if (!own) {
+        return fail_errno("duplicate a descriptor");
+    }
+    return own;
+}
+
 }  // namespace
 
 CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, AttachMode mode)
@@ -64,15 +132,28 @@ int CudaPrograms::allocations_ring() const {
 int CudaPrograms::calls_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.calls);
 }
+int CudaPrograms::traces_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.traces);
+}
+int CudaPrograms::traces_lost_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.traces_lost);
+}
 int CudaPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
 
+CudaTables::Maps CudaPrograms::tables() const {
+    const auto &maps = loaded_->skeleton->maps;
+    return {bpf_map__fd(maps.live), bpf_map__fd(maps.processes), bpf_map__fd(maps.stacks),
+            bpf_map__fd(maps.registered), bpf_map__fd(maps.contexts)};
+}
+
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,
-                                                         const kernel::Features &features) {
+                                                         const kernel::Features &features,
+                                                         const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : modes_to_try(config.attach, features)) {
-        auto programs = load_as(mode, config);
+        auto programs = load_as(mode, config, tracing);
         if (programs) {
             return programs;
         }
@@ -82,7 +163,8 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::C
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
-                                                            const config::Config::Cuda &config) {
+                                                            const config::Config::Cuda &config,
+                                                            const CudaTracing *tracing) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(cuda_bpf::open());
     if (!loaded->skeleton) {
@@ -97,17 +179,28 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     kernel::expect_session(programs.session);
     bpf_map__set_max_entries(loaded->skeleton->maps.allocations, config.allocation_ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.call_ring_bytes);
+    size_tables(*loaded->skeleton, config);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    loaded->skeleton->rodata->keep_stacks = config.call_stacks;
+    set_up_tracing(*loaded->skeleton, tracing);
+    if (config.pin) {
+        auto pins = kernel::Pins::open(config.pin_path, generation_of(mode, config));
+        if (!pins) {
+            return tl::unexpected(pins.error());
+        }
+        pin_maps(*loaded->skeleton, *pins);
+        loaded->pins.emplace(std::move(*pins));
+    }
     if (const int error = cuda_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
+    const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
     for (const bpf_program *program : {programs.thread_exit, programs.process_exec}) {
-        kernel::Link link(bpf_program__attach(program));
+        auto link = attach_to_tracepoint(program, pins);
         if (!link) {
-            return fail_errno(std::string("attach to the tracepoint of ") +
-                              bpf_program__name(program));
+            return tl::unexpected(link.error());
         }
-        loaded->tracepoints.push_back(std::move(link));
+        loaded->tracepoints.push_back(std::move(*link));
     }
     return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), mode));
 }
@@ -131,16 +224,26 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     if (!elf) {
         return tl::unexpected(Failure{"elf", elf.error()});
     }
-    const auto found = elf->find_functions(symbols_of_functions);
+    std::vector<std::string_view> names;
+    for (const CudaFunction &function : cuda_functions()) {
+        names.push_back(function.symbol);
+    }
+    const auto found = elf->find_functions(names);
     if (!found) {
         return tl::unexpected(Failure{"elf", found.error()});
     }
     std::vector<kernel::AttachPoint> points;
     std::set<std::uint64_t> taken;
-    for (const symbols::FoundFunction &function : *found) {
-        if (function.probeable && taken.insert(function.file_offset).second) {
-            points.push_back({function.file_offset, cookies_of_functions.at(function.name)});
+    for (const symbols::FoundFunction &place : *found) {
+        const CudaFunction &function = cuda_functions()[place.name];
+        if (place.probeable && taken.insert(place.file_offset).second) {
+            points.push_back({place.file_offset,
+                              function.cookie | (library.is_program ? CUDA_STATIC_RUNTIME : 0U),
+                              function.entry_only});
         }
+    }
+    if (points.empty() && library.is_program) {
+        return kernel::UprobeSet{};
     }
     if (points.empty()) {
         return tl::unexpected(
@@ -151,6 +254,10 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
         return tl::unexpected(Failure{"attach", set.error()});
     }
     return std::move(*set);
+}
+
+const CudaPins *CudaPrograms::pins() const {
+    return loaded_->pins ? &*loaded_->pins : nullptr;
 }
 
 Runs CudaPrograms::runs() const {

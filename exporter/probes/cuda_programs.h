@@ -13,6 +13,9 @@
 #include "exporter/discovery/library.h"
 #include "exporter/kernel/features.h"
 #include "exporter/kernel/uprobe.h"
+#include "exporter/probes/cuda_pins.h"
+#include "exporter/probes/cuda_tables.h"
+#include "exporter/probes/cuda_tracing.h"
 
 namespace gpusnoop::probes {
 
@@ -24,8 +27,10 @@ struct Runs {
 class CudaPrograms {
 public:
     // Loads the programs in the best way that works, or in the one that the configuration names.
+    // With `tracing` they send every call by itself.
     static Result<std::unique_ptr<CudaPrograms>> load(const config::Config::Cuda &config,
-                                                      const kernel::Features &features);
+                                                      const kernel::Features &features,
+                                                      const CudaTracing *tracing = nullptr);
     ~CudaPrograms();
     CudaPrograms(const CudaPrograms &) = delete;
     CudaPrograms &operator=(const CudaPrograms &) = delete;
@@ -41,14 +46,21 @@ public:
     [[nodiscard]] kernel::AttachMode mode() const { return mode_; }
     [[nodiscard]] int allocations_ring() const;
     [[nodiscard]] int calls_ring() const;
+    // These two when tracing only.
+    [[nodiscard]] int traces_ring() const;
+    [[nodiscard]] int traces_lost_map() const;
     [[nodiscard]] int account_map() const;
+    [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] Runs runs() const;
+    // Null unless the configuration asks for pins.
+    [[nodiscard]] const CudaPins *pins() const;
 
 private:
     struct Loaded;
     CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::AttachMode mode);
     static Result<std::unique_ptr<CudaPrograms>> load_as(kernel::AttachMode mode,
-                                                         const config::Config::Cuda &config);
+                                                         const config::Config::Cuda &config,
+                                                         const CudaTracing *tracing);
     [[nodiscard]] kernel::CallPrograms call_programs() const;
 
     std::unique_ptr<Loaded> loaded_;

@@ -4,16 +4,36 @@
 
 namespace gpusnoop::probes {
 
+namespace {
+
+template <typename Answer>
+void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
+    for (std::promise<Answer> &one : waiting) {
+        one.set_value(with);
+    }
+}
+
+}  // namespace
+
 Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval)
     : probes_(std::move(probes)),
       drain_interval_(drain_interval),
       thread_([this](const std::stop_token &stop) { run(stop); }) {}
 
 Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
-    std::future<Snapshot> answer;
+    return ask(waiting_for_snapshot_, patience);
+}
+
+Result<std::vector<Document>> Pipeline::documents(std::chrono::milliseconds patience) {
+    return ask(waiting_for_documents_, patience);
+}
+
+template <typename Answer>
+Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience) {
+    std::future<Answer> answer;
     {
         const std::lock_guard lock(mutex_);
-        answer = waiting_.emplace_back().get_future();
+        answer = waiting.emplace_back().get_future();
     }
     wake_.notify_one();
     if (answer.wait_for(patience) != std::future_status::ready) {
@@ -37,22 +57,36 @@ Snapshot Pipeline::take() {
     return snapshot;
 }
 
+std::vector<Document> Pipeline::take_documents() const {
+    std::vector<Document> all;
+    for (const Probe *probe : probes_) {
+        auto documents = probe->documents();
+        all.insert(all.end(), std::make_move_iterator(documents.begin()),
+                   std::make_move_iterator(documents.end()));
+    }
+    return all;
+}
+
 void Pipeline::run(const std::stop_token &stop) {
     while (!stop.stop_requested()) {
-        std::vector<std::promise<Snapshot>> waiting;
+        Waiting<Snapshot> for_snapshot;
+        Waiting<std::vector<Document>> for_documents;
         {
             std::unique_lock lock(mutex_);
-            wake_.wait_for(lock, stop, drain_interval_, [&] { return !waiting_.empty(); });
-            waiting.swap(waiting_);
+            wake_.wait_for(lock, stop, drain_interval_, [&] {
+                return !waiting_for_snapshot_.empty() || !waiting_for_documents_.empty();
+            });
+            for_snapshot.swap(waiting_for_snapshot_);
+            for_documents.swap(waiting_for_documents_);
         }
         for (Probe *probe : probes_) {
             probe->drain();
         }
-        if (!waiting.empty()) {
-            const Snapshot snapshot = take();
-            for (auto &one : waiting) {
-                one.set_value(snapshot);
-            }
+        if (!for_snapshot.empty()) {
+            answer(for_snapshot, take());
+        }
+        if (!for_documents.empty()) {
+            answer(for_documents, take_documents());
         }
     }
 }

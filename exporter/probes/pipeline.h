@@ -32,15 +32,26 @@ public:
     // the copying of the numbers only; fails when the pipeline does not answer in time.
     Result<Snapshot> snapshot(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
+    // The documents of all probes, as of now in the same way.
+    Result<std::vector<Document>> documents(
+        std::chrono::milliseconds patience = std::chrono::seconds(5));
+
 private:
+    template <typename Answer>
+    using Waiting = std::vector<std::promise<Answer>>;
+
+    template <typename Answer>
+    Result<Answer> ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience);
     void run(const std::stop_token &stop);
     [[nodiscard]] Snapshot take();
+    [[nodiscard]] std::vector<Document> take_documents() const;
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
     std::mutex mutex_;
     std::condition_variable_any wake_;
-    std::vector<std::promise<Snapshot>> waiting_;
+    Waiting<Snapshot> waiting_for_snapshot_;
+    Waiting<std::vector<Document>> waiting_for_documents_;
     std::jthread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include "bpf/lib/wire.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/probes/document.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
@@ -28,7 +29,8 @@ struct Health {
     std::uint64_t run_nanoseconds = 0;
 };
 
-// drain() and report() are called from the aggregating thread, health() from any.
+// drain(), report(), folded() and documents() are called from the aggregating thread, health() from
+// any.
 class Probe {
 public:
     virtual ~Probe() = default;
@@ -48,6 +50,9 @@ public:
 
     // Label sets folded so far, by family.
     [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
+
+    // What else it knows as of the last drain(). None while the probe is down.
+    [[nodiscard]] virtual std::vector<Document> documents() const { return {}; }
 
     [[nodiscard]] virtual Health health() const = 0;
 };

@@ -9,6 +9,11 @@ namespace gpusnoop::series {
 namespace {
 
 constexpr Owner nobody = 0;
+constexpr std::string_view other = "other";
+
+// Handles of folded sets, besides those of shown sets and candidates: 12 bytes each. They last as
+// long as their owner, also those of sets that were forgotten.
+constexpr std::size_t max_spare_handles = 262'144;
 
 std::size_t stride_of(const Description &description) {
     return description.type == Type::histogram ? description.bounds.size() + 2 : 1;
@@ -27,53 +32,169 @@ std::size_t Family::Hash::operator()(const LabelValues &values) const {
 Family::Family(Description description, std::uint32_t budget)
     : description_(std::make_shared<const Description>(std::move(description))),
       budget_(budget),
-      stride_(stride_of(*description_)) {}
+      stride_(stride_of(*description_)) {
+    const auto &labels = description_->labels;
+    has_details_ = std::ranges::any_of(labels, &Label::detail);
+    // Where all labels are bounded there is no "other".
+    promotes_ =
+        description_->type == Type::counter && !std::ranges::all_of(labels, &Label::bounded);
+}
 
-LabelValues Family::fold(const LabelValues &values) const {
+std::uint32_t Family::limit(Level level) const {
+    const std::uint32_t coarse = has_details_ ? budget_ / 2 : 0;
+    return level == Level::coarse ? coarse : budget_ - coarse;
+}
+
+std::size_t Family::max_handles() const {
+    return budget_ + max_candidates() + max_spare_handles;
+}
+
+LabelValues Family::fold(const LabelValues &values, Level to) const {
     LabelValues folded = values;
     for (std::size_t i = 0; i < folded.size(); i++) {
-        if (!description_->labels[i].bounded) {
-            folded[i] = "other";
+        const Label &label = description_->labels[i];
+        if (!label.bounded && (label.detail || to == Level::other)) {
+            folded[i] = other;
         }
     }
     return folded;
 }
 
-Slot Family::slot(Owner owner, const LabelValues &values) {
-    if (const auto found = slots_.find(values); found != slots_.end()) {
-        return found->second;
+Family::Level Family::level_of(const LabelValues &values) const {
+    bool any_unbounded = false;
+    bool folded = true;
+    bool details_folded = has_details_;
+    for (std::size_t i = 0; i < values.size(); i++) {
+        const Label &label = description_->labels[i];
+        if (!label.bounded) {
+            any_unbounded = true;
+            folded = folded && values[i] == other;
+            details_folded = details_folded && (!label.detail || values[i] == other);
+        }
     }
-    if (within_budget_ < budget_) {
-        within_budget_++;
-        return insert(owner, values);
+    if (any_unbounded && folded) {
+        return Level::other;
     }
-    folded_++;
-    const LabelValues folded = fold(values);
-    if (const auto found = slots_.find(folded); found != slots_.end()) {
-        return found->second;
-    }
-    return insert(nobody, folded);
+    return details_folded ? Level::coarse : Level::full;
 }
 
-Slot Family::insert(Owner owner, const LabelValues &values) {
-    Slot slot{static_cast<std::uint32_t>(entries_.size())};
-    if (free_.empty()) {
+Slot Family::slot(Owner owner, const LabelValues &values) {
+    if (const auto found = index_.find(values); found != index_.end()) {
+        return handle_of(found->second);
+    }
+    const Level level = level_of(values);
+    if (level == Level::other) {
+        return handle_of(other_of(values));
+    }
+    if (shown(level) < limit(level)) {
+        return handle_of(insert(owner, values, level, true));
+    }
+    folded_++;
+    if (promotes_ && candidates_ + 2 > max_candidates()) {  // itself, and a coarse set above it
+        forget_lightest();
+    }
+    const Index parent = parent_of(owner, values, level);
+    if (!promotes_ || candidates_ >= max_candidates() ||
+        cells_.size() - free_handles_.size() >= max_handles()) {
+        return handle_of(parent);
+    }
+    const Index candidate = insert(owner, values, level, false);
+    entries_[candidate].parent = parent;
+    return handle_of(candidate);
+}
+
+Family::Index Family::other_of(const LabelValues &values) {
+    const LabelValues folded = fold(values, Level::other);
+    const auto found = index_.find(folded);
+    return found != index_.end() ? found->second : insert(nobody, folded, Level::other, true);
+}
+
+// The set that a folded one is counted in: the coarse one, if it is or may be made, or "other".
+Family::Index Family::parent_of(Owner owner, const LabelValues &values, Level level) {
+    if (level != Level::full || !has_details_) {
+        return other_of(values);
+    }
+    const LabelValues coarse = fold(values, Level::coarse);
+    if (level_of(coarse) != Level::coarse) {
+        return other_of(values);
+    }
+    if (const auto found = index_.find(coarse); found != index_.end()) {
+        // One of another owner may leave before those that it would be the parent of.
+        return entries_[found->second].owner == owner ? found->second : other_of(values);
+    }
+    if (shown(Level::coarse) < limit(Level::coarse)) {
+        return insert(owner, coarse, Level::coarse, true);
+    }
+    const Index parent = other_of(values);
+    if (!promotes_ || candidates_ + 2 > max_candidates()) {
+        return parent;
+    }
+    const Index candidate = insert(owner, coarse, Level::coarse, false);
+    entries_[candidate].parent = parent;
+    return candidate;
+}
+
+Family::Index Family::insert(Owner owner, const LabelValues &values, Level level, bool is_shown) {
+    Index entry = static_cast<Index>(entries_.size());
+    if (free_entries_.empty()) {
         entries_.emplace_back();
         values_.resize(values_.size() + stride_);
     } else {
-        slot = free_.back();
-        free_.pop_back();
+        entry = free_entries_.back();
+        free_entries_.pop_back();
     }
-    entries_[static_cast<std::size_t>(slot)] = {std::make_shared<const LabelValues>(values), owner};
-    slots_.emplace(values, slot);
-    return slot;
+    entries_[entry] = {.labels = std::make_shared<const LabelValues>(values),
+                       .owner = owner,
+                       .level = level,
+                       .shown = is_shown,
+                       .born = births_++};
+    if (!is_shown) {
+        candidates_++;
+    } else if (level != Level::other) {
+        shown(level)++;
+    }
+    index_.emplace(entries_[entry].labels.get(), entry);
+    return entry;
+}
+
+// Of an entry that is no "other" set. Its handles are the caller's business.
+void Family::erase(Index entry) {
+    index_.erase(entries_[entry].labels.get());
+    if (entries_[entry].shown) {
+        shown(entries_[entry].level)--;
+    } else {
+        candidates_--;
+    }
+    entries_[entry] = {};
+    std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(entry * stride_), stride_, 0);
+    free_entries_.push_back(entry);
+}
+
+Slot Family::handle_of(Index entry) {
+    Index &first = entries_[entry].first_handle;
+    if (first != none) {
+        return Slot{first};
+    }
+    if (free_handles_.empty()) {
+        first = static_cast<Index>(cells_.size());
+        cells_.emplace_back();
+        handle_owners_.emplace_back();
+        next_handles_.emplace_back();
+    } else {
+        first = free_handles_.back();
+        free_handles_.pop_back();
+    }
+    cells_[first] = static_cast<std::uint32_t>(entry * stride_);
+    handle_owners_[first] = entries_[entry].owner;
+    next_handles_[first] = none;
+    return Slot{first};
 }
 
 void Family::observe(Slot slot, std::uint64_t value) {
     const auto &bounds = description_->bounds;
     // A bucket holds the values up to and with its bound.
     const auto bucket = std::ranges::lower_bound(bounds, value) - bounds.begin();
-    std::uint64_t *values = &values_[index(slot)];
+    std::uint64_t *values = &values_[cell(slot)];
     values[bucket]++;
     values[bounds.size() + 1] += value;
 }
@@ -82,37 +203,47 @@ void Family::remove(Owner owner) {
     if (owner == nobody) {
         return;
     }
-    for (std::size_t i = 0; i < entries_.size(); i++) {
-        Entry &entry = entries_[i];
-        if (entry.labels == nullptr || entry.owner != owner) {
-            continue;
+    settle();
+    for (Index entry = 0; entry < entries_.size(); entry++) {
+        if (entries_[entry].labels != nullptr && entries_[entry].owner == owner) {
+            erase(entry);
         }
-        slots_.erase(*entry.labels);
-        entry = {};
-        std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(i * stride_), stride_, 0);
-        free_.push_back(Slot{static_cast<std::uint32_t>(i)});
-        within_budget_--;
+    }
+    for (Index handle = 0; handle < cells_.size(); handle++) {
+        if (handle_owners_[handle] == owner) {
+            handle_owners_[handle] = nobody;
+            free_handles_.push_back(handle);
+        }
     }
 }
 
+Family::Index Family::shown_ancestor(Index entry) const {
+    while (!entries_[entry].shown) {
+        entry = entries_[entry].parent;
+    }
+    return entry;
+}
+
 FamilySnapshot Family::snapshot() const {
-    FamilySnapshot snapshot{description_, stride_, {}, {}};
-    if (free_.empty()) {
-        snapshot.values = values_;
-        snapshot.labels.reserve(entries_.size());
-        for (const Entry &entry : entries_) {
-            snapshot.labels.push_back(entry.labels);
+    FamilySnapshot snapshot{description_, stride_, {}, values_};
+    if (candidates_ > 0) {  // of a counter, so with one value each
+        for (Index entry = 0; entry < entries_.size(); entry++) {
+            if (entries_[entry].labels != nullptr && !entries_[entry].shown) {
+                snapshot.values[shown_ancestor(entry)] += values_[entry];
+            }
         }
-        return snapshot;
     }
+    snapshot.labels.reserve(size());
+    auto end = snapshot.values.begin();
     for (std::size_t i = 0; i < entries_.size(); i++) {
-        if (entries_[i].labels != nullptr) {
+        if (entries_[i].shown) {
             snapshot.labels.push_back(entries_[i].labels);
-            const auto first = values_.begin() + static_cast<std::ptrdiff_t>(i * stride_);
-            snapshot.values.insert(snapshot.values.end(), first,
-                                   first + static_cast<std::ptrdiff_t>(stride_));
+            const auto first = snapshot.values.begin() + static_cast<std::ptrdiff_t>(i * stride_);
+            end = end == first ? first + static_cast<std::ptrdiff_t>(stride_)
+                               : std::copy_n(first, stride_, end);
         }
     }
+    snapshot.values.erase(end, snapshot.values.end());
     return snapshot;
 }
 

@@ -1,9 +1,10 @@
-// One metric family: its label sets and their values, with a budget on how many there can be.
+// One metric family: its label sets and their values, with a budget on how many are shown.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,9 @@ struct Label {
     std::string name;
     // A bounded label has few values by its nature (kind, mode, gpu): it survives folding.
     bool bounded = false;
+    // A detail (grid, block) is folded first; only what does not fit even so loses all its
+    // unbounded labels. A family with details keeps half of its budget for label sets without them.
+    bool detail = false;
 };
 
 struct Description {
@@ -35,7 +39,8 @@ using LabelValues = std::vector<std::string>;
 // Label sets with the same owner leave together. Owner 0 stays for ever.
 using Owner = std::uint32_t;
 
-// A label set of one family; valid until its owner is removed.
+// A handle of a label set of one family; valid until its owner is removed, whether the set is shown
+// or folded at the moment.
 enum class Slot : std::uint32_t {};
 
 // All values of a family at one moment. `values` has `stride` numbers per label set: 1, or for a
@@ -47,52 +52,122 @@ struct FamilySnapshot {
     std::vector<std::uint64_t> values;
 };
 
+// Past its budget a family folds new label sets into sets with "other" in their unbounded labels.
+//
+// Gauges and histograms stay as they were first met. A counter's folded sets are candidates: they
+// are counted on their own too, and rebalance() shows the heaviest in the place of the lightest.
+// What a set counted before it was shown stays in "other", and what it counted until it left goes
+// there, so the family's sum is exact and "other" never decreases. A set that is shown again starts
+// again at 0, which Prometheus takes for the counter reset that it is.
+//
 // Not thread-safe: the aggregating thread owns it.
 class Family {
 public:
-    // `budget`: how many label sets; past it, new ones become "other" in their unbounded labels.
+    // `budget`: how many label sets are shown, those of "other" not counted. At most four times as
+    // many are candidates. When more come, the lightest are forgotten: their handles count as
+    // "other" from then on, unless the label set is asked for again.
     Family(Description description, std::uint32_t budget);
 
-    // The label set's place, made at its first mention with the value 0. `values` are in the order
+    // The label set's handle, made at its first mention with the value 0. `values` are in the order
     // of the description's labels.
     Slot slot(Owner owner, const LabelValues &values);
 
-    void add(Slot slot, std::uint64_t amount) { values_[index(slot)] += amount; }
+    void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
     void observe(Slot slot, std::uint64_t value);
 
-    // Forgets every label set of the owner.
+    // Shows heavy candidates in the place of light sets. For once a second: weights are what was
+    // added lately, and an eighth of them fades at each call. Does nothing within the budget.
+    void rebalance();
+
+    // Forgets every label set of the owner. What is shown under "other" stays.
     void remove(Owner owner);
 
     [[nodiscard]] FamilySnapshot snapshot() const;
-    [[nodiscard]] std::size_t size() const { return slots_.size(); }
+    // Label sets in the snapshot.
+    [[nodiscard]] std::size_t size() const { return index_.size() - candidates_; }
+    [[nodiscard]] std::size_t candidates() const { return candidates_; }
     // Label sets that did not fit, each counted when it was first met.
     [[nodiscard]] std::uint64_t folded() const { return folded_; }
     [[nodiscard]] const Description &description() const { return *description_; }
 
 private:
     struct Hash {
+        using is_transparent = void;
         std::size_t operator()(const LabelValues &values) const;
+        std::size_t operator()(const LabelValues *values) const { return (*this)(*values); }
     };
+    struct Equal {
+        using is_transparent = void;
+        bool operator()(const LabelValues *a, const LabelValues *b) const { return *a == *b; }
+        bool operator()(const LabelValues &a, const LabelValues *b) const { return a == *b; }
+        bool operator()(const LabelValues *a, const LabelValues &b) const { return *a == b; }
+    };
+
+    using Index = std::uint32_t;  // of an entry, or of a handle
+    static constexpr Index none = ~Index{0};
+
+    // What is left of a label set: all of it, all but its details, only its bounded labels.
+    enum class Level : std::uint8_t { full, coarse, other };
+
+    // A label set. The values of one that is not shown are part of its nearest shown ancestor's:
+    // full sets have a coarse or an "other" set above them, coarse ones an "other" set, and those
+    // are always shown.
     struct Entry {
         std::shared_ptr<const LabelValues> labels;  // null: free
         Owner owner = 0;
+        Level level = Level::full;
+        bool shown = false;
+        Index parent = none;        // set while it is not shown
+        Index first_handle = none;  // not all that lead to an "other" set: that never leaves
+        std::uint32_t born = 0;
+        std::uint64_t weight = 0;
+        std::uint64_t weighed = 0;  // its value, as far as it is in its weight; while shown
     };
 
-    [[nodiscard]] std::size_t index(Slot slot) const {
-        return static_cast<std::size_t>(slot) * stride_;
+    [[nodiscard]] std::size_t cell(Slot slot) const {
+        return cells_[static_cast<std::size_t>(slot)];
     }
-    Slot insert(Owner owner, const LabelValues &values);
-    [[nodiscard]] LabelValues fold(const LabelValues &values) const;
+    [[nodiscard]] std::uint32_t limit(Level level) const;
+    [[nodiscard]] std::uint32_t &shown(Level level) { return shown_[level == Level::coarse]; }
+    [[nodiscard]] std::size_t max_candidates() const { return std::size_t{4} * budget_; }
+    [[nodiscard]] std::size_t max_handles() const;
+    [[nodiscard]] Level level_of(const LabelValues &values) const;
+    [[nodiscard]] LabelValues fold(const LabelValues &values, Level to) const;
+    [[nodiscard]] Index shown_ancestor(Index entry) const;
+
+    Index insert(Owner owner, const LabelValues &values, Level level, bool is_shown);
+    void erase(Index entry);
+    Slot handle_of(Index entry);
+    Index other_of(const LabelValues &values);
+    Index parent_of(Owner owner, const LabelValues &values, Level level);
+
+    // family_candidates.cpp
+    void settle();
+    void forget_lightest();
+    std::size_t swap(Level level, std::size_t at_most);
+    void promote(Index entry);
+    void demote(Index entry);
 
     std::shared_ptr<const Description> description_;
     std::uint32_t budget_;
     std::size_t stride_;
-    std::uint32_t within_budget_ = 0;
+    bool has_details_ = false;
+    bool promotes_ = false;
+    std::array<std::uint32_t, 2> shown_{};  // full and coarse sets
+    std::size_t candidates_ = 0;
+    std::uint32_t births_ = 0;
     std::uint64_t folded_ = 0;
-    std::unordered_map<LabelValues, Slot, Hash> slots_;
+
+    std::unordered_map<const LabelValues *, Index, Hash, Equal> index_;  // the entries' own labels
     std::vector<Entry> entries_;
-    std::vector<Slot> free_;
-    std::vector<std::uint64_t> values_;
+    std::vector<Index> free_entries_;
+    std::vector<std::uint64_t> values_;  // `stride_` for each entry
+
+    // By handle: where its entry's values are, whose it is, and the entry's next handle.
+    std::vector<std::uint32_t> cells_;
+    std::vector<Owner> handle_owners_;
+    std::vector<Index> next_handles_;
+    std::vector<Index> free_handles_;
 };
 
 }  // namespace gpusnoop::series

@@ -63,10 +63,10 @@ public:
     [[nodiscard]] Result<std::vector<FoundFunction>> find_functions(
         std::span<const std::string_view> names) const;
 
-    // The raw name of the function that covers each of these file offsets, "" where there is none.
-    // Of several, the one that starts last; of aliases, a global one before a weak one before a
-    // local one, and .symtab before .dynsym. A function of unknown size covers its first byte only.
-    [[nodiscard]] Result<std::vector<std::string>> functions_at(
+    // The function that covers each of these file offsets, its name "" where there is none. Of
+    // several, the one that starts last; of aliases, a global one before a weak one before a local
+    // one, and .symtab before .dynsym. A function of unknown size covers its first byte only.
+    [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
         std::span<const std::uint64_t> file_offsets) const;
 
     // Every defined symbol, data too, whose name ends with `ending` (at least one byte), by address

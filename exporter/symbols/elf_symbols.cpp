@@ -63,6 +63,7 @@ struct Query {
     std::uint64_t vaddr = 0;
     std::size_t index = 0;
     std::uint64_t start = 0;  // of the function; 0 is none
+    std::uint64_t size = 0;
     int rank = 0;
     std::size_t table = 0;
     std::uint32_t name = 0;
@@ -147,7 +148,7 @@ Result<std::vector<FoundFunction>> ElfFile::find_functions(
     return functions;
 }
 
-Result<std::vector<std::string>> ElfFile::functions_at(
+Result<std::vector<FoundSymbol>> ElfFile::functions_at(
     std::span<const std::uint64_t> file_offsets) const {
     const auto searched = tables();
     if (!searched) {
@@ -186,6 +187,7 @@ Result<std::vector<std::string>> ElfFile::functions_at(
                         query->rank = rank_of(symbol);
                         query->table = table;
                         query->name = symbol.st_name;
+                        query->size = symbol.st_size;
                     }
                 }
                 in_time = reader.work(covered);
@@ -196,7 +198,7 @@ Result<std::vector<std::string>> ElfFile::functions_at(
         }
     }
 
-    std::vector<std::string> names(file_offsets.size());
+    std::vector<FoundSymbol> found(file_offsets.size());
     for (const Query &query : queries) {
         if (query.start == 0) {
             continue;
@@ -205,9 +207,9 @@ Result<std::vector<std::string>> ElfFile::functions_at(
         if (!name) {
             return tl::unexpected(name.error());
         }
-        names[query.index] = std::move(*name);
+        found[query.index] = {std::move(*name), query.start, query.size};
     }
-    return names;
+    return found;
 }
 
 Result<std::vector<FoundSymbol>> ElfFile::find_by_ending(std::string_view ending) const {

@@ -1,9 +1,9 @@
 #include "exporter/symbols/kernel_name.h"
 
-#include <algorithm>
 #include <array>
 
 #include "exporter/base/text.h"
+#include "exporter/symbols/function_name.h"
 #include "exporter/symbols/mangled_name.h"
 
 namespace gpusnoop::symbols {
@@ -80,22 +80,11 @@ std::string kernel_name(std::string_view symbol) {
     auto name = read_mangled_name(mangled, kMaxTemplateArgumentBytes)
                     .value_or(std::string(mangled.substr(0, kMaxUncutBytes)));
     remove_stub_prefix(name);
-    name = to_valid_utf8(name, kMaxUncutBytes);
-    if (name.size() > kMaxKernelNameBytes) {
-        // Arguments tell the least, and the end of a name more than the namespaces in front of it.
-        const std::size_t arguments = name.find('<');
-        if (arguments != std::string::npos && name.ends_with('>')) {
-            name = name.substr(0, arguments) + "<...>";
-        }
-    }
-    if (name.size() > kMaxKernelNameBytes) {
-        std::size_t from = name.size() - (kMaxKernelNameBytes - 3);
-        while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0U) == 0x80U) {
-            ++from;  // not into the middle of a character
-        }
-        name = "..." + name.substr(from);
-    }
-    return name;
+    return shortened_name(to_valid_utf8(name, kMaxUncutBytes), kMaxKernelNameBytes);
+}
+
+std::optional<std::size_t> kernel_parameters(std::string_view symbol) {
+    return count_mangled_parameters(without_nvcc_stub(symbol));
 }
 
 std::optional<std::string_view> kernel_of_launch_handle(std::string_view symbol) {

@@ -25,6 +25,9 @@ inline constexpr std::size_t kMaxTemplateArgumentBytes = 40;
 //   plain_c_kernel              -> plain_c_kernel
 [[nodiscard]] std::string kernel_name(std::string_view symbol);
 
+// How many parameters the kernel has, where its mangled name tells.
+[[nodiscard]] std::optional<std::size_t> kernel_parameters(std::string_view symbol);
+
 // How the names of nvcc 13's launch handles end, for ElfFile::find_by_ending().
 inline constexpr std::string_view kLaunchHandleEnding = "E8__handle";
 

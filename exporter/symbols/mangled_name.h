@@ -13,12 +13,16 @@
 
 namespace gpusnoop::symbols {
 
-// A template argument list longer than `max_arguments` bytes, or with arguments that this parser
-// does not know (expressions, types local to a function, decltype), is written "<...>"; after an
-// unknown one the name ends, because where the list ends is unknown, too. Empty if `mangled` is not
-// a mangled function name of a kind known here (operators, constructors and local functions are
-// not: a kernel is none of these).
+// A template argument list that is longer than `max_arguments` bytes, or that has types of
+// functions, arrays, members or template parameters in it, is written "<...>". After an argument
+// that this parser does not know (expressions, decltype) the name ends, because where the list ends
+// is unknown, too; after such a parameter of an enclosing function it ends with "::...". Lambdas
+// are written "{lambda#1}". Empty if `mangled` is not a mangled function name of a kind known here
+// (thunks, tables and guards are not).
 [[nodiscard]] std::optional<std::string> read_mangled_name(std::string_view mangled,
                                                            std::size_t max_arguments);
+
+// How many parameters the function has. Empty if the name does not tell, or is not read to its end.
+[[nodiscard]] std::optional<std::size_t> count_mangled_parameters(std::string_view mangled);
 
 }  // namespace gpusnoop::symbols

@@ -1,4 +1,4 @@
-// The fixed words of mangled names, as C++ spells them. For mangled_name.cpp only.
+// The fixed words of mangled names, as C++ spells them. For the sources of the parser only.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace gpusnoop::symbols {
 
 // <builtin-type>
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 23> kBuiltinTypes{{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 29> kBuiltinTypes{{
     {"a", "signed char"},
     {"b", "bool"},
     {"c", "char"},
@@ -29,7 +29,13 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 23> k
     {"w", "wchar_t"},
     {"x", "long long"},
     {"y", "unsigned long long"},
+    {"z", "..."},
+    {"Da", "auto"},
+    {"Dc", "decltype(auto)"},
+    {"Di", "char32_t"},
     {"Dn", "decltype(nullptr)"},
+    {"Ds", "char16_t"},
+    {"Du", "char8_t"},
     {"DF16_", "_Float16"},
     {"DF16b", "std::bfloat16_t"},
 }};
@@ -57,5 +63,18 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kL
      {"unsigned long", "ul"},
      {"long long", "ll"},
      {"unsigned long long", "ull"}}};
+
+// <operator-name>s, and what stands behind the word "operator"
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 48> kOperators{
+    {{"nw", " new"}, {"na", " new[]"}, {"dl", " delete"}, {"da", " delete[]"}, {"aw", " co_await"},
+     {"ps", "+"},    {"ng", "-"},      {"ad", "&"},       {"de", "*"},         {"co", "~"},
+     {"pl", "+"},    {"mi", "-"},      {"ml", "*"},       {"dv", "/"},         {"rm", "%"},
+     {"an", "&"},    {"or", "|"},      {"eo", "^"},       {"aS", "="},         {"pL", "+="},
+     {"mI", "-="},   {"mL", "*="},     {"dV", "/="},      {"rM", "%="},        {"aN", "&="},
+     {"oR", "|="},   {"eO", "^="},     {"ls", "<<"},      {"rs", ">>"},        {"lS", "<<="},
+     {"rS", ">>="},  {"eq", "=="},     {"ne", "!="},      {"lt", "<"},         {"gt", ">"},
+     {"le", "<="},   {"ge", ">="},     {"ss", "<=>"},     {"nt", "!"},         {"aa", "&&"},
+     {"oo", "||"},   {"pp", "++"},     {"mm", "--"},      {"cm", ","},         {"pm", "->*"},
+     {"pt", "->"},   {"cl", "()"},     {"ix", "[]"}}};
 
 }  // namespace gpusnoop::symbols

@@ -28,12 +28,14 @@ std::string enter_script(Enter enter) {
 void make_image(const fs::path &directory) {
     copy_into(directory, harness::standin("workload"), "/workload");
     copy_into(directory, harness::standin("12/libcudart.so.12"), image_library);
+    copy_into(directory, harness::standin("driver/libcuda.so.1"),
+              fs::path(image_library).replace_filename("libcuda.so.1"));
     fs::create_directories(directory / "truth");
     const harness::Finished ldd = harness::run({"ldd", harness::standin("workload")});
     REQUIRE(ldd.code == 0);
     std::istringstream words(ldd.output);
     for (std::string word; words >> word;) {
-        if (word.starts_with('/') && word.find("libcudart") == std::string::npos) {
+        if (word.starts_with('/') && word.find("libcuda") == std::string::npos) {
             copy_into(directory, word, word);
         }
     }

@@ -28,8 +28,10 @@ double number(std::uint64_t value) {
 }
 
 truth::Copies copied(const truth::TruthSnapshot &truth, std::size_t kind) {
-    const auto &modes = truth.copies[kind];
-    return {modes[0].calls + modes[1].calls, modes[0].bytes + modes[1].bytes};
+    const auto of = static_cast<truth::CopyKind>(kind);
+    const truth::Copies sync = truth.of(of, truth::CopyMode::sync);
+    const truth::Copies async = truth.of(of, truth::CopyMode::async);
+    return {sync.calls + async.calls, sync.bytes + async.bytes};
 }
 
 std::map<std::string, double> launches_by_kernel(const truth::TruthSnapshot &truth) {
@@ -102,7 +104,9 @@ void check_copies(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
                 "[10m]))",
             labels);
         CHECK(seconds > 0);
-        CHECK(bandwidth == Approx(number(second.copies[kind][0].bytes) / seconds).epsilon(1e-6));
+        const truth::Copies synchronous =
+            second.of(static_cast<truth::CopyKind>(kind), truth::CopyMode::sync);
+        CHECK(bandwidth == Approx(number(synchronous.bytes) / seconds).epsilon(1e-6));
     }
     CHECK(prometheus.query("gpusnoop_cuda_memcpy_total{kind=\"unknown\"}").empty());
 }
@@ -139,7 +143,8 @@ void check_errors(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
     const std::string query =
         "sum by (function, error) (gpusnoop_cuda_api_errors_total{comm=\"" + comm + "\"})";
     std::map<std::pair<std::string, std::string>, double> expected;
-    for (const auto *function : {"cudaMalloc", "cudaFree", "cudaMemcpy", "cudaLaunchKernel"}) {
+    for (const auto *function :
+         {"cudaMalloc", "cudaFree", "cudaMemcpy", "cudaLaunchKernel", "cudaSetDevice"}) {
         for (const auto &[result, count] : all.results) {
             if (result.first == function && result.second != 0) {
                 expected[{function,

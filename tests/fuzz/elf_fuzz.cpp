@@ -10,6 +10,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/symbols/elf_file.h"
+#include "exporter/symbols/function_name.h"
 #include "exporter/symbols/kernel_name.h"
 
 using namespace gpusnoop;
@@ -46,8 +47,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
     if (const auto found = file->functions_at(offsets); answered(found)) {
-        for (const std::string &name : *found) {
-            if (kernel_name(name).size() > kMaxKernelNameBytes) {
+        for (const FoundSymbol &function : *found) {
+            if (kernel_name(function.name).size() > kMaxKernelNameBytes ||
+                function_name(function.name).size() > kMaxFunctionNameBytes) {
                 std::abort();
             }
         }

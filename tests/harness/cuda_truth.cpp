@@ -10,19 +10,88 @@ namespace harness {
 
 namespace {
 
-// The functions that are traced, by the name that the page shows.
-const std::map<std::string, std::string> shown_names = {
-    {"cudaMalloc", "cudaMalloc"},
-    {"cudaFree", "cudaFree"},
-    {"cudaMemcpy", "cudaMemcpy"},
-    {"cudaMemcpy_ptds", "cudaMemcpy"},
-    {"cudaMemcpyAsync", "cudaMemcpyAsync"},
-    {"cudaMemcpyAsync_ptsz", "cudaMemcpyAsync"},
-    {"cudaLaunchKernel", "cudaLaunchKernel"},
-    {"__cudaLaunchKernel", "cudaLaunchKernel"},
-    {"__cudaLaunchKernel_ptsz", "cudaLaunchKernel"},
-    {"__cudaGetKernel", "__cudaGetKernel"},
+constexpr std::array memory_kinds = {"device", "async", "managed", "pinned_host", "vmm"};
+constexpr std::array copy_kinds = {"h2h", "h2d", "d2h", "d2d"};
+constexpr std::array modes = {"sync", "async"};
+
+// What a device did, or all of them.
+struct Account {
+    std::array<truth::Memory, truth::kMemoryKinds> memory{};
+    std::array<std::array<truth::Copies, truth::kCopyModes>, truth::kCopyKinds> copies{};
+    std::array<truth::Copies, truth::kCopyModes> memsets{};
+    std::uint64_t graph_launches = 0;
+    std::map<truth::LaunchKey, std::uint64_t> launches;  // without the device
+    std::uint64_t all_launches = 0;
+    bool all_listed = true;
 };
+
+truth::LaunchKey on_no_device(truth::LaunchKey launch) {
+    launch.device = 0;
+    return launch;
+}
+
+Account account_of_all(const truth::TruthSnapshot &truth) {
+    Account account;
+    for (std::size_t kind = 0; kind < memory_kinds.size(); kind++) {
+        account.memory[kind] = truth.of(static_cast<truth::MemoryKind>(kind));
+    }
+    for (std::size_t mode = 0; mode < modes.size(); mode++) {
+        for (std::size_t kind = 0; kind < copy_kinds.size(); kind++) {
+            account.copies[kind][mode] =
+                truth.of(static_cast<truth::CopyKind>(kind), static_cast<truth::CopyMode>(mode));
+        }
+        account.memsets[mode] = truth.sets(static_cast<truth::CopyMode>(mode));
+    }
+    account.graph_launches = truth.graphs();
+    for (const auto &[launch, count] : truth.launch_table) {
+        account.launches[on_no_device(launch)] += count;
+    }
+    account.all_launches = truth.launches;
+    account.all_listed = truth.launches_unlisted == 0;
+    return account;
+}
+
+Account account_of(const truth::TruthSnapshot &truth, std::size_t device) {
+    Account account;
+    account.memory = truth.memory[device];
+    account.copies = truth.copies[device];
+    account.memsets = truth.memsets[device];
+    account.graph_launches = truth.graph_launches[device];
+    for (const auto &[launch, count] : truth.launch_table) {
+        if (launch.device == device) {
+            account.launches[on_no_device(launch)] = count;
+            account.all_launches += count;
+        }
+    }
+    account.all_listed = truth.launches_unlisted == 0;
+    return account;
+}
+
+struct Shown {
+    std::string_view function;  // as the page calls it
+    bool runtime;               // of the errors of which API its results are
+};
+
+// The functions whose errors the page shows: not those that only tell what a kernel is called.
+const std::map<std::string, Shown> &shown_functions() {
+    static const std::map<std::string, Shown> shown = [] {
+        std::map<std::string, Shown> functions;
+        const auto add = [&](const char *symbol, const char *name, int operation, bool runtime) {
+            if (operation != CUDA_GET_KERNEL && operation != CUDA_GET_FUNCTION &&
+                operation != CUDA_REGISTER) {
+                functions[symbol] = {name, runtime};
+            }
+        };
+#define ADD_RUNTIME(symbol, name, operation, ...) add(#symbol, #name, CUDA_##operation, true);
+#define ADD_DRIVER(symbol, name, operation, ...) add(#symbol, #name, CUDA_##operation, false);
+        CUDA_RUNTIME_FUNCTIONS(ADD_RUNTIME)
+        CUDA_DRIVER_FUNCTIONS(ADD_DRIVER)
+#undef ADD_RUNTIME
+#undef ADD_DRIVER
+        return functions;
+    }();
+    return shown;
+}
 
 std::string shape(const std::array<std::uint32_t, 3> &one) {
     return std::to_string(one[0]) + "x" + std::to_string(one[1]) + "x" + std::to_string(one[2]);
@@ -32,49 +101,67 @@ double number(std::uint64_t value) {
     return static_cast<double>(value);
 }
 
-void check_memory(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
-    const truth::Memory &memory = truth.of(truth::MemoryKind::device);
-    CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", of) ==
-          number(memory.allocations + truth.empty_allocations));
-    CHECK(page.sum("gpusnoop_cuda_memory_allocated_bytes_total", of) ==
-          number(memory.allocated_bytes));
-    CHECK(page.sum("gpusnoop_cuda_memory_frees_total", of) == number(memory.frees));
-    CHECK(page.sum("gpusnoop_cuda_memory_freed_bytes_total", of) == number(memory.freed_bytes));
-    CHECK(page.sum("gpusnoop_cuda_memory_unknown_frees_total", of) == number(memory.unknown_frees));
+Labels with(Labels labels, const std::string &name, const std::string &value) {
+    labels[name] = value;
+    return labels;
 }
 
-void check_copies(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
-    constexpr std::array kinds = {"h2h", "h2d", "d2h", "d2d"};
-    constexpr std::array modes = {"sync", "async"};
-    for (std::size_t kind = 0; kind < kinds.size(); kind++) {
-        std::uint64_t calls = 0;
-        std::uint64_t bytes = 0;
-        Labels labels = of;
-        labels["kind"] = kinds[kind];
-        for (std::size_t mode = 0; mode < modes.size(); mode++) {
-            labels["mode"] = modes[mode];
-            INFO(kinds[kind] << " " << modes[mode]);
-            const truth::Copies &copies = truth.copies[kind][mode];
+void check_memory(const Page &page, const Account &account, const Labels &of) {
+    for (std::size_t kind = 0; kind < memory_kinds.size(); kind++) {
+        const truth::Memory &memory = account.memory[kind];
+        const Labels labels = with(of, "kind", memory_kinds[kind]);
+        INFO("memory of kind " << memory_kinds[kind]);
+        CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", labels) ==
+              number(memory.allocations + memory.empty_allocations));
+        CHECK(page.sum("gpusnoop_cuda_memory_allocated_bytes_total", labels) ==
+              number(memory.allocated_bytes));
+        CHECK(page.sum("gpusnoop_cuda_memory_frees_total", labels) ==
+              number(memory.frees + memory.freed_by_reset));
+        CHECK(page.sum("gpusnoop_cuda_memory_freed_bytes_total", labels) ==
+              number(memory.freed_bytes + memory.freed_by_reset_bytes));
+        CHECK(page.sum("gpusnoop_cuda_memory_unknown_frees_total", labels) ==
+              number(memory.unknown_frees));
+    }
+}
+
+void check_copies(const Page &page, const Account &account, const Labels &of) {
+    for (std::size_t mode = 0; mode < modes.size(); mode++) {
+        const Labels in_mode = with(of, "mode", modes[mode]);
+        for (std::size_t kind = 0; kind < copy_kinds.size(); kind++) {
+            const Labels labels = with(in_mode, "kind", copy_kinds[kind]);
+            INFO(copy_kinds[kind] << " " << modes[mode]);
+            const truth::Copies &copies = account.copies[kind][mode];
             CHECK(page.sum("gpusnoop_cuda_memcpy_total", labels) == number(copies.calls));
             CHECK(page.sum("gpusnoop_cuda_memcpy_bytes_total", labels) == number(copies.bytes));
-            calls += copies.calls;
-            bytes += copies.bytes;
         }
-        labels.erase("mode");
-        CHECK(page.sum("gpusnoop_cuda_memcpy_size_bytes_count", labels) == number(calls));
-        CHECK(page.sum("gpusnoop_cuda_memcpy_size_bytes_sum", labels) == number(bytes));
-        CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_count", labels) ==
-              number(truth.copies[kind][0].calls));
+        INFO("memset " << modes[mode]);
+        CHECK(page.sum("gpusnoop_cuda_memset_total", in_mode) ==
+              number(account.memsets[mode].calls));
+        CHECK(page.sum("gpusnoop_cuda_memset_bytes_total", in_mode) ==
+              number(account.memsets[mode].bytes));
     }
-    Labels unknown = of;
-    unknown["kind"] = "unknown";
-    CHECK_FALSE(page.has("gpusnoop_cuda_memcpy_total", unknown));
+    CHECK_FALSE(page.has("gpusnoop_cuda_memcpy_total", with(of, "kind", "unknown")));
 }
 
-void check_launches(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
+// These have no label gpu.
+void check_copy_histograms(const Page &page, const Account &account, const Labels &of) {
+    for (std::size_t kind = 0; kind < copy_kinds.size(); kind++) {
+        const Labels labels = with(of, "kind", copy_kinds[kind]);
+        const auto &copies = account.copies[kind];
+        INFO(copy_kinds[kind]);
+        CHECK(page.sum("gpusnoop_cuda_memcpy_size_bytes_count", labels) ==
+              number(copies[0].calls + copies[1].calls));
+        CHECK(page.sum("gpusnoop_cuda_memcpy_size_bytes_sum", labels) ==
+              number(copies[0].bytes + copies[1].bytes));
+        CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_count", labels) ==
+              number(copies[0].calls));
+    }
+}
+
+void check_launches(const Page &page, const Account &account, const Labels &of) {
     std::map<Labels, std::uint64_t> expected;
     double threads = 0;
-    for (const auto &[launch, count] : truth.launch_table) {
+    for (const auto &[launch, count] : account.launches) {
         expected[{{"kernel", gpusnoop::symbols::kernel_name(launch.kernel)},
                   {"grid", shape(launch.grid)},
                   {"block", shape(launch.block)}}] += count;
@@ -84,26 +171,31 @@ void check_launches(const Page &page, const truth::TruthSnapshot &truth, const L
         }
         threads += each * number(count);
     }
-    for (const auto &[shape, count] : expected) {
-        Labels labels = of;
-        labels.insert(shape.begin(), shape.end());
-        INFO(shape.at("kernel") << " " << shape.at("grid") << " " << shape.at("block"));
-        CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", labels) == number(count));
+    if (account.all_listed) {
+        for (const auto &[shape, count] : expected) {
+            Labels labels = of;
+            labels.insert(shape.begin(), shape.end());
+            INFO(shape.at("kernel") << " " << shape.at("grid") << " " << shape.at("block"));
+            CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", labels) == number(count));
+        }
+        CHECK(page.sum("gpusnoop_cuda_kernel_launch_threads_sum", of) == threads);
     }
-    CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", of) == number(truth.launches));
+    CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", of) == number(account.all_launches));
     CHECK(page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count", of) ==
-          number(truth.launches));
-    CHECK(page.sum("gpusnoop_cuda_kernel_launch_threads_sum", of) == threads);
+          number(account.all_launches));
+    CHECK(page.sum("gpusnoop_cuda_graph_launches_total", of) == number(account.graph_launches));
 }
 
 void check_errors(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
     std::map<std::pair<std::string, std::string>, std::uint64_t> expected;
     std::uint64_t total = 0;
     for (const auto &[result, count] : truth.results) {
-        const auto shown = shown_names.find(result.first);
-        if (shown != shown_names.end() && result.second != 0) {
-            expected[{shown->second,
-                      std::string(gpusnoop::probes::cuda_error_name(result.second))}] += count;
+        const auto shown = shown_functions().find(result.first);
+        if (shown != shown_functions().end() && result.second != 0) {
+            const auto error = shown->second.runtime
+                                   ? gpusnoop::probes::cuda_error_name(result.second)
+                                   : gpusnoop::probes::cuda_driver_error_name(result.second);
+            expected[{std::string(shown->second.function), std::string(error)}] += count;
             total += count;
         }
     }
@@ -117,24 +209,48 @@ void check_errors(const Page &page, const truth::TruthSnapshot &truth, const Lab
     CHECK(page.sum("gpusnoop_cuda_api_errors_total", of) == number(total));
 }
 
-}  // namespace
-
-void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm) {
-    const Labels of = {{"comm", comm}};
-    check_memory(page, truth, of);
-    check_copies(page, truth, of);
-    check_launches(page, truth, of);
-    check_errors(page, truth, of);
+void check_account(const Page &page, const Account &account, const Labels &of) {
+    check_memory(page, account, of);
+    check_copies(page, account, of);
+    check_launches(page, account, of);
 }
 
-void check_outstanding(const Page &page, const truth::TruthSnapshot &truth) {
+void check_outstanding(const Page &page, const Account &account, const Labels &of) {
+    for (std::size_t kind = 0; kind < memory_kinds.size(); kind++) {
+        const Labels labels = with(of, "kind", memory_kinds[kind]);
+        INFO("memory of kind " << memory_kinds[kind]);
+        CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", labels) ==
+              number(account.memory[kind].outstanding_bytes));
+        CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", labels) ==
+              number(account.memory[kind].outstanding_allocations));
+    }
+}
+
+}  // namespace
+
+void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
+                    const GpuLabels &gpus) {
+    const Labels of = {{"comm", comm}};
+    const Account all = account_of_all(truth);
+    check_account(page, all, of);
+    check_copy_histograms(page, all, of);
+    check_errors(page, truth, of);
+    for (std::size_t device = 0; device < gpus.size(); device++) {
+        INFO("device " << device << ", gpu " << gpus[device]);
+        check_account(page, account_of(truth, device), with(of, "gpu", gpus[device]));
+    }
+}
+
+void check_outstanding(const Page &page, const truth::TruthSnapshot &truth, const GpuLabels &gpus) {
     const Labels of = {{"pid", std::to_string(truth.pid)}};
-    const truth::Memory &memory = truth.of(truth::MemoryKind::device);
-    CHECK(page.has("gpusnoop_cuda_memory_outstanding_bytes", of));
-    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", of) ==
-          number(memory.outstanding_bytes));
-    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) ==
-          number(memory.outstanding_allocations));
+    if (truth.all_memory().allocations != 0) {
+        CHECK(page.has("gpusnoop_cuda_memory_outstanding_bytes", of));
+    }
+    check_outstanding(page, account_of_all(truth), of);
+    for (std::size_t device = 0; device < gpus.size(); device++) {
+        INFO("device " << device << ", gpu " << gpus[device]);
+        check_outstanding(page, account_of(truth, device), with(of, "gpu", gpus[device]));
+    }
 }
 
 void check_account_at_rest(const Exporter &exporter) {

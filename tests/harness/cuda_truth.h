@@ -1,18 +1,28 @@
 // The page against the stand-in libraries' own count.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "tests/harness/exporter.h"
 #include "tests/harness/page.h"
 #include "truth_reader.h"
 
 namespace harness {
 
-// Checks every counter of the CUDA families for the processes of this comm: allocations, frees,
-// copies by kind and mode, launches by kernel and shape, errors by function and name.
-void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm);
+// The value of the label gpu for each of a process's devices. Without any, the label is not
+// compared: every number is that of all devices together.
+using GpuLabels = std::vector<std::string>;
+
+// Checks every counter of the CUDA families for the processes of this comm: allocations and frees
+// by kind of memory, copies by kind and mode, memsets, launches by kernel and shape, graph
+// launches, errors by function and name.
+void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
+                    const GpuLabels &gpus = {});
 
 // What of the truth the page must show as outstanding, for one running process.
-void check_outstanding(const Page &page, const truth::TruthSnapshot &truth);
+void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,
+                       const GpuLabels &gpus = {});
 
 // entries = events + in flight + stale + lost, with nothing in flight (waited for) and nothing
 // lost.

@@ -39,7 +39,8 @@ TEST_CASE("programs that leave calls in odd ways end as untraced, and leave noth
     const std::string mode = GENERATE("session", "multi", "perf");
     const Exporter exporter("cuda:\n  attach: " + mode + "\n");
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
 
     const auto all = scenarios();
     REQUIRE(all.size() > 20);

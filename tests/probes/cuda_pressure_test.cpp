@@ -21,6 +21,20 @@ double ring_calls(const truth::TruthSnapshot &truth) {
     return static_cast<double>(calls);
 }
 
+// Of these, and of others that share the ring and are not counted here: calls that wait for the
+// GPU, and failures to choose one.
+bool is_every_call(double shown_or_lost, const std::vector<truth::TruthSnapshot> &truths) {
+    double calls = 0;
+    double waits = 0;
+    for (const auto &truth : truths) {
+        calls += ring_calls(truth);
+        waits += static_cast<double>(truth.waits() + truth.calls("cudaSetDevice") -
+                                     truth.result("cudaSetDevice", 0));
+    }
+    UNSCOPED_INFO(shown_or_lost << " of " << calls << " and " << waits);
+    return shown_or_lost >= calls && shown_or_lost <= calls + waits;
+}
+
 double shown_ring_calls(const Page &page, const std::string &comm) {
     double sum = page.sum("gpusnoop_cuda_memcpy_total", {{"comm", comm}}) +
                  page.sum("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}});
@@ -52,7 +66,8 @@ struct Pair {
     explicit Pair(const Exporter &exporter) {
         const Process holder(
             {standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-        exporter.wait_until_attached();
+        exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+        exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
         const Process::Environment truth_in = {{"STANDIN_TRUTH_DIR", directory.path().string()}};
         processes.emplace_back(
             std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations", "20000",
@@ -93,7 +108,7 @@ TEST_CASE("a flood by one process is that process's loss", "[kernel]") {
     Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "quiet"}},
                                   static_cast<double>(quiet.launches));
     CHECK(lost(page, "throttled") > 0);
-    CHECK(shown_ring_calls(page, "loud") + lost(page, "throttled") == ring_calls(loud));
+    CHECK(is_every_call(shown_ring_calls(page, "loud") + lost(page, "throttled"), {loud}));
     check_allocations(page, loud);
     check_counters(page, quiet, "quiet");
     check_outstanding(page, quiet);
@@ -109,12 +124,11 @@ TEST_CASE("a ring that is too small loses calls, counted, and no allocation", "[
     pair.wait();
     const auto loud = pair.truth_of("loud");
     const auto quiet = pair.truth_of("quiet");
-    const double calls = ring_calls(loud) + ring_calls(quiet);
     eventually("the names of the kernels", [&] {
         const Page now = exporter.scrape();
-        return shown_ring_calls(now, "loud") + shown_ring_calls(now, "quiet") +
-                   lost(now, "ring_full") ==
-               calls;
+        return is_every_call(
+            shown_ring_calls(now, "loud") + shown_ring_calls(now, "quiet") + lost(now, "ring_full"),
+            {loud, quiet});
     });
     const Page page = exporter.scrape();
     CHECK(lost(page, "ring_full") > 0);

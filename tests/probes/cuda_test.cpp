@@ -16,7 +16,8 @@ namespace {
 // processes of the test start.
 Process hold_library(const Exporter &exporter) {
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     return holder;
 }
 
@@ -108,7 +109,8 @@ TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kerne
     // unknown kind: so there is one before.
     const Process holder(
         {standin("nvcc/" + program), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("13/libcudart.so.13"));
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory / "truth");
     Process run({standin("nvcc/" + program), "--iterations", "100", "--name", "cuda_program",
@@ -164,7 +166,9 @@ TEST_CASE("both CUDA versions at once, and a copy of the library, are each attac
                                      "--wait-for-file", directory / "go", "--hold"},
             i % 2 == 0 ? truth_in : other_copy);
     }
-    exporter.wait_until_attached(1);
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    exporter.wait_until_attached_to(directory / "libcudart.so.12");
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     write_file(directory / "go", "");
     for (const Process &run : runs) {
         run.wait_for_output("holding");

@@ -54,7 +54,7 @@ TEST_CASE("a library is found in a process whose first thread has ended", "[kern
         }).detach();
         ::syscall(SYS_exit, 0);  // this thread alone
     });
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(library);
 }
 
 TEST_CASE("a library that is overwritten in place is let go, and attached to anew", "[kernel]") {
@@ -66,7 +66,7 @@ TEST_CASE("a library that is overwritten in place is let go, and attached to ane
     std::filesystem::copy_file(standin("12/libcudart.so.12"), library);
     {
         const Process user({standin("workload"), "--iterations", "0", "--hold"}, use_it);
-        exporter.wait_until_attached();
+        exporter.wait_until_attached_to(library);
     }
     // The same inode with other code in the probed places.
     std::string bytes = read_file(standin("13/libcudart.so.13"));

@@ -1,13 +1,16 @@
-// The layout of a truth file: what the stand-in CUDA runtime did for one process image, counted
+// The layout of a truth file: what the stand-in CUDA libraries did for one process image, counted
 // inside the calls themselves, so that a test can compare /metrics to it without any tolerance.
 //
-// The runtime writes it through a shared file mapping, which outlives a SIGKILL; readers use
+// The driver library writes it through a shared file mapping, which outlives a SIGKILL; readers use
 // truth_reader.h. Every number is a 64-bit counter, changed with relaxed __atomic builtins.
 //
-// Only the outermost call of a thread counts, and only when it returns: a call that was left by
-// longjmp, a thread's end or the process's end is seen as entered and not in results.
+// Only the outermost call of a thread counts, whichever library it is a call to, and only when it
+// returns: a call that was left by longjmp, a thread's end or the process's end is seen as entered
+// and not in results.
 
 #pragma once
+
+#include "functions.h"
 
 #include <array>
 #include <cstddef>
@@ -16,89 +19,79 @@
 namespace truth {
 
 inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
-// Every function of the stand-in that is counted. cudaLaunchKernel_ptsz is the same address as
-// cudaLaunchKernel and is counted under that name. The __cudaRegister* functions run before main
-// and are not counted.
-#define STANDIN_FUNCTIONS(X)       \
-    X(cudaMalloc)                  \
-    X(cudaMallocManaged)           \
-    X(cudaMallocHost)              \
-    X(cudaHostAlloc)               \
-    X(cudaMallocAsync)             \
-    X(cudaFree)                    \
-    X(cudaFreeHost)                \
-    X(cudaFreeAsync)               \
-    X(cudaMemcpy)                  \
-    X(cudaMemcpy_ptds)             \
-    X(cudaMemcpyAsync)             \
-    X(cudaMemcpyAsync_ptsz)        \
-    X(cudaLaunchKernel)            \
-    X(__cudaLaunchKernel)          \
-    X(__cudaLaunchKernel_ptsz)     \
-    X(__cudaGetKernel)             \
-    X(__cudaPushCallConfiguration) \
-    X(__cudaPopCallConfiguration)  \
-    X(cudaDeviceSynchronize)       \
-    X(cudaStreamCreate)            \
-    X(cudaStreamCreateWithFlags)   \
-    X(cudaStreamSynchronize)       \
-    X(cudaStreamDestroy)           \
-    X(cudaEventCreate)             \
-    X(cudaEventRecord)             \
-    X(cudaEventSynchronize)        \
-    X(cudaEventElapsedTime)        \
-    X(cudaEventDestroy)            \
-    X(cudaGetDeviceCount)          \
-    X(cudaSetDevice)               \
-    X(cudaGetDevice)               \
-    X(cudaMemGetInfo)              \
-    X(cudaRuntimeGetVersion)       \
-    X(cudaDriverGetVersion)        \
-    X(cudaGetLastError)            \
-    X(cudaPeekAtLastError)         \
-    X(cudaGetErrorString)          \
-    X(cudaGetErrorName)
-
+// Every function that is counted. cudaLaunchKernel_ptsz is the same address as cudaLaunchKernel and
+// is counted under that name. The __cudaRegister* functions run before main and are not counted.
 // The prefix keeps the enumerators apart from the functions themselves.
 enum class Function : std::uint32_t {
-#define STANDIN_ENUMERATOR(name) k_##name,
-    STANDIN_FUNCTIONS(STANDIN_ENUMERATOR)
+#define STANDIN_ENUMERATOR(name, ...) k_##name,
+    CUDA_RUNTIME_FUNCTIONS(STANDIN_ENUMERATOR) STANDIN_OTHER_RUNTIME_FUNCTIONS(STANDIN_ENUMERATOR)
+        CUDA_DRIVER_FUNCTIONS(STANDIN_ENUMERATOR) STANDIN_OTHER_DRIVER_FUNCTIONS(STANDIN_ENUMERATOR)
 #undef STANDIN_ENUMERATOR
-        count,
+            count,
 };
 
 inline constexpr std::size_t kFunctions = static_cast<std::size_t>(Function::count);
 
 inline constexpr std::array<const char *, kFunctions> kFunctionNames = {
-#define STANDIN_NAME(name) #name,
-    STANDIN_FUNCTIONS(STANDIN_NAME)
+#define STANDIN_NAME(name, ...) #name,
+    CUDA_RUNTIME_FUNCTIONS(STANDIN_NAME) STANDIN_OTHER_RUNTIME_FUNCTIONS(STANDIN_NAME)
+        CUDA_DRIVER_FUNCTIONS(STANDIN_NAME) STANDIN_OTHER_DRIVER_FUNCTIONS(STANDIN_NAME)
 #undef STANDIN_NAME
 };
 
-// Index of FileLayout::memory.
-enum class MemoryKind : std::uint32_t { device, async, managed, pinned_host, count };
+// Second index of FileLayout::memory.
+enum class MemoryKind : std::uint32_t { device, async, managed, pinned_host, vmm, count };
 
-// First index of FileLayout::copies: cudaMemcpyKind without cudaMemcpyDefault, which is resolved.
+// Second index of FileLayout::copies: cudaMemcpyKind without cudaMemcpyDefault, which is resolved.
 enum class CopyKind : std::uint32_t { h2h, h2d, d2h, d2d, count };
 
+// Of copies and of memsets.
 enum class CopyMode : std::uint32_t { sync, async, count };
 
+inline constexpr std::size_t kDevices = 16;  // the most that STANDIN_DEVICES can be
 inline constexpr std::size_t kMemoryKinds = static_cast<std::size_t>(MemoryKind::count);
 inline constexpr std::size_t kCopyKinds = static_cast<std::size_t>(CopyKind::count);
 inline constexpr std::size_t kCopyModes = static_cast<std::size_t>(CopyMode::count);
-inline constexpr std::size_t kErrorCodes = 1000;  // cudaErrorUnknown, the largest, is 999
 inline constexpr std::size_t kLaunchEntries = 4096;
 inline constexpr std::size_t kKernelNameBytes = 128;
 
+// Every code that a stand-in function ends with, of cudaError_t or CUresult: where both APIs have a
+// code, they mean the same by it.
+inline constexpr std::array<int, 18> kErrorCodes = {
+    0,    // success
+    1,    // invalid value
+    2,    // out of memory
+    3,    // not initialized
+    9,    // cudaErrorInvalidConfiguration
+    12,   // cudaErrorInvalidPitchValue
+    13,   // cudaErrorInvalidSymbol
+    21,   // cudaErrorInvalidMemcpyDirection
+    49,   // cudaErrorIncompatibleDriverContext
+    52,   // cudaErrorMissingConfiguration
+    98,   // cudaErrorInvalidDeviceFunction
+    100,  // no device
+    101,  // invalid device
+    201,  // invalid context
+    400,  // invalid handle
+    500,  // not found
+    709,  // context is destroyed
+    999,  // unknown
+};
+
 // Successful calls only.
 struct Memory {
-    std::uint64_t allocations;  // calls that gave a pointer: an empty allocation gives none
+    std::uint64_t allocations;  // calls that gave memory: an empty allocation gives none
     std::uint64_t allocated_bytes;
+    std::uint64_t empty_allocations;  // success, no pointer
     std::uint64_t frees;  // of memory that this process image is known to have allocated
     std::uint64_t freed_bytes;
-    std::uint64_t unknown_frees;  // of memory from before a fork, or from a nested call
+    // Of memory from before a fork, or from a nested call; of the kind that the function is for, on
+    // the thread's device.
+    std::uint64_t unknown_frees;
+    std::uint64_t freed_by_reset;  // allocations that went with their context
+    std::uint64_t freed_by_reset_bytes;
     std::uint64_t outstanding_allocations;
     std::uint64_t outstanding_bytes;
 };
@@ -110,12 +103,13 @@ struct Copies {
 
 enum class EntryState : std::uint32_t { empty, being_written, ready };
 
-// Successful launches of one kernel with one shape. Written once, then only `count` changes.
+// Successful launches of one kernel with one shape on one device. Written once, then only `count`
+// changes.
 struct Launches {
     std::uint32_t state;  // EntryState
     std::array<std::uint32_t, 3> grid;
     std::array<std::uint32_t, 3> block;
-    std::uint32_t padding;
+    std::uint32_t device;
     std::uint64_t count;
     std::array<char, kKernelNameBytes> name;  // mangled, cut to 127 bytes, zero-terminated
 };
@@ -129,11 +123,14 @@ struct FileLayout {
     std::uint64_t created_ns;   // CLOCK_BOOTTIME at the image's first counted call
     std::array<char, 16> comm;  // of the main thread, at that moment
 
-    std::array<Memory, kMemoryKinds> memory;
-    std::array<std::array<Copies, kCopyModes>, kCopyKinds> copies;
+    // By device: the one on which memory was allocated, and on which the others were called.
+    std::array<std::array<Memory, kMemoryKinds>, kDevices> memory;
+    std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies;
+    std::array<std::array<Copies, kCopyModes>, kDevices> memsets;
+    std::array<std::uint64_t, kDevices> graph_launches;
+    std::array<std::uint64_t, kDevices> synchronizations;  // of a stream, a device or a context
     std::uint64_t launches;  // sum over all of `launch_table`, and those it had no room for
     std::uint64_t launches_unlisted;  // no room in launch_table
-    std::uint64_t empty_allocations;  // success, no pointer
     std::uint64_t empty_frees;        // free of NULL: success, nothing freed
 
     std::uint64_t nested_entered;
@@ -142,7 +139,7 @@ struct FileLayout {
     std::uint64_t returns_without_entry;
 
     std::array<std::uint64_t, kFunctions> entered;  // outermost only, as is `results`
-    std::array<std::array<std::uint64_t, kErrorCodes>, kFunctions> results;  // by code, 0: success
+    std::array<std::array<std::uint64_t, kErrorCodes.size()>, kFunctions> results;
 
     std::array<Launches, kLaunchEntries> launch_table;  // open addressing, in no order
 };

@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr const char *kMemoryNames[] = {"device", "async", "managed", "pinned_host"};
+constexpr const char *kMemoryNames[] = {"device", "async", "managed", "pinned_host", "vmm"};
 constexpr const char *kCopyNames[] = {"h2h", "h2d", "d2h", "d2d"};
 constexpr const char *kModeNames[] = {"sync", "async"};
 
@@ -15,39 +15,59 @@ unsigned long long wide(std::uint64_t value) {
     return value;
 }
 
-void print(const truth::TruthSnapshot &one) {
-    std::printf("pid %d generation %u comm %s\n", one.pid, one.generation, one.comm.c_str());
-    for (std::size_t kind = 0; kind < truth::kMemoryKinds; ++kind) {
-        const truth::Memory &memory = one.memory[kind];
-        if (memory.allocations + memory.unknown_frees == 0) {
-            continue;
-        }
-        std::printf(
-            "  memory %s: %llu allocations of %llu bytes, %llu frees of %llu bytes, "
-            "%llu unknown frees, outstanding %llu of %llu bytes\n",
-            kMemoryNames[kind], wide(memory.allocations), wide(memory.allocated_bytes),
-            wide(memory.frees), wide(memory.freed_bytes), wide(memory.unknown_frees),
-            wide(memory.outstanding_allocations), wide(memory.outstanding_bytes));
-    }
-    for (std::size_t kind = 0; kind < truth::kCopyKinds; ++kind) {
-        for (std::size_t mode = 0; mode < truth::kCopyModes; ++mode) {
-            const truth::Copies &copies = one.copies[kind][mode];
-            if (copies.calls != 0) {
-                std::printf("  copies %s %s: %llu of %llu bytes\n", kCopyNames[kind],
-                            kModeNames[mode], wide(copies.calls), wide(copies.bytes));
-            }
-        }
+void print_memory(std::size_t device, const char *kind, const truth::Memory &memory) {
+    if (memory.allocations + memory.empty_allocations + memory.unknown_frees == 0) {
+        return;
     }
     std::printf(
-        "  launches %llu (%llu unlisted), empty allocations %llu, empty frees %llu, "
-        "nested %llu of %llu, returns without entry %llu\n",
-        wide(one.launches), wide(one.launches_unlisted), wide(one.empty_allocations),
-        wide(one.empty_frees), wide(one.nested_calls), wide(one.nested_entered),
-        wide(one.returns_without_entry));
+        "  device %zu memory %s: %llu allocations of %llu bytes (and %llu empty), %llu frees of "
+        "%llu "
+        "bytes, %llu unknown frees, %llu of %llu bytes freed by a reset, outstanding %llu of %llu "
+        "bytes\n",
+        device, kind, wide(memory.allocations), wide(memory.allocated_bytes),
+        wide(memory.empty_allocations), wide(memory.frees), wide(memory.freed_bytes),
+        wide(memory.unknown_frees), wide(memory.freed_by_reset), wide(memory.freed_by_reset_bytes),
+        wide(memory.outstanding_allocations), wide(memory.outstanding_bytes));
+}
+
+void print_calls(std::size_t device, const char *what, const char *mode,
+                 const truth::Copies &calls) {
+    if (calls.calls != 0) {
+        std::printf("  device %zu %s %s: %llu of %llu bytes\n", device, what, mode,
+                    wide(calls.calls), wide(calls.bytes));
+    }
+}
+
+void print_device(const truth::TruthSnapshot &one, std::size_t device) {
+    for (std::size_t kind = 0; kind < truth::kMemoryKinds; ++kind) {
+        print_memory(device, kMemoryNames[kind], one.memory[device][kind]);
+    }
+    for (std::size_t mode = 0; mode < truth::kCopyModes; ++mode) {
+        for (std::size_t kind = 0; kind < truth::kCopyKinds; ++kind) {
+            print_calls(device, kCopyNames[kind], kModeNames[mode], one.copies[device][kind][mode]);
+        }
+        print_calls(device, "memset", kModeNames[mode], one.memsets[device][mode]);
+    }
+    if (one.graph_launches[device] + one.synchronizations[device] != 0) {
+        std::printf("  device %zu: %llu graph launches, %llu synchronizations\n", device,
+                    wide(one.graph_launches[device]), wide(one.synchronizations[device]));
+    }
+}
+
+void print(const truth::TruthSnapshot &one) {
+    std::printf("pid %d generation %u comm %s\n", one.pid, one.generation, one.comm.c_str());
+    for (std::size_t device = 0; device < truth::kDevices; ++device) {
+        print_device(one, device);
+    }
+    std::printf(
+        "  launches %llu (%llu unlisted), empty frees %llu, nested %llu of %llu, returns without "
+        "entry %llu\n",
+        wide(one.launches), wide(one.launches_unlisted), wide(one.empty_frees),
+        wide(one.nested_calls), wide(one.nested_entered), wide(one.returns_without_entry));
     for (const auto &[key, count] : one.launch_table) {
-        std::printf("  launch %s <<<%u,%u,%u; %u,%u,%u>>>: %llu\n", key.kernel.c_str(), key.grid[0],
-                    key.grid[1], key.grid[2], key.block[0], key.block[1], key.block[2],
-                    wide(count));
+        std::printf("  device %u launch %s <<<%u,%u,%u; %u,%u,%u>>>: %llu\n", key.device,
+                    key.kernel.c_str(), key.grid[0], key.grid[1], key.grid[2], key.block[0],
+                    key.block[1], key.block[2], wide(count));
     }
     for (const auto &[function, count] : one.entered) {
         std::printf("  %s: entered %llu, never returned %llu\n", function.c_str(), wide(count),

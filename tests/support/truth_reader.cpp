@@ -3,20 +3,40 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 
 namespace truth {
 namespace {
 
+void add(std::uint64_t &to, std::uint64_t from) {
+    to += from;
+}
+
 void add(Memory &to, const Memory &from) {
     to.allocations += from.allocations;
     to.allocated_bytes += from.allocated_bytes;
+    to.empty_allocations += from.empty_allocations;
     to.frees += from.frees;
     to.freed_bytes += from.freed_bytes;
     to.unknown_frees += from.unknown_frees;
+    to.freed_by_reset += from.freed_by_reset;
+    to.freed_by_reset_bytes += from.freed_by_reset_bytes;
     to.outstanding_allocations += from.outstanding_allocations;
     to.outstanding_bytes += from.outstanding_bytes;
+}
+
+void add(Copies &to, const Copies &from) {
+    to.calls += from.calls;
+    to.bytes += from.bytes;
+}
+
+template <typename Value, std::size_t size>
+void add(std::array<Value, size> &to, const std::array<Value, size> &from) {
+    for (std::size_t at = 0; at < size; ++at) {
+        add(to[at], from[at]);
+    }
 }
 
 template <std::size_t size>
@@ -30,9 +50,9 @@ void add_functions(TruthSnapshot &snapshot, const FileLayout &file) {
         if (file.entered[function] != 0) {
             snapshot.entered[name] = file.entered[function];
         }
-        for (std::size_t code = 0; code < kErrorCodes; ++code) {
+        for (std::size_t code = 0; code < kErrorCodes.size(); ++code) {
             if (const std::uint64_t count = file.results[function][code]; count != 0) {
-                snapshot.results[{name, static_cast<int>(code)}] = count;
+                snapshot.results[{name, kErrorCodes[code]}] = count;
             }
         }
     }
@@ -46,9 +66,11 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     snapshot.comm = text(file.comm);
     snapshot.memory = file.memory;
     snapshot.copies = file.copies;
+    snapshot.memsets = file.memsets;
+    snapshot.graph_launches = file.graph_launches;
+    snapshot.synchronizations = file.synchronizations;
     snapshot.launches = file.launches;
     snapshot.launches_unlisted = file.launches_unlisted;
-    snapshot.empty_allocations = file.empty_allocations;
     snapshot.empty_frees = file.empty_frees;
     snapshot.nested_entered = file.nested_entered;
     snapshot.nested_calls = file.nested_calls;
@@ -56,7 +78,8 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     add_functions(snapshot, file);
     for (const Launches &entry : file.launch_table) {
         if (entry.state == static_cast<std::uint32_t>(EntryState::ready) && entry.count != 0) {
-            snapshot.launch_table[{text(entry.name), entry.grid, entry.block}] += entry.count;
+            snapshot.launch_table[{text(entry.name), entry.grid, entry.block, entry.device}] +=
+                entry.count;
         }
     }
     return snapshot;
@@ -80,12 +103,46 @@ bool read_file(const std::filesystem::path &path, FileLayout &file) {
 
 }  // namespace
 
-Memory TruthSnapshot::all_memory() const {
+Memory TruthSnapshot::of(MemoryKind kind) const {
     Memory total{};
-    for (const Memory &kind : memory) {
-        add(total, kind);
+    for (const auto &device : memory) {
+        add(total, device[static_cast<std::size_t>(kind)]);
     }
     return total;
+}
+
+Memory TruthSnapshot::all_memory() const {
+    Memory total{};
+    for (const auto &device : memory) {
+        for (const Memory &kind : device) {
+            add(total, kind);
+        }
+    }
+    return total;
+}
+
+Copies TruthSnapshot::of(CopyKind kind, CopyMode mode) const {
+    Copies total{};
+    for (std::size_t device = 0; device < kDevices; ++device) {
+        add(total, of(device, kind, mode));
+    }
+    return total;
+}
+
+Copies TruthSnapshot::sets(CopyMode mode) const {
+    Copies total{};
+    for (const auto &device : memsets) {
+        add(total, device[static_cast<std::size_t>(mode)]);
+    }
+    return total;
+}
+
+std::uint64_t TruthSnapshot::graphs() const {
+    return std::accumulate(graph_launches.begin(), graph_launches.end(), std::uint64_t{0});
+}
+
+std::uint64_t TruthSnapshot::waits() const {
+    return std::accumulate(synchronizations.begin(), synchronizations.end(), std::uint64_t{0});
 }
 
 std::uint64_t TruthSnapshot::calls(std::string_view function) const {
@@ -130,18 +187,13 @@ TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
         total.comm = snapshots.front().comm;
     }
     for (const TruthSnapshot &one : snapshots) {
-        for (std::size_t kind = 0; kind < kMemoryKinds; ++kind) {
-            add(total.memory[kind], one.memory[kind]);
-        }
-        for (std::size_t kind = 0; kind < kCopyKinds; ++kind) {
-            for (std::size_t mode = 0; mode < kCopyModes; ++mode) {
-                total.copies[kind][mode].calls += one.copies[kind][mode].calls;
-                total.copies[kind][mode].bytes += one.copies[kind][mode].bytes;
-            }
-        }
+        add(total.memory, one.memory);
+        add(total.copies, one.copies);
+        add(total.memsets, one.memsets);
+        add(total.graph_launches, one.graph_launches);
+        add(total.synchronizations, one.synchronizations);
         total.launches += one.launches;
         total.launches_unlisted += one.launches_unlisted;
-        total.empty_allocations += one.empty_allocations;
         total.empty_frees += one.empty_frees;
         total.nested_entered += one.nested_entered;
         total.nested_calls += one.nested_calls;

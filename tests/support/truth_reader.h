@@ -1,4 +1,4 @@
-// Reads the truth files that the stand-in CUDA runtime left in a directory.
+// Reads the truth files that the stand-in CUDA libraries left in a directory.
 
 #pragma once
 
@@ -19,6 +19,7 @@ struct LaunchKey {
     std::string kernel;  // mangled
     std::array<std::uint32_t, 3> grid{};
     std::array<std::uint32_t, 3> block{};
+    std::uint32_t device = 0;
 
     auto operator<=>(const LaunchKey &) const = default;
 };
@@ -30,11 +31,14 @@ struct TruthSnapshot {
     std::uint64_t created_ns = 0;
     std::string comm;
 
-    std::array<Memory, kMemoryKinds> memory{};
-    std::array<std::array<Copies, kCopyModes>, kCopyKinds> copies{};
+    // By device. The functions below sum over all of them where none is named.
+    std::array<std::array<Memory, kMemoryKinds>, kDevices> memory{};
+    std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies{};
+    std::array<std::array<Copies, kCopyModes>, kDevices> memsets{};
+    std::array<std::uint64_t, kDevices> graph_launches{};
+    std::array<std::uint64_t, kDevices> synchronizations{};
     std::uint64_t launches = 0;
     std::uint64_t launches_unlisted = 0;
-    std::uint64_t empty_allocations = 0;
     std::uint64_t empty_frees = 0;
     std::uint64_t nested_entered = 0;
     std::uint64_t nested_calls = 0;
@@ -43,12 +47,18 @@ struct TruthSnapshot {
     std::map<std::pair<std::string, int>, std::uint64_t> results;  // by function, code; no zeros
     std::map<LaunchKey, std::uint64_t> launch_table;
 
-    const Memory &of(MemoryKind kind) const { return memory[static_cast<std::size_t>(kind)]; }
-    const Copies &of(CopyKind kind, CopyMode mode) const {
-        return copies[static_cast<std::size_t>(kind)][static_cast<std::size_t>(mode)];
+    Memory of(MemoryKind kind) const;
+    const Memory &of(std::size_t device, MemoryKind kind) const {
+        return memory[device][static_cast<std::size_t>(kind)];
     }
-    // All kinds together.
-    Memory all_memory() const;
+    Memory all_memory() const;  // of all kinds
+    Copies of(CopyKind kind, CopyMode mode) const;
+    const Copies &of(std::size_t device, CopyKind kind, CopyMode mode) const {
+        return copies[device][static_cast<std::size_t>(kind)][static_cast<std::size_t>(mode)];
+    }
+    Copies sets(CopyMode mode) const;
+    std::uint64_t graphs() const;
+    std::uint64_t waits() const;
     std::uint64_t calls(std::string_view function) const;  // that returned, whatever they returned
     std::uint64_t result(std::string_view function, int code) const;
     std::uint64_t never_returned(std::string_view function) const;

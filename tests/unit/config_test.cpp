@@ -47,10 +47,30 @@ TEST_CASE("the shipped config.yaml names every setting") {
     std::ifstream file(shipped_config());
     std::stringstream text;
     text << file.rdbuf();
-    for (const std::string key :
-         {"listen_address", "telemetry_path", "level", "format", "pid", "budget", "budgets",
-          "retention", "rescan_interval", "enabled", "libraries", "attach", "max_calls_per_second",
-          "allocation_ring_bytes", "call_ring_bytes", "drain_interval"}) {
+    for (const std::string key : {"listen_address",
+                                  "telemetry_path",
+                                  "level",
+                                  "format",
+                                  "pid",
+                                  "budget",
+                                  "budgets",
+                                  "retention",
+                                  "rescan_interval",
+                                  "enabled",
+                                  "libraries",
+                                  "attach",
+                                  "max_calls_per_second",
+                                  "allocation_ring_bytes",
+                                  "call_ring_bytes",
+                                  "drain_interval",
+                                  "nvidia_proc_path",
+                                  "max_live_allocations",
+                                  "max_registered_kernels",
+                                  "pin",
+                                  "pin_path",
+                                  "call_stacks",
+                                  "max_call_stacks",
+                                  "call_sites"}) {
         INFO(key);
         const bool named = text.str().find("\n  " + key + ": ") != std::string::npos ||
                            text.str().find("\n  " + key + ":\n") != std::string::npos;
@@ -76,7 +96,7 @@ series:
   budget: 10
   budgets: {gpusnoop_a: 1000000, gpusnoop_b_total: 11}
   retention: 24h
-discovery: {rescan_interval: 1500ms}
+discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia}
 cuda:
   enabled: false
   libraries: [libcuda.so.1, 'libfoo?.so*']
@@ -85,15 +105,34 @@ cuda:
   allocation_ring_bytes: 4096
   call_ring_bytes: 256MiB
   drain_interval: 1s
+  max_live_allocations: 1024
+  max_registered_kernels: 1
+  pin: true
+  pin_path: "/run/bpf/gpusnoop"
+  call_stacks: false
+  max_call_stacks: 1048576
+  call_sites: 0
 )");
     Config expected;
     expected.web = {"127.0.0.1:9", "/gpu/metrics"};
     expected.log = {log::Level::debug, log::Format::json};
     expected.labels.pid = true;
     expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
-    expected.discovery.rescan_interval = 1500ms;
-    expected.cuda = {false, {"libcuda.so.1", "libfoo?.so*"}, Attach::perf, 0, 4096, 256U << 20U,
-                     1s};
+    expected.discovery = {1500ms, "/host/proc/driver/nvidia"};
+    expected.cuda = {.enabled = false,
+                     .libraries = {"libcuda.so.1", "libfoo?.so*"},
+                     .attach = Attach::perf,
+                     .max_calls_per_second = 0,
+                     .allocation_ring_bytes = 4096,
+                     .call_ring_bytes = 256U << 20U,
+                     .max_live_allocations = 1024,
+                     .max_registered_kernels = 1,
+                     .pin = true,
+                     .pin_path = "/run/bpf/gpusnoop",
+                     .call_stacks = false,
+                     .max_call_stacks = 1U << 20U,
+                     .call_sites = 0,
+                     .drain_interval = 1s};
     CHECK(config == expected);
 }
 
@@ -182,6 +221,9 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
          "c.yaml:1:21: series.retention: must be between 10s and 24h, is 25h"},
         {"discovery: {rescan_interval: 61m}",
          "c.yaml:1:30: discovery.rescan_interval: must be between 1s and 1h, is 61m"},
+        {"discovery: {nvidia_proc_path: proc/driver/nvidia}",
+         R"(c.yaml:1:31: discovery.nvidia_proc_path: "proc/driver/nvidia" does not begin with /: )"
+         "an absolute path is needed"},
         {"cuda: {libraries: libcudart.so}",
          R"(c.yaml:1:19: cuda.libraries: expected a list of file names, got "libcudart.so")"},
         {"cuda: {libraries: []}", "c.yaml:1:19: cuda.libraries: must name 1 to 64 files, names 0"},
@@ -203,6 +245,20 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
          "c.yaml:1:31: cuda.allocation_ring_bytes: must be between 4KiB and 256MiB, is 512MiB"},
         {"cuda: {drain_interval: 0ms}",
          "c.yaml:1:24: cuda.drain_interval: must be between 1ms and 1s, is 0ms"},
+        {"cuda: {max_live_allocations: 1023}",
+         "c.yaml:1:30: cuda.max_live_allocations: must be between 1024 and 67108864, is 1023"},
+        {"cuda: {max_live_allocations: 67108865}",
+         "c.yaml:1:30: cuda.max_live_allocations: must be between 1024 and 67108864, is 67108865"},
+        {"cuda: {max_registered_kernels: 0}",
+         "c.yaml:1:32: cuda.max_registered_kernels: must be between 1 and 16777216, is 0"},
+        {"cuda: {pin: 1}", R"(c.yaml:1:13: cuda.pin: expected true or false, got "1")"},
+        {"cuda: {pin_path: gpusnoop}",
+         R"(c.yaml:1:18: cuda.pin_path: "gpusnoop" does not begin with /: an absolute path is )"
+         "needed"},
+        {"cuda: {max_call_stacks: 15}",
+         "c.yaml:1:25: cuda.max_call_stacks: must be between 16 and 1048576, is 15"},
+        {"cuda: {call_sites: 1001}",
+         "c.yaml:1:20: cuda.call_sites: must be between 0 and 1000, is 1001"},
     };
     for (const Case &c : cases) {
         INFO(c.text);

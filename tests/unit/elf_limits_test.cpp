@@ -92,9 +92,9 @@ TEST_CASE("names that are too long or do not end are no names", "[elf_file]") {
                                                    ElfImage::kCodeOffset + 0x300};
     const auto names = file->functions_at(offsets);
     REQUIRE(names);
-    CHECK((*names)[0].size() == ElfFile::kMaxNameBytes);
-    CHECK((*names)[1].empty());
-    CHECK((*names)[2].empty());
+    CHECK((*names)[0].name.size() == ElfFile::kMaxNameBytes);
+    CHECK((*names)[1].name.empty());
+    CHECK((*names)[2].name.empty());
     const auto found = file->find_by_ending("x");
     REQUIRE(found);
     REQUIRE(found->size() == 1);

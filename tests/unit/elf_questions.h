@@ -32,7 +32,11 @@ inline std::vector<std::string> names_at(const ElfFile &file, std::vector<std::u
     auto found = file.functions_at(offsets);
     INFO((found ? "" : found.error().message));
     REQUIRE(found);
-    return *found;
+    std::vector<std::string> names;
+    for (const symbols::FoundSymbol &function : *found) {
+        names.push_back(function.name);
+    }
+    return names;
 }
 
 inline ElfFile open_good(const Fd &fd) {

@@ -47,6 +47,9 @@ TEST_CASE("a page is served with the headers it needs") {
     CHECK(header_of(response, "Content-Type") == "text/plain; version=0.0.4");
     CHECK(header_of(response, "Content-Length") == "5");
     CHECK(header_of(response, "Connection") == "close");
+    CHECK(header_of(response, "Cache-Control") == "no-store");
+    CHECK(header_of(response, "Vary") == "Accept-Encoding");
+    CHECK(header_of(response, "X-Content-Type-Options") == "nosniff");
     CHECK(header_of(response, "Content-Encoding").empty());
     CHECK(body_of(response) == "up 1\n");
 }
@@ -77,6 +80,11 @@ TEST_CASE("only the exact path is served") {
           "/etc/passwd", "/../etc/passwd"}) {
         INFO(target);
         CHECK_THAT(get(server->port(), target), StartsWith("HTTP/1.1 404 "));
+    }
+    // Other ways to write it.
+    for (const std::string target : {"//metrics", "/./metrics", "/x/../metrics"}) {
+        INFO(target);
+        CHECK(body_of(get(server->port(), target)) == "m");
     }
 }
 

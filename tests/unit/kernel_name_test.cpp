@@ -118,8 +118,8 @@ TEST_CASE("kernel names of well-known libraries", "[kernel_name]") {
 
 TEST_CASE("what is not a mangled name stays as it is", "[kernel_name]") {
     for (const std::string_view symbol :
-         {"", "_Z", "_ZN", "_Z3", "_Z9short", "_Zplus", "_ZN1AC1Ev", "main", "_ZN1AplEv", "_Z0v",
-          "_Z99999999999999999999999x", "__device_stub__", "_ZSt"}) {
+         {"", "_Z", "_ZN", "_Z3", "_Z9short", "_Zxyz", "_ZC1Ev", "_ZTV1A", "main", "_ZNC1Ev",
+          "_Z0v", "_Z99999999999999999999999x", "__device_stub__", "_ZSt"}) {
         INFO(symbol);
         CHECK(kernel_name(symbol) == symbol);
     }
@@ -165,7 +165,8 @@ TEST_CASE("a name that stands for endless text costs nothing", "[kernel_name]") 
         nested += "1aI";
     }
     std::vector<std::string> symbols{"_Z1fI" + std::string(100'000, 'P') + "iEvv", nested,
-                                     "_Z1fI" + std::string(100'000, 'J')};
+                                     "_Z1fI" + std::string(100'000, 'J'),
+                                     "_Z1fI" + std::string(100'000, 'Z')};
     pthread_attr_t attributes;
     REQUIRE(::pthread_attr_init(&attributes) == 0);
     REQUIRE(::pthread_attr_setstacksize(&attributes, 256 * 1024) == 0);
@@ -179,7 +180,7 @@ TEST_CASE("a name that stands for endless text costs nothing", "[kernel_name]") 
     REQUIRE(::pthread_create(&thread, &attributes, name_all, &symbols) == 0);
     ::pthread_join(thread, nullptr);
     ::pthread_attr_destroy(&attributes);
-    CHECK(symbols == std::vector<std::string>(3, "f<...>"));
+    CHECK(symbols == std::vector<std::string>(4, "f<...>"));
 }
 
 TEST_CASE("mutated symbols give a label", "[kernel_name]") {
@@ -227,9 +228,11 @@ TEST_CASE("mangled names are read as the C++ library reads them", "[kernel_name]
     for (const std::string &symbol : symbols) {
         const auto name = read_mangled_name(symbol, 1000);
         const std::string reference = demangled(symbol);
-        // Not compared: what is known to be written otherwise, and data, which has no parameters.
-        if (!name || name->find("...") != std::string::npos ||
-            symbol.find("B5cxx11") != symbol.npos || reference.find('(') == std::string::npos) {
+        // Not compared: what is known to be written otherwise (abi tags, lambdas, std::string's
+        // own functions), and data, which has no parameters.
+        if (!name || name->find("{lambda") != std::string::npos || symbol.starts_with("_ZNS") ||
+            name->find("...") != std::string::npos || symbol.find("B5cxx11") != symbol.npos ||
+            reference.find('(') == std::string::npos) {
             continue;
         }
         ++compared;

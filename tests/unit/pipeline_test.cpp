@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <string>
 #include <thread>
 
 using namespace gpusnoop;
@@ -31,6 +32,11 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return {{"drains", 0}};
     }
+    [[nodiscard]] std::vector<probes::Document> documents() const override {
+        return {{"drains", [count = drains.load()](const probes::DocumentParameters &) {
+                     return probes::DocumentText{"text/plain", std::to_string(count)};
+                 }}};
+    }
     [[nodiscard]] probes::Health health() const override { return {}; }
 };
 
@@ -48,6 +54,30 @@ TEST_CASE("a snapshot holds what was there when it was asked for") {
     }
 }
 
+TEST_CASE("documents hold what was there when they were asked for") {
+    CountingProbe probe;
+    CountingProbe other;
+    probes::Pipeline pipeline({&probe, &other}, 1h);
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains;
+        const auto documents = pipeline.documents();
+        REQUIRE(documents.has_value());
+        REQUIRE(documents->size() == 2);
+        CHECK(documents->front().name == "drains");
+        CHECK(std::stoi(documents->front().write({})->text) > before);
+    }
+}
+
+TEST_CASE("a document does not change when its probe goes on") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1h);
+    const auto documents = pipeline.documents();
+    const std::string then = documents->front().write({})->text;
+    REQUIRE(pipeline.snapshot().has_value());
+    CHECK(documents->front().write({})->text == then);
+    CHECK(pipeline.documents()->front().write({})->text != then);
+}
+
 TEST_CASE("many ask at once and each is answered") {
     CountingProbe probe;
     probes::Pipeline pipeline({&probe}, 1ms);
@@ -58,11 +88,12 @@ TEST_CASE("many ask at once and each is answered") {
             threads.emplace_back([&] {
                 for (int round = 0; round < 50; round++) {
                     answered += pipeline.snapshot().has_value() ? 1 : 0;
+                    answered += pipeline.documents().has_value() ? 1 : 0;
                 }
             });
         }
     }
-    CHECK(answered == 400);
+    CHECK(answered == 800);
 }
 
 TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
@@ -72,6 +103,9 @@ TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
     const auto impatient = pipeline.snapshot(1ms);
     REQUIRE_FALSE(impatient.has_value());
     CHECK(impatient.error().message == "the aggregation did not answer in time");
+    const auto documents = pipeline.documents(1ms);
+    REQUIRE_FALSE(documents.has_value());
+    CHECK(documents.error().message == impatient.error().message);
     probe.slow = false;
     CHECK(pipeline.snapshot().has_value());
 }

@@ -1,4 +1,4 @@
-// Devices, streams, events and errors. There is one device, and every stream is always done.
+// Devices, streams, events and errors. Every stream is always done.
 
 #include "cudart/call.h"
 
@@ -9,39 +9,86 @@ namespace {
 
 using truth::Function;
 
-constexpr int kDevices = 1;
 constexpr int kVersion = STANDIN_CUDA_MAJOR * 1000;
 
-int trivial_call(Function function) {
-    return leave(enter(function), kSuccess);
+int trivial_call(Function self) {
+    return call(self, [](const Call &) { return kSuccess; });
+}
+
+template <typename Value, typename Get>
+int answer_call(Function self, Value *out, Get &&get) {
+    return call(self, [&](const Call &) -> int { return out == nullptr ? kInvalidValue : get(); });
 }
 
 template <typename Value>
-int answer_call(Function function, Value *out, Value value) {
-    const Call call = enter(function);
-    if (out == nullptr) {
-        return leave(call, kInvalidValue);
-    }
-    *out = value;
-    return leave(call, kSuccess);
+int value_call(Function self, Value *out, Value value) {
+    return answer_call(self, out, [&] {
+        *out = value;
+        return kSuccess;
+    });
 }
 
-int create_call(Function function, void **out) {
-    const Call call = enter(function);
-    if (out == nullptr) {
-        return leave(call, kInvalidValue);
-    }
-    *out = new char;
-    return leave(call, kSuccess);
+int create_event(Function self, Event *out) {
+    return answer_call(self, out, [&] {
+        *out = new char;
+        return kSuccess;
+    });
 }
 
-int destroy_call(Function function, void *handle) {
-    const Call call = enter(function);
-    if (handle == nullptr) {
-        return leave(call, kInvalidResourceHandle);
+int destroy_event(Function self, Event event) {
+    return call(self, [&](const Call &) -> int {
+        if (event == nullptr) {
+            return kInvalidResourceHandle;
+        }
+        delete static_cast<char *>(event);
+        return kSuccess;
+    });
+}
+
+// Calls the driver in the thread's context.
+template <typename... Parameters, typename... Arguments>
+int context_call(Function self, int (*function)(Parameters...), Arguments... arguments) {
+    return call(self, [&](const Call &open) -> int {
+        const int error = use_device();
+        return error == kSuccess ? on_behalf(open, {}, function, arguments...) : error;
+    });
+}
+
+int count_devices(int *count) {
+    const int error = driver().cuInit(0);
+    return error == kSuccess ? driver().cuDeviceGetCount(count) : error;
+}
+
+int set_device(int device) {
+    const int error = choose_device(device);
+    if (error == kSuccess) {
+        thread_state().device = device;
     }
-    delete static_cast<char *>(handle);
-    return leave(call, kSuccess);
+    return error;
+}
+
+int current_device(int *device) {
+    *device = thread_state().device;
+    return core().context_error() == kSuccess ? driver().cuCtxGetDevice(device) : kSuccess;
+}
+
+// Only of the context that runtimes share: others belong to whoever created them.
+int reset_device(const Call &open) {
+    int device = 0;
+    Context current = nullptr;
+    Context primary = nullptr;
+    int error = use_device();
+    error = error == kSuccess ? driver().cuCtxGetDevice(&device) : error;
+    error = error == kSuccess ? driver().cuCtxGetCurrent(&current) : error;
+    error = error == kSuccess ? primary_context(device, primary) : error;
+    if (error != kSuccess) {
+        return error;
+    }
+    if (current != primary) {
+        return kIncompatibleDriverContext;
+    }
+    core().run_hook(open);
+    return on_behalf(open, {}, driver().cuDevicePrimaryCtxReset_v2, device);
 }
 
 struct ErrorText {
@@ -54,25 +101,35 @@ constexpr ErrorText kErrorTexts[] = {
     {kSuccess, "cudaSuccess", "no error"},
     {kInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
     {kMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {kNotInitialized, "cudaErrorInitializationError", "initialization error"},
     {kInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {kInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
+    {kInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
     {kInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
      "invalid copy direction for memcpy"},
+    {kIncompatibleDriverContext, "cudaErrorIncompatibleDriverContext",
+     "incompatible driver context"},
     {kMissingConfiguration, "cudaErrorMissingConfiguration",
      "__global__ function call is not configured"},
     {kInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {kNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {kInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {kInvalidContext, "cudaErrorDeviceUninitialized", "invalid device context"},
     {kInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {kNotFound, "cudaErrorSymbolNotFound", "named symbol not found"},
+    {kContextIsDestroyed, "cudaErrorContextIsDestroyed", "context is destroyed"},
+    {kUnknown, "cudaErrorUnknown", "unknown error"},
 };
 
 const char *describe(Function function, int error, const char *ErrorText::*member) {
-    const Call call = enter(function);
+    const Call open = enter(function);
     const char *text = "unrecognized error code";
     for (const ErrorText &known : kErrorTexts) {
         if (known.code == error) {
             text = known.*member;
         }
     }
-    leave(call, kSuccess);
+    leave(open, kSuccess);
     return text;
 }
 
@@ -83,79 +140,45 @@ using namespace standin;
 
 extern "C" {
 
-STANDIN_EXPORT int cudaDeviceSynchronize() {
-    return trivial_call(Function::k_cudaDeviceSynchronize);
-}
+STANDIN_DEFINE(cudaDeviceSynchronize, (), context_call(self, driver().cuCtxSynchronize))
+STANDIN_DEFINE(cudaDeviceReset, (), call(self, [](const Call &open) { return reset_device(open); }))
 
-STANDIN_EXPORT int cudaStreamCreate(Stream *stream) {
-    return create_call(Function::k_cudaStreamCreate, stream);
-}
+STANDIN_DEFINE(cudaStreamCreate, (Stream * stream),
+               context_call(self, driver().cuStreamCreate, stream, 0U))
+STANDIN_DEFINE(cudaStreamCreateWithFlags, (Stream * stream, unsigned flags),
+               context_call(self, driver().cuStreamCreate, stream, flags))
+STANDIN_DEFINE(cudaStreamSynchronize, (Stream stream),
+               context_call(self, driver().cuStreamSynchronize, stream))
+STANDIN_DEFINE(cudaStreamSynchronize_ptsz, (Stream stream),
+               context_call(self, driver().cuStreamSynchronize_ptsz, stream))
+STANDIN_DEFINE(cudaStreamDestroy, (Stream stream),
+               context_call(self, driver().cuStreamDestroy_v2, stream))
 
-STANDIN_EXPORT int cudaStreamCreateWithFlags(Stream *stream, unsigned /*flags*/) {
-    return create_call(Function::k_cudaStreamCreateWithFlags, stream);
-}
+STANDIN_DEFINE(cudaEventCreate, (Event * event), create_event(self, event))
+STANDIN_DEFINE(cudaEventRecord, (Event /*event*/, Stream /*stream*/), trivial_call(self))
+STANDIN_DEFINE(cudaEventSynchronize, (Event /*event*/), trivial_call(self))
+STANDIN_DEFINE(cudaEventElapsedTime, (float *milliseconds, Event /*start*/, Event /*end*/),
+               value_call(self, milliseconds, 1.0F))
+STANDIN_DEFINE(cudaEventDestroy, (Event event), destroy_event(self, event))
 
-STANDIN_EXPORT int cudaStreamSynchronize(Stream /*stream*/) {
-    return trivial_call(Function::k_cudaStreamSynchronize);
-}
-
-STANDIN_EXPORT int cudaStreamDestroy(Stream stream) {
-    return destroy_call(Function::k_cudaStreamDestroy, stream);
-}
-
-STANDIN_EXPORT int cudaEventCreate(Event *event) {
-    return create_call(Function::k_cudaEventCreate, event);
-}
-
-STANDIN_EXPORT int cudaEventRecord(Event /*event*/, Stream /*stream*/) {
-    return trivial_call(Function::k_cudaEventRecord);
-}
-
-STANDIN_EXPORT int cudaEventSynchronize(Event /*event*/) {
-    return trivial_call(Function::k_cudaEventSynchronize);
-}
-
-STANDIN_EXPORT int cudaEventElapsedTime(float *milliseconds, Event /*start*/, Event /*end*/) {
-    return answer_call(Function::k_cudaEventElapsedTime, milliseconds, 1.0F);
-}
-
-STANDIN_EXPORT int cudaEventDestroy(Event event) {
-    return destroy_call(Function::k_cudaEventDestroy, event);
-}
-
-STANDIN_EXPORT int cudaGetDeviceCount(int *count) {
-    return answer_call(Function::k_cudaGetDeviceCount, count, kDevices);
-}
-
-STANDIN_EXPORT int cudaSetDevice(int device) {
-    const Call call = enter(Function::k_cudaSetDevice);
-    if (device < 0 || device >= kDevices) {
-        return leave(call, kInvalidDevice);
-    }
-    thread_state().device = device;
-    return leave(call, kSuccess);
-}
-
-STANDIN_EXPORT int cudaGetDevice(int *device) {
-    return answer_call(Function::k_cudaGetDevice, device, thread_state().device);
-}
-
-STANDIN_EXPORT int cudaRuntimeGetVersion(int *version) {
-    return answer_call(Function::k_cudaRuntimeGetVersion, version, kVersion);
-}
-
-STANDIN_EXPORT int cudaDriverGetVersion(int *version) {
-    return answer_call(Function::k_cudaDriverGetVersion, version, kVersion);
-}
+STANDIN_DEFINE(cudaGetDeviceCount, (int *count),
+               answer_call(self, count, [&] { return count_devices(count); }))
+STANDIN_DEFINE(cudaSetDevice, (int device),
+               call(self, [&](const Call &) { return set_device(device); }))
+STANDIN_DEFINE(cudaGetDevice, (int *device),
+               answer_call(self, device, [&] { return current_device(device); }))
+STANDIN_DEFINE(cudaRuntimeGetVersion, (int *version), value_call(self, version, kVersion))
+STANDIN_DEFINE(cudaDriverGetVersion, (int *version),
+               answer_call(self, version, [&] { return driver().cuDriverGetVersion(version); }))
 
 STANDIN_EXPORT int cudaGetLastError() {
-    const Call call = enter(Function::k_cudaGetLastError);
-    return leave(call, std::exchange(thread_state().last_error, kSuccess));
+    const Call open = enter(Function::k_cudaGetLastError);
+    return leave(open, std::exchange(thread_state().last_error, static_cast<int>(kSuccess)));
 }
 
 STANDIN_EXPORT int cudaPeekAtLastError() {
-    const Call call = enter(Function::k_cudaPeekAtLastError);
-    return leave(call, thread_state().last_error);
+    const Call open = enter(Function::k_cudaPeekAtLastError);
+    return leave(open, thread_state().last_error);
 }
 
 STANDIN_EXPORT const char *cudaGetErrorString(int error) {

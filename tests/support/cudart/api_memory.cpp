@@ -1,123 +1,126 @@
-// The functions that allocate, free and copy.
+// The functions that allocate and free.
 
 #include "cudart/call.h"
-#include "cudart/memory.h"
-#include "cudart/truth_writer.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace standin {
 namespace {
 
-using truth::CopyKind;
-using truth::CopyMode;
 using truth::Function;
 using truth::MemoryKind;
 
-constexpr std::size_t kCopiedForReal = std::size_t{1} << 20U;
-
 // The first allocation of a thread copies something, as a real one sets up the device's context.
 void nest_in_allocation() {
-    if (nesting() && !std::exchange(thread_state().allocated_before, true)) {
+    if (core().nesting() && !std::exchange(thread_state().allocated_before, true)) {
         const char from = 1;
         char to = 0;
         cudaMemcpy(&to, &from, sizeof to, kHostToHost);
     }
 }
 
-// A real copy of pageable memory may need a staging buffer.
-void nest_in_copy() {
-    if (nesting() && thread_state().depth == 1) {
-        void *staging = nullptr;
-        if (cudaMalloc(&staging, 64) == kSuccess) {
-            cudaFree(staging);
+// `allocate` calls the driver. Without bytes there is no pointer, and no error either.
+template <typename Allocate>
+int allocation_call(Function self, MemoryKind kind, void **pointer, std::size_t bytes,
+                    Allocate &&allocate) {
+    return call(self, [&](const Call &open) -> int {
+        if (pointer == nullptr) {
+            return kInvalidValue;
         }
-    }
+        if (const int error = use_device(); error != kSuccess) {
+            return error;
+        }
+        core().run_hook(open);
+        if (self == Function::k_cudaMalloc) {
+            nest_in_allocation();
+        }
+        if (bytes == 0) {
+            *pointer = nullptr;
+            core().count_empty_allocation(open, kind);
+            return kSuccess;
+        }
+        return allocate(open);
+    });
 }
 
-int allocation_call(Function function, MemoryKind kind, void **pointer, std::size_t bytes) {
-    const Call call = enter(function);
-    if (pointer == nullptr) {
-        return leave(call, kInvalidValue);
-    }
-    run_hook(call);
-    if (function == Function::k_cudaMalloc) {
-        nest_in_allocation();
-    }
-    const bool counted = counts(call);
-    if (bytes == 0) {
-        *pointer = nullptr;
-        if (counted) {
-            count_empty_allocation();
-        }
-        return leave(call, kSuccess);
-    }
-    void *memory = allocate({bytes, kind, counted, call.image});
-    if (memory == nullptr) {
-        return leave(call, kMemoryAllocation);
-    }
-    *pointer = memory;
-    if (counted) {
-        count_allocation(kind, bytes);
-    }
-    return leave(call, kSuccess);
+template <typename... Parameters, typename... Rest>
+int allocation_call(Function self, MemoryKind kind, void **pointer, std::size_t bytes,
+                    int (*function)(DevicePointer *, std::size_t, Parameters...), Rest... rest) {
+    return allocation_call(self, kind, pointer, bytes, [&](const Call &open) {
+        return on_behalf(open, {}, function, reinterpret_cast<DevicePointer *>(pointer), bytes,
+                         rest...);
+    });
 }
 
-int free_call(Function function, MemoryKinds kinds, void *pointer) {
-    const Call call = enter(function);
-    run_hook(call);
-    if (pointer == nullptr) {
-        if (counts(call)) {
-            count_empty_free();
-        }
-        return leave(call, kSuccess);
-    }
-    const auto allocation = release(pointer, kinds);
-    if (!allocation) {
-        return leave(call, kInvalidValue);
-    }
-    if (counts(call)) {
-        if (allocation->counted && allocation->image == call.image) {
-            count_free(allocation->kind, allocation->bytes);
-        } else {
-            count_unknown_free(allocation->kind);
-        }
-    }
-    return leave(call, kSuccess);
+template <typename... Parameters, typename... Rest>
+int host_call(Function self, void **pointer, std::size_t bytes,
+              int (*function)(void **, std::size_t, Parameters...), Rest... rest) {
+    return allocation_call(self, MemoryKind::pinned_host, pointer, bytes, [&](const Call &open) {
+        return on_behalf(open, {}, function, pointer, bytes, rest...);
+    });
 }
 
-CopyKind resolve(const void *to, const void *from, int direction) {
-    if (direction != kDefault) {
-        return static_cast<CopyKind>(direction);
-    }
-    if (is_device_memory(to)) {
-        return is_device_memory(from) ? CopyKind::d2d : CopyKind::h2d;
-    }
-    return is_device_memory(from) ? CopyKind::d2h : CopyKind::h2h;
+int pitched_call(Function self, void **pointer, std::size_t *pitch, std::size_t width,
+                 std::size_t rows) {
+    return allocation_call(self, MemoryKind::device, pitch == nullptr ? nullptr : pointer,
+                           rows == 0 ? 0 : width, [&](const Call &open) {
+                               return on_behalf(open, {}, driver().cuMemAllocPitch_v2,
+                                                reinterpret_cast<DevicePointer *>(pointer), pitch,
+                                                width, rows, 4U);
+                           });
 }
 
-int copy_call(Function function, CopyMode mode, void *to, const void *from, std::size_t bytes,
-              int direction) {
-    const Call call = enter(function);
-    if (direction < kHostToHost || direction > kDefault) {
-        return leave(call, kInvalidMemcpyDirection);
+int allocate_rows(Function self, void **pointer, std::size_t *pitch, std::size_t width,
+                  std::size_t height) {
+    if (pitch != nullptr && (width == 0 || height == 0)) {
+        *pitch = 0;
     }
-    if (bytes != 0 && (to == nullptr || from == nullptr)) {
-        return leave(call, kInvalidValue);
+    return pitched_call(self, pointer, pitch, width, height);
+}
+
+int allocate_planes(Function self, PitchedPointer *out, const Extent &extent) {
+    if (out == nullptr) {
+        return pitched_call(self, nullptr, nullptr, 0, 0);
     }
-    run_hook(call);
-    if (function == Function::k_cudaMemcpy) {
-        nest_in_copy();
+    std::size_t rows = 0;
+    if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) {
+        return call(self, [](const Call &) { return kMemoryAllocation; });
     }
-    if (bytes != 0) {
-        std::memmove(to, from, std::min(bytes, kCopiedForReal));
+    PitchedPointer made{nullptr, 0, extent.width, extent.height};
+    const int error = pitched_call(self, &made.pointer, &made.pitch, extent.width, rows);
+    if (error == kSuccess) {
+        *out = made;
     }
-    if (counts(call)) {
-        count_copy(resolve(to, from, direction), mode, bytes);
-    }
-    return leave(call, kSuccess);
+    return error;
+}
+
+template <typename... Parameters, typename... Arguments>
+int free_call(Function self, void *pointer, int (*function)(Parameters...),
+              Arguments... arguments) {
+    return call(self, [&](const Call &open) -> int {
+        if (const int error = use_device(); error != kSuccess) {
+            return error;
+        }
+        core().run_hook(open);
+        if (pointer == nullptr) {
+            core().count_empty_free(open);
+            return kSuccess;
+        }
+        return on_behalf(open, {}, function, arguments...);
+    });
+}
+
+template <typename... Out>
+int answer_call(Function self, int (*function)(Out *...), Out *...out) {
+    return call(self, [&](const Call &) -> int {
+        const int error = use_device();
+        return error == kSuccess ? function(out...) : error;
+    });
+}
+
+int default_pool(MemoryPool *pool, int device) {
+    const int error = use_device();
+    return error == kSuccess ? driver().cuDeviceGetDefaultMemPool(pool, device) : error;
 }
 
 }  // namespace
@@ -127,68 +130,47 @@ using namespace standin;
 
 extern "C" {
 
-STANDIN_EXPORT int cudaMalloc(void **pointer, std::size_t bytes) {
-    return allocation_call(Function::k_cudaMalloc, MemoryKind::device, pointer, bytes);
-}
+STANDIN_DEFINE(cudaMalloc, (void **pointer, std::size_t bytes),
+               allocation_call(self, MemoryKind::device, pointer, bytes, driver().cuMemAlloc_v2))
+STANDIN_DEFINE(cudaMallocManaged, (void **pointer, std::size_t bytes, unsigned flags),
+               allocation_call(self, MemoryKind::managed, pointer, bytes,
+                               driver().cuMemAllocManaged, flags))
+STANDIN_DEFINE(cudaMallocHost, (void **pointer, std::size_t bytes),
+               host_call(self, pointer, bytes, driver().cuMemAllocHost_v2))
+STANDIN_DEFINE(cudaHostAlloc, (void **pointer, std::size_t bytes, unsigned flags),
+               host_call(self, pointer, bytes, driver().cuMemHostAlloc, flags))
+STANDIN_DEFINE(cudaMallocPitch,
+               (void **pointer, std::size_t *pitch, std::size_t width, std::size_t height),
+               allocate_rows(self, pointer, pitch, width, height))
+STANDIN_DEFINE(cudaMalloc3D, (PitchedPointer * pointer, Extent extent),
+               allocate_planes(self, pointer, extent))
+STANDIN_DEFINE(cudaMallocAsync, (void **pointer, std::size_t bytes, Stream stream),
+               allocation_call(self, MemoryKind::async, pointer, bytes, driver().cuMemAllocAsync,
+                               stream))
+STANDIN_DEFINE(cudaMallocAsync_ptsz, (void **pointer, std::size_t bytes, Stream stream),
+               allocation_call(self, MemoryKind::async, pointer, bytes,
+                               driver().cuMemAllocAsync_ptsz, stream))
+STANDIN_DEFINE(cudaMallocFromPoolAsync,
+               (void **pointer, std::size_t bytes, MemoryPool pool, Stream stream),
+               allocation_call(self, MemoryKind::async, pointer, bytes,
+                               driver().cuMemAllocFromPoolAsync, pool, stream))
+STANDIN_DEFINE(cudaMallocFromPoolAsync_ptsz,
+               (void **pointer, std::size_t bytes, MemoryPool pool, Stream stream),
+               allocation_call(self, MemoryKind::async, pointer, bytes,
+                               driver().cuMemAllocFromPoolAsync_ptsz, pool, stream))
 
-STANDIN_EXPORT int cudaMallocManaged(void **pointer, std::size_t bytes, unsigned /*flags*/) {
-    return allocation_call(Function::k_cudaMallocManaged, MemoryKind::managed, pointer, bytes);
-}
+STANDIN_DEFINE(cudaFree, (void *pointer),
+               free_call(self, pointer, driver().cuMemFree_v2, address(pointer)))
+STANDIN_DEFINE(cudaFreeHost, (void *pointer),
+               free_call(self, pointer, driver().cuMemFreeHost, pointer))
+STANDIN_DEFINE(cudaFreeAsync, (void *pointer, Stream stream),
+               free_call(self, pointer, driver().cuMemFreeAsync, address(pointer), stream))
+STANDIN_DEFINE(cudaFreeAsync_ptsz, (void *pointer, Stream stream),
+               free_call(self, pointer, driver().cuMemFreeAsync_ptsz, address(pointer), stream))
 
-STANDIN_EXPORT int cudaMallocHost(void **pointer, std::size_t bytes) {
-    return allocation_call(Function::k_cudaMallocHost, MemoryKind::pinned_host, pointer, bytes);
-}
-
-STANDIN_EXPORT int cudaHostAlloc(void **pointer, std::size_t bytes, unsigned /*flags*/) {
-    return allocation_call(Function::k_cudaHostAlloc, MemoryKind::pinned_host, pointer, bytes);
-}
-
-STANDIN_EXPORT int cudaMallocAsync(void **pointer, std::size_t bytes, Stream /*stream*/) {
-    return allocation_call(Function::k_cudaMallocAsync, MemoryKind::async, pointer, bytes);
-}
-
-STANDIN_EXPORT int cudaFree(void *pointer) {
-    constexpr MemoryKinds kKinds =
-        bit(MemoryKind::device) | bit(MemoryKind::async) | bit(MemoryKind::managed);
-    return free_call(Function::k_cudaFree, kKinds, pointer);
-}
-
-STANDIN_EXPORT int cudaFreeHost(void *pointer) {
-    return free_call(Function::k_cudaFreeHost, bit(MemoryKind::pinned_host), pointer);
-}
-
-STANDIN_EXPORT int cudaFreeAsync(void *pointer, Stream /*stream*/) {
-    constexpr MemoryKinds kKinds = bit(MemoryKind::device) | bit(MemoryKind::async);
-    return free_call(Function::k_cudaFreeAsync, kKinds, pointer);
-}
-
-STANDIN_EXPORT int cudaMemGetInfo(std::size_t *free_bytes, std::size_t *total_bytes) {
-    const Call call = enter(Function::k_cudaMemGetInfo);
-    if (free_bytes == nullptr || total_bytes == nullptr) {
-        return leave(call, kInvalidValue);
-    }
-    const MemoryUse use = memory_use();
-    *free_bytes = use.limit - use.used;
-    *total_bytes = use.limit;
-    return leave(call, kSuccess);
-}
-
-STANDIN_EXPORT int cudaMemcpy(void *to, const void *from, std::size_t bytes, int direction) {
-    return copy_call(Function::k_cudaMemcpy, CopyMode::sync, to, from, bytes, direction);
-}
-
-STANDIN_EXPORT int cudaMemcpy_ptds(void *to, const void *from, std::size_t bytes, int direction) {
-    return copy_call(Function::k_cudaMemcpy_ptds, CopyMode::sync, to, from, bytes, direction);
-}
-
-STANDIN_EXPORT int cudaMemcpyAsync(void *to, const void *from, std::size_t bytes, int direction,
-                                   Stream /*stream*/) {
-    return copy_call(Function::k_cudaMemcpyAsync, CopyMode::async, to, from, bytes, direction);
-}
-
-STANDIN_EXPORT int cudaMemcpyAsync_ptsz(void *to, const void *from, std::size_t bytes,
-                                        int direction, Stream /*stream*/) {
-    return copy_call(Function::k_cudaMemcpyAsync_ptsz, CopyMode::async, to, from, bytes, direction);
-}
+STANDIN_DEFINE(cudaMemGetInfo, (std::size_t *free_bytes, std::size_t *total_bytes),
+               answer_call(self, driver().cuMemGetInfo_v2, free_bytes, total_bytes))
+STANDIN_DEFINE(cudaDeviceGetDefaultMemPool, (MemoryPool * pool, int device),
+               call(self, [&](const Call &) { return default_pool(pool, device); }))
 
 }  // extern "C"

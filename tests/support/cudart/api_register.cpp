@@ -18,18 +18,20 @@ STANDIN_EXPORT void __cudaUnregisterFatBinary(void **handle) {
     delete handle;
 }
 
-STANDIN_EXPORT void __cudaRegisterFunction(void ** /*handle*/, const char *host_stub,
+STANDIN_EXPORT void __cudaRegisterFunction(void **handle, const char *host_stub,
                                            char * /*device_function*/, const char *device_name,
                                            int /*thread_limit*/, void * /*thread*/,
                                            void * /*block*/, void * /*block_size*/,
                                            void * /*grid_size*/, int * /*warp_size*/) {
-    register_kernel(host_stub, device_name);
+    register_kernel(handle, host_stub, device_name);
 }
 
-STANDIN_EXPORT void __cudaRegisterVar(void ** /*handle*/, char * /*host_variable*/,
+STANDIN_EXPORT void __cudaRegisterVar(void ** /*handle*/, char *host_variable,
                                       char * /*device_address*/, const char * /*device_name*/,
-                                      int /*external*/, std::size_t /*size*/, int /*constant*/,
-                                      int /*global*/) {}
+                                      int /*external*/, std::size_t size, int /*constant*/,
+                                      int /*global*/) {
+    register_variable(host_variable, size);
+}
 
 STANDIN_EXPORT void __cudaRegisterManagedVar(void ** /*handle*/, void ** /*host_variable*/,
                                              char * /*device_address*/,

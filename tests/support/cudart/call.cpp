@@ -1,45 +1,16 @@
 #include "cudart/call.h"
 
-#include "cudart/memory.h"
-#include "cudart/registry.h"
-#include "cudart/truth_writer.h"
-
-#include <cstdlib>
-#include <cstring>
-
-#include <pthread.h>
+#include <atomic>
 
 namespace standin {
 namespace {
 
-std::uint32_t g_image = 0;
-Hook g_hook = nullptr;
-void *g_hook_context = nullptr;
 thread_local ThreadState t_state;
+std::array<std::atomic<Context>, truth::kDevices> g_primary;
 
-// A child must find no lock held by a thread that it does not have.
-void before_fork() {
-    lock_memory_for_fork();
-    lock_registry_for_fork();
-    lock_truth_for_fork();
-}
-
-void unlock_after_fork() {
-    unlock_truth_after_fork();
-    unlock_registry_after_fork();
-    unlock_memory_after_fork();
-}
-
-// The child's thread has returns ahead of it for calls that it never made, so its depth is zero.
-void after_fork_in_child() {
-    ++g_image;
-    t_state.depth = 0;
-    forget_truth_of_parent();
-    unlock_after_fork();
-}
-
-__attribute__((constructor)) void watch_forks() {
-    pthread_atfork(before_fork, unlock_after_fork, after_fork_in_child);
+bool reports_errors(truth::Function function) {
+    return function == truth::Function::k_cudaGetLastError ||
+           function == truth::Function::k_cudaPeekAtLastError;
 }
 
 }  // namespace
@@ -49,51 +20,54 @@ ThreadState &thread_state() {
 }
 
 Call enter(truth::Function function) {
-    const bool outermost = t_state.depth++ == 0;
-    count_entry(function, outermost);
-    return {function, g_image, outermost};
-}
-
-bool counts(const Call &call) {
-    return call.outermost && call.image == g_image;
+    return core().enter(function);
 }
 
 int leave(const Call &call, int error) {
-    if (call.image != g_image) {
-        count_return_without_entry();
-        return error;
-    }
-    count_result(call.function, call.outermost, error);
-    --t_state.depth;
-    const bool reports_error = call.function == truth::Function::k_cudaGetLastError ||
-                               call.function == truth::Function::k_cudaPeekAtLastError;
-    if (call.outermost && error != kSuccess && !reports_error) {
+    if (core().leave(call, error) && call.outermost && error != kSuccess &&
+        !reports_errors(call.function)) {
         t_state.last_error = error;
     }
     return error;
 }
 
-void run_hook(const Call &call) {
-    if (g_hook != nullptr) {
-        g_hook(truth::kFunctionNames[static_cast<std::size_t>(call.function)], g_hook_context);
+int primary_context(int device, Context &context) {
+    if (device < 0 || static_cast<std::size_t>(device) >= g_primary.size()) {
+        return kInvalidDevice;
     }
+    auto &known = g_primary[static_cast<std::size_t>(device)];
+    context = known.load();
+    if (context != nullptr) {
+        return kSuccess;
+    }
+    int error = driver().cuInit(0);
+    if (error == kSuccess) {
+        error = driver().cuDevicePrimaryCtxRetain(&context, device);
+    }
+    if (error == kSuccess) {
+        known.store(context);
+    }
+    return error;
 }
 
-bool nesting() {
-    static const bool enabled = [] {
-        const char *value = std::getenv("STANDIN_NEST");
-        return value != nullptr && std::strcmp(value, "1") == 0;
-    }();
-    return enabled;
+int choose_device(int device) {
+    Context context = nullptr;
+    const int error = primary_context(device, context);
+    return error == kSuccess ? driver().cuCtxSetCurrent(context) : error;
+}
+
+int use_device() {
+    const int error = core().context_error();
+    return error == kSuccess || error == kContextIsDestroyed ? error
+                                                             : choose_device(t_state.device);
 }
 
 }  // namespace standin
 
 extern "C" STANDIN_EXPORT void standin_set_hook(standin::Hook hook, void *context) {
-    standin::g_hook_context = context;
-    standin::g_hook = hook;
+    standin::core().set_hook(hook, context);
 }
 
 extern "C" STANDIN_EXPORT void standin_reset_depth() {
-    standin::t_state.depth = 0;
+    standin::core().reset_depth();
 }

@@ -1,17 +1,15 @@
-// The frame of every counted function: how deep the thread is in the library, and what the call
-// ended with.
+// The frame of every counted function of the runtime, and its way to the driver.
 
 #pragma once
 
-#include "truth.h"
+#include "define.h"
+#include "driver/driver_api.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "cudart/cudart.h"
-
-#define STANDIN_EXPORT __attribute__((visibility("default"), noinline))
 
 namespace standin {
 
@@ -23,9 +21,8 @@ struct LaunchConfiguration {
 };
 
 struct ThreadState {
-    std::uint32_t depth = 0;
     int last_error = kSuccess;
-    int device = 0;
+    int device = 0;  // for when it has no context
     bool allocated_before = false;
     // The function that is about to jump, not call, into the next one; see api_launch.cpp.
     truth::Function jumping_from = truth::Function::count;
@@ -35,24 +32,36 @@ struct ThreadState {
 
 ThreadState &thread_state();
 
-struct Call {
-    truth::Function function;
-    std::uint32_t
-        image;  // goes up with every fork: a call can return in a child that never made it
-    bool outermost;
-};
+inline const Core &core() {
+    return *driver().core;
+}
 
-// Not a constructor and destructor: an unwound call (pthread_exit) did not return, and must not be
-// counted as if it had.
 Call enter(truth::Function function);
 int leave(const Call &call, int error);
 
-// Whether what this call did belongs into the truth.
-bool counts(const Call &call);
+template <typename Action>
+int call(truth::Function function, Action &&action) {
+    const Call open = enter(function);
+    return leave(open, open.must_fail ? static_cast<int>(kUnknown) : action(open));
+}
 
-void run_hook(const Call &call);
+// The driver's function does what the call is for.
+template <typename... Parameters, typename... Arguments>
+int on_behalf(const Call &open, const OnBehalf &knowledge, int (*function)(Parameters...),
+              Arguments... arguments) {
+    core().delegate(open, knowledge);
+    return function(arguments...);
+}
 
-// STANDIN_NEST=1: some functions call others through their public entry points.
-bool nesting();
+// Of a device that this runtime keeps a reference to from now on.
+int primary_context(int device, Context &context);
+// Makes its primary context current to the thread.
+int choose_device(int device);
+// What a thread has current; the primary context of its device if it has nothing.
+int use_device();
+
+inline DevicePointer address(const void *pointer) {
+    return reinterpret_cast<DevicePointer>(pointer);
+}
 
 }  // namespace standin

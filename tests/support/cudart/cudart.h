@@ -1,48 +1,17 @@
 // The part of the CUDA runtime's C interface that the stand-in offers, declared without CUDA's
-// headers, and what it adds for tests. The ABI is the real one: an enum travels as an int, and a
-// Dim3 by value takes two registers.
+// headers, and what it adds for tests.
 
 #pragma once
+
+#include "cuda_types.h"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace standin {
-
-struct Dim3 {
-    std::uint32_t x = 1;
-    std::uint32_t y = 1;
-    std::uint32_t z = 1;
-};
-static_assert(sizeof(Dim3) == 12);
-
-enum Error : int {
-    kSuccess = 0,
-    kInvalidValue = 1,
-    kMemoryAllocation = 2,
-    kInvalidConfiguration = 9,
-    kInvalidMemcpyDirection = 21,
-    kMissingConfiguration = 52,
-    kInvalidDeviceFunction = 98,
-    kInvalidDevice = 101,
-    kInvalidResourceHandle = 400,
-};
-
-// cudaMemcpyKind
-enum CopyDirection : int {
-    kHostToHost = 0,
-    kHostToDevice = 1,
-    kDeviceToHost = 2,
-    kDeviceToDevice = 3,
-    kDefault = 4,
-};
-
-using Stream = void *;
-using Event = void *;
-using Kernel = void *;  // cudaKernel_t
-using Hook = void (*)(const char *function, void *context);
-
-}  // namespace standin
+// With per-thread default streams, programs call a second function, which takes the same arguments.
+#define STANDIN_RUNTIME_BOTH(name, suffix, ...) \
+    int name(__VA_ARGS__);                      \
+    int name##suffix(__VA_ARGS__)
 
 // The names are CUDA's, reserved or not.
 extern "C" {
@@ -50,32 +19,79 @@ int cudaMalloc(void **pointer, std::size_t bytes);
 int cudaMallocManaged(void **pointer, std::size_t bytes, unsigned flags);
 int cudaMallocHost(void **pointer, std::size_t bytes);
 int cudaHostAlloc(void **pointer, std::size_t bytes, unsigned flags);
-int cudaMallocAsync(void **pointer, std::size_t bytes, standin::Stream stream);
+int cudaMallocPitch(void **pointer, std::size_t *pitch, std::size_t width, std::size_t height);
+int cudaMalloc3D(standin::PitchedPointer *pointer, standin::Extent extent);
+STANDIN_RUNTIME_BOTH(cudaMallocAsync, _ptsz, void **pointer, std::size_t bytes,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMallocFromPoolAsync, _ptsz, void **pointer, std::size_t bytes,
+                     standin::MemoryPool pool, standin::Stream stream);
 int cudaFree(void *pointer);
 int cudaFreeHost(void *pointer);
-int cudaFreeAsync(void *pointer, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaFreeAsync, _ptsz, void *pointer, standin::Stream stream);
 int cudaMemGetInfo(std::size_t *free_bytes, std::size_t *total_bytes);
+int cudaDeviceGetDefaultMemPool(standin::MemoryPool *pool, int device);
 
-int cudaMemcpy(void *to, const void *from, std::size_t bytes, int direction);
-int cudaMemcpy_ptds(void *to, const void *from, std::size_t bytes, int direction);
-int cudaMemcpyAsync(void *to, const void *from, std::size_t bytes, int direction,
-                    standin::Stream stream);
-int cudaMemcpyAsync_ptsz(void *to, const void *from, std::size_t bytes, int direction,
-                         standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy, _ptds, void *to, const void *from, std::size_t bytes,
+                     int direction);
+STANDIN_RUNTIME_BOTH(cudaMemcpyAsync, _ptsz, void *to, const void *from, std::size_t bytes,
+                     int direction, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy2D, _ptds, void *to, std::size_t to_pitch, const void *from,
+                     std::size_t from_pitch, std::size_t width, std::size_t height, int direction);
+STANDIN_RUNTIME_BOTH(cudaMemcpy2DAsync, _ptsz, void *to, std::size_t to_pitch, const void *from,
+                     std::size_t from_pitch, std::size_t width, std::size_t height, int direction,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3D, _ptds, const standin::Copy3D *copy);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3DAsync, _ptsz, const standin::Copy3D *copy, standin::Stream stream);
+int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, std::size_t bytes);
+int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                        std::size_t bytes, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3DPeer, _ptds, const standin::Copy3DPeer *copy);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3DPeerAsync, _ptsz, const standin::Copy3DPeer *copy,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpyToSymbol, _ptds, const void *symbol, const void *from,
+                     std::size_t bytes, std::size_t offset, int direction);
+STANDIN_RUNTIME_BOTH(cudaMemcpyToSymbolAsync, _ptsz, const void *symbol, const void *from,
+                     std::size_t bytes, std::size_t offset, int direction, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpyFromSymbol, _ptds, void *to, const void *symbol, std::size_t bytes,
+                     std::size_t offset, int direction);
+STANDIN_RUNTIME_BOTH(cudaMemcpyFromSymbolAsync, _ptsz, void *to, const void *symbol,
+                     std::size_t bytes, std::size_t offset, int direction, standin::Stream stream);
 
-int cudaLaunchKernel(const void *function, standin::Dim3 grid, standin::Dim3 block,
-                     void **arguments, std::size_t shared_bytes, standin::Stream stream);
-int cudaLaunchKernel_ptsz(const void *function, standin::Dim3 grid, standin::Dim3 block,
-                          void **arguments, std::size_t shared_bytes, standin::Stream stream);
-int __cudaLaunchKernel(standin::Kernel kernel, standin::Dim3 grid, standin::Dim3 block,
-                       void **arguments, std::size_t shared_bytes, standin::Stream stream);
-int __cudaLaunchKernel_ptsz(standin::Kernel kernel, standin::Dim3 grid, standin::Dim3 block,
-                            void **arguments, std::size_t shared_bytes, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemset, _ptds, void *to, int value, std::size_t bytes);
+STANDIN_RUNTIME_BOTH(cudaMemsetAsync, _ptsz, void *to, int value, std::size_t bytes,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemset2D, _ptds, void *to, std::size_t pitch, int value, std::size_t width,
+                     std::size_t height);
+STANDIN_RUNTIME_BOTH(cudaMemset2DAsync, _ptsz, void *to, std::size_t pitch, int value,
+                     std::size_t width, std::size_t height, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemset3D, _ptds, standin::PitchedPointer to, int value,
+                     standin::Extent extent);
+STANDIN_RUNTIME_BOTH(cudaMemset3DAsync, _ptsz, standin::PitchedPointer to, int value,
+                     standin::Extent extent, standin::Stream stream);
+
+STANDIN_RUNTIME_BOTH(cudaLaunchKernel, _ptsz, const void *function, standin::Dim3 grid,
+                     standin::Dim3 block, void **arguments, std::size_t shared_bytes,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(__cudaLaunchKernel, _ptsz, standin::Kernel kernel, standin::Dim3 grid,
+                     standin::Dim3 block, void **arguments, std::size_t shared_bytes,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaLaunchCooperativeKernel, _ptsz, const void *function, standin::Dim3 grid,
+                     standin::Dim3 block, void **arguments, std::size_t shared_bytes,
+                     standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaLaunchKernelExC, _ptsz, const standin::LaunchConfig *config,
+                     const void *function, void **arguments);
 int __cudaGetKernel(standin::Kernel *kernel, const void *host_stub);
+int cudaGetKernel(standin::Kernel *kernel, const void *host_stub);
+int cudaGetFuncBySymbol(standin::DriverFunction *function, const void *host_stub);
 unsigned __cudaPushCallConfiguration(standin::Dim3 grid, standin::Dim3 block,
                                      std::size_t shared_bytes, standin::Stream stream);
 int __cudaPopCallConfiguration(standin::Dim3 *grid, standin::Dim3 *block, std::size_t *shared_bytes,
                                void *stream);
+int cudaGraphCreate(standin::Graph *graph, unsigned flags);
+int cudaGraphInstantiate(standin::GraphExec *executable, standin::Graph graph, std::uint64_t flags);
+int cudaGraphExecDestroy(standin::GraphExec executable);
+int cudaGraphDestroy(standin::Graph graph);
+STANDIN_RUNTIME_BOTH(cudaGraphLaunch, _ptsz, standin::GraphExec executable, standin::Stream stream);
 
 void **__cudaRegisterFatBinary(void *fat_binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -92,9 +108,10 @@ void __cudaRegisterManagedVar(void **handle, void **host_variable, char *device_
 char __cudaInitModule(void **handle);
 
 int cudaDeviceSynchronize();
+int cudaDeviceReset();
 int cudaStreamCreate(standin::Stream *stream);
 int cudaStreamCreateWithFlags(standin::Stream *stream, unsigned flags);
-int cudaStreamSynchronize(standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaStreamSynchronize, _ptsz, standin::Stream stream);
 int cudaStreamDestroy(standin::Stream stream);
 int cudaEventCreate(standin::Event *event);
 int cudaEventRecord(standin::Event event, standin::Stream stream);
@@ -111,11 +128,7 @@ int cudaPeekAtLastError();
 const char *cudaGetErrorString(int error);
 const char *cudaGetErrorName(int error);
 
-// Called in the middle of every call, nested or not, that allocates, frees, copies or launches:
-// the arguments are checked, nothing is done or counted yet, no lock is held. The hook may leave
-// the call in any way. One hook for the whole process; set it while no other thread makes calls.
+// See driver/core.h.
 void standin_set_hook(standin::Hook hook, void *context);
-
-// Says that the calling thread has no open call any more, because it left them with longjmp.
 void standin_reset_depth();
 }

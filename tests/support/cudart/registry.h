@@ -1,18 +1,28 @@
-// The kernels that the program registered before main.
+// The kernels and variables that the program registered before main.
 
 #pragma once
 
 #include "cudart/cudart.h"
 
+#include <cstddef>
+
 namespace standin {
 
-void register_kernel(const void *host_stub, const char *device_name);
-// The handle of a host stub's kernel, which is another address than the stub's; nullptr: unknown.
-Kernel kernel_handle(const void *host_stub);
-// The mangled name for a host stub or a handle, as both may be launched; nullptr: unknown.
-const char *kernel_name(const void *stub_or_handle);
+void register_kernel(void **fat_binary, const void *host_stub, const char *device_name);
+void register_variable(const void *host_variable, std::size_t bytes);
 
-void lock_registry_for_fork();
-void unlock_registry_after_fork();
+struct Handles {
+    Kernel kernel = nullptr;
+    DriverFunction function = nullptr;
+};
+// What the driver has for a host stub, which it is asked for once. Returns an error code;
+// kInvalidDeviceFunction when it is no registered stub.
+int find_handles(const void *host_stub, Handles &handles);
+
+struct Variable {
+    void *start = nullptr;  // on the "device"; nullptr: no such variable
+    std::size_t bytes = 0;
+};
+Variable device_variable(const void *host_variable);
 
 }  // namespace standin

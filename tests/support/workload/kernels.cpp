@@ -24,7 +24,8 @@ void pop_and_launch(Stub *stub, Arguments &...of) {
 }
 
 void **g_fat_binary = nullptr;
-int g_image = 0;  // stands for the device code
+int g_image = 0;                        // stands for the device code
+char g_variable[demo::kVariableBytes];  // the shadow of one on the device
 
 void register_stub(const void *stub, const char *mangled) {
     __cudaRegisterFunction(g_fat_binary, static_cast<const char *>(stub),
@@ -34,12 +35,11 @@ void register_stub(const void *stub, const char *mangled) {
 
 __attribute__((constructor)) void register_all() {
     g_fat_binary = __cudaRegisterFatBinary(&g_image);
-    register_stub(address(vectorAdd), "_Z9vectorAddPKfS0_Pfi");
-    register_stub(address(saxpy), "_Z5saxpyifPKfPf");
-    register_stub(address(demo::reduce<float>), "_ZN4demo6reduceIfEEvPKT_PS1_i");
-    register_stub(address(demo::reduce<double>), "_ZN4demo6reduceIdEEvPKT_PS1_i");
-    register_stub(address(demo::linear::matrix_multiply),
-                  "_ZN4demo6linear15matrix_multiplyEPKfS2_Pfii");
+    for (const demo::KernelStub &kernel : demo::kernel_stubs()) {
+        register_stub(kernel.stub, kernel.mangled);
+    }
+    __cudaRegisterVar(g_fat_binary, g_variable, g_variable, "device_variable", 0, sizeof g_variable,
+                      0, 0);
     __cudaRegisterFatBinaryEnd(g_fat_binary);
 }
 
@@ -57,6 +57,10 @@ void saxpy(int count, float factor, const float *x, float *y) {
     pop_and_launch(saxpy, count, factor, x, y);
 }
 
+// Never called: it is launched with KnownArguments.
+void sixteenWords(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word,
+                  Word, Word, Word) {}
+
 namespace demo {
 
 template <typename Value>
@@ -72,5 +76,27 @@ void matrix_multiply(const float *a, const float *b, float *product, int rows, i
     pop_and_launch(matrix_multiply, a, b, product, rows, columns);
 }
 }  // namespace linear
+
+void launch_known_arguments() {
+    KnownArguments arguments;
+    cudaLaunchKernel(address(sixteenWords), {2, 3, 4}, {5, 6, 7}, arguments.pointers(), 512,
+                     nullptr);
+}
+
+const std::array<KernelStub, 6> &kernel_stubs() {
+    static const std::array<KernelStub, 6> stubs = {{
+        {address(vectorAdd), "_Z9vectorAddPKfS0_Pfi"},
+        {address(saxpy), "_Z5saxpyifPKfPf"},
+        {address(reduce<float>), "_ZN4demo6reduceIfEEvPKT_PS1_i"},
+        {address(reduce<double>), "_ZN4demo6reduceIdEEvPKT_PS1_i"},
+        {address(linear::matrix_multiply), "_ZN4demo6linear15matrix_multiplyEPKfS2_Pfii"},
+        {address(sixteenWords), "_Z12sixteenWordsmmmmmmmmmmmmmmmm"},
+    }};
+    return stubs;
+}
+
+const void *device_variable() {
+    return g_variable;
+}
 
 }  // namespace demo

@@ -4,9 +4,17 @@
 #pragma once
 
 #include "cudart/cudart.h"
+#include "workload/known_arguments.h"
+
+#include <array>
+#include <cstdint>
 
 void vectorAdd(const float *a, const float *b, float *sum, int count);
 void saxpy(int count, float factor, const float *x, float *y);
+
+using Word = std::uint64_t;
+void sixteenWords(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word,
+                  Word, Word, Word);
 
 namespace demo {
 
@@ -18,6 +26,19 @@ extern template void reduce<double>(const double *in, double *out, int count);
 namespace linear {
 void matrix_multiply(const float *a, const float *b, float *product, int rows, int columns);
 }
+
+// A launch of sixteenWords with KnownArguments.
+void launch_known_arguments();
+// A registered kernel of this program.
+struct KernelStub {
+    const void *stub;
+    const char *mangled;
+};
+const std::array<KernelStub, 6> &kernel_stubs();
+
+// A registered variable on the device, by its shadow on the host.
+inline constexpr std::size_t kVariableBytes = 1024;
+const void *device_variable();
 
 // What `kernel<<<grid, block>>>(...)` is compiled to: the shape is pushed, the stub pops it.
 template <typename... Parameters, typename... Arguments>

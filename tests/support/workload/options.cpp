@@ -32,6 +32,10 @@ void request_stop(int /*signal*/) {
                  "  --failures           also make calls that fail\n"
                  "  --default-kind       also copy with cudaMemcpyDefault\n"
                  "  --memory-kinds       also use managed, pinned and stream-ordered memory\n"
+                 "  --api API            make calls of the runtime, the driver, or both (runtime)\n"
+                 "  --everything         iterations of every function there is, in a random order\n"
+                 "  --resets             with --everything and one thread: reset devices too\n"
+                 "  --known-arguments    launch kernels with 16 words that a test knows\n"
                  "  --name COMM          name of the main thread\n"
                  "  --wait-for-file PATH make no call before this file exists\n"
                  "  --hold               free nothing at the end; wait for SIGTERM or the end of\n"
@@ -59,8 +63,27 @@ bool set_flag(Options &options, const std::string &flag) {
         options.default_kind = true;
     } else if (flag == "--memory-kinds") {
         options.memory_kinds = true;
+    } else if (flag == "--everything") {
+        options.everything = true;
+    } else if (flag == "--resets") {
+        options.resets = true;
+    } else if (flag == "--known-arguments") {
+        options.known_arguments = true;
     } else if (flag == "--hold") {
         options.hold = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool set_api(Options &options, const std::string &name) {
+    if (name == "runtime") {
+        options.api = Api::runtime;
+    } else if (name == "driver") {
+        options.api = Api::driver;
+    } else if (name == "both") {
+        options.api = Api::both;
     } else {
         return false;
     }
@@ -78,6 +101,9 @@ bool set_value(Options &options, const std::string &flag, const char *value) {
     if (flag == "--wait-for-file") {
         options.wait_for_file = value;
         return true;
+    }
+    if (flag == "--api") {
+        return set_api(options, value);
     }
     if (flag == "--name") {
         options.name = value;
@@ -123,6 +149,10 @@ Options parse_options(int argc, char **argv) {
             usage(argv[0]);
         }
         ++at;
+    }
+    // Another thread's memory would go with the device.
+    if (options.resets && options.threads > 1) {
+        usage(argv[0]);
     }
     return options;
 }

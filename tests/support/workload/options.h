@@ -9,6 +9,8 @@
 
 namespace demo {
 
+enum class Api { runtime, driver, both };
+
 struct Options {
     unsigned threads = 1;
     double seconds = 0;                            // 0: no limit
@@ -19,6 +21,10 @@ struct Options {
     bool failures = false;
     bool default_kind = false;
     bool memory_kinds = false;
+    Api api = Api::runtime;
+    bool everything = false;
+    bool resets = false;
+    bool known_arguments = false;
     bool hold = false;
     std::string wait_for_file;
     std::string name;

@@ -2,13 +2,10 @@
 
 #include "workload/kernels.h"
 
-#include <thread>
 #include <utility>
 
 namespace demo {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSharedPerThread = 32;
 
@@ -37,14 +34,9 @@ Worker::Worker(const Options &options, unsigned index, SharedMemory &shared)
     : options_(options),
       shared_(shared),
       generator_(options.seed * 10007 + index),
-      next_call_(Clock::now()),
+      pacer_(options),
       host_a_(kBufferBytes / sizeof(float)),
-      host_b_(kBufferBytes / sizeof(float)) {
-    if (options.rate > 0) {
-        interval_ = std::chrono::duration_cast<Clock::duration>(
-            std::chrono::duration<double>(options.threads / options.rate));
-    }
-}
+      host_b_(kBufferBytes / sizeof(float)) {}
 
 void Worker::run() {
     const std::uint64_t most = iterations(options_);
@@ -54,14 +46,8 @@ void Worker::run() {
     cudaSetDevice(0);
     cudaMalloc(&device_a_, kBufferBytes);
     cudaMalloc(&device_b_, kBufferBytes);
-    const auto end = options_.seconds > 0
-                         ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                              std::chrono::duration<double>(options_.seconds))
-                         : Clock::time_point::max();
-    for (std::uint64_t done = 0; done < most; ++done) {
-        if (stop_requested() || Clock::now() >= end) {
-            break;
-        }
+    const Deadline deadline(options_);
+    for (std::uint64_t done = 0; done < most && !deadline.passed(); ++done) {
         iterate();
     }
     if (!options_.hold) {
@@ -133,6 +119,11 @@ void Worker::copy() {
 }
 
 void Worker::launch_kernels() {
+    if (options_.known_arguments) {
+        pace();
+        launch_known_arguments();
+        return;
+    }
     const auto *in = static_cast<const float *>(device_a_);
     auto *out = static_cast<float *>(device_b_);
     const auto blocks = static_cast<std::uint32_t>(1U << random(7));
@@ -211,13 +202,6 @@ std::size_t Worker::random_size(unsigned largest_power) {
 
 int Worker::direction(int known) {
     return options_.default_kind && random(2) == 0 ? standin::kDefault : known;
-}
-
-void Worker::pace() {
-    if (interval_ != Clock::duration::zero()) {
-        std::this_thread::sleep_until(next_call_);
-        next_call_ += interval_;
-    }
 }
 
 }  // namespace demo

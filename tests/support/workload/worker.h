@@ -3,8 +3,8 @@
 #pragma once
 
 #include "workload/options.h"
+#include "workload/pacer.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -43,14 +43,12 @@ private:
     std::uint64_t random(std::uint64_t below);
     std::size_t random_size(unsigned largest_power);
     int direction(int known);
-    // Before each call: keeps to the rate.
-    void pace();
+    void pace() { pacer_.wait(); }
 
     const Options &options_;
     SharedMemory &shared_;
     std::mt19937_64 generator_;
-    std::chrono::steady_clock::duration interval_{};
-    std::chrono::steady_clock::time_point next_call_;
+    Pacer pacer_;
     std::vector<float> host_a_;
     std::vector<float> host_b_;
     void *device_a_ = nullptr;

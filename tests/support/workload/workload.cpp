@@ -1,5 +1,7 @@
-// A believable CUDA program for the stand-in runtime: what `make run` shows and the tests count.
+// A believable CUDA program for the stand-in libraries: what `make run` shows and the tests count.
 
+#include "workload/driver_worker.h"
+#include "workload/everything.h"
 #include "workload/options.h"
 #include "workload/worker.h"
 
@@ -9,6 +11,30 @@
 #include <thread>
 #include <vector>
 
+namespace {
+
+void work(const demo::Options &options, demo::SharedMemory &shared, unsigned index) {
+    if (options.everything) {
+        demo::Everything everything(options, index);
+        if (options.api != demo::Api::driver) {
+            add_runtime_actions(everything);
+        }
+        if (options.api != demo::Api::runtime) {
+            add_driver_actions(everything);
+        }
+        everything.run();
+        return;
+    }
+    if (options.api != demo::Api::driver) {
+        demo::Worker(options, index, shared).run();
+    }
+    if (options.api != demo::Api::runtime) {
+        demo::DriverWorker(options, index).run();
+    }
+}
+
+}  // namespace
+
 int main(int argc, char **argv) {
     const demo::Options options = demo::parse_options(argc, argv);
     demo::prepare(options);
@@ -17,8 +43,7 @@ int main(int argc, char **argv) {
     {
         std::vector<std::jthread> threads;
         for (unsigned index = 0; index < options.threads; ++index) {
-            threads.emplace_back(
-                [&options, &shared, index] { demo::Worker(options, index, shared).run(); });
+            threads.emplace_back([&options, &shared, index] { work(options, shared, index); });
         }
     }
     if (options.hold) {

@@ -1,4 +1,4 @@
-#include "cudart/truth_writer.h"
+#include "driver/truth_writer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +22,7 @@ FileLayout *g_file = nullptr;
 std::mutex g_opening;
 
 [[noreturn]] void fail(const char *what, const char *path) {
-    std::fprintf(stderr, "stand-in cudart: %s %s: %s\n", what, path, std::strerror(errno));
+    std::fprintf(stderr, "stand-in driver: %s %s: %s\n", what, path, std::strerror(errno));
     std::abort();  // a test must not pass without its truth
 }
 
@@ -114,7 +114,8 @@ constexpr std::size_t index(Enum value) {
 }
 
 bool same_launch(const truth::Launches &entry, const truth::Launches &wanted) {
-    return entry.grid == wanted.grid && entry.block == wanted.block && entry.name == wanted.name;
+    return entry.grid == wanted.grid && entry.block == wanted.block &&
+           entry.device == wanted.device && entry.name == wanted.name;
 }
 
 std::size_t hash_launch(const truth::Launches &wanted) {
@@ -124,10 +125,30 @@ std::size_t hash_launch(const truth::Launches &wanted) {
         mix(wanted.grid[axis]);
         mix(wanted.block[axis]);
     }
+    mix(wanted.device);
     for (const char letter : wanted.name) {
         mix(static_cast<unsigned char>(letter));
     }
     return static_cast<std::size_t>(hash ^ (hash >> 32U));
+}
+
+// A code that the layout has no place for would be lost.
+std::size_t code_index(int error) {
+    const auto *found = std::find(truth::kErrorCodes.begin(), truth::kErrorCodes.end(), error);
+    if (found == truth::kErrorCodes.end()) {
+        std::fprintf(stderr, "stand-in driver: the truth has no place for error %d\n", error);
+        std::abort();
+    }
+    return static_cast<std::size_t>(found - truth::kErrorCodes.begin());
+}
+
+truth::Memory &memory_of(Device device, truth::MemoryKind kind) {
+    return file().memory[static_cast<std::size_t>(device)][index(kind)];
+}
+
+void add_call(truth::Copies &to, std::uint64_t bytes) {
+    add(to.calls);
+    add(to.bytes, bytes);
 }
 
 // True when `entry` is now, or already was, the entry for `wanted`.
@@ -138,6 +159,7 @@ bool claim(truth::Launches &entry, const truth::Launches &wanted) {
                                     false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
         entry.grid = wanted.grid;
         entry.block = wanted.block;
+        entry.device = wanted.device;
         entry.name = wanted.name;
         __atomic_store_n(&entry.state, static_cast<std::uint32_t>(truth::EntryState::ready),
                          __ATOMIC_RELEASE);
@@ -156,52 +178,62 @@ void count_entry(truth::Function function, bool outermost) {
 }
 
 void count_result(truth::Function function, bool outermost, int error) {
-    const auto code = std::min(static_cast<std::size_t>(error), truth::kErrorCodes - 1);
-    add(outermost ? file().results[index(function)][code] : file().nested_calls);
+    add(outermost ? file().results[index(function)][code_index(error)] : file().nested_calls);
 }
 
 void count_return_without_entry() {
     add(file().returns_without_entry);
 }
 
-void count_allocation(truth::MemoryKind kind, std::uint64_t bytes) {
-    truth::Memory &memory = file().memory[index(kind)];
+void count_allocation(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    truth::Memory &memory = memory_of(device, kind);
     add(memory.allocations);
     add(memory.allocated_bytes, bytes);
     add(memory.outstanding_allocations);
     add(memory.outstanding_bytes, bytes);
 }
 
-void count_free(truth::MemoryKind kind, std::uint64_t bytes) {
-    truth::Memory &memory = file().memory[index(kind)];
+void count_free(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    truth::Memory &memory = memory_of(device, kind);
     add(memory.frees);
     add(memory.freed_bytes, bytes);
     subtract(memory.outstanding_allocations);
     subtract(memory.outstanding_bytes, bytes);
 }
 
-void count_unknown_free(truth::MemoryKind kind) {
-    add(file().memory[index(kind)].unknown_frees);
+void count_unknown_free(Device device, truth::MemoryKind kind) {
+    add(memory_of(device, kind).unknown_frees);
 }
 
-void count_empty_allocation() {
-    add(file().empty_allocations);
+void count_freed_by_reset(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    truth::Memory &memory = memory_of(device, kind);
+    add(memory.freed_by_reset);
+    add(memory.freed_by_reset_bytes, bytes);
+    subtract(memory.outstanding_allocations);
+    subtract(memory.outstanding_bytes, bytes);
+}
+
+void count_empty_allocation(Device device, truth::MemoryKind kind) {
+    add(memory_of(device, kind).empty_allocations);
 }
 
 void count_empty_free() {
     add(file().empty_frees);
 }
 
-void count_copy(truth::CopyKind kind, truth::CopyMode mode, std::uint64_t bytes) {
-    truth::Copies &copies = file().copies[index(kind)][index(mode)];
-    add(copies.calls);
-    add(copies.bytes, bytes);
+void count_copy(Device device, truth::CopyKind kind, truth::CopyMode mode, std::uint64_t bytes) {
+    add_call(file().copies[static_cast<std::size_t>(device)][index(kind)][index(mode)], bytes);
 }
 
-void count_launch(const char *kernel, Dim3 grid, Dim3 block) {
+void count_set(Device device, truth::CopyMode mode, std::uint64_t bytes) {
+    add_call(file().memsets[static_cast<std::size_t>(device)][index(mode)], bytes);
+}
+
+void count_launch(Device device, const char *kernel, Dim3 grid, Dim3 block) {
     truth::Launches wanted{};
     wanted.grid = {grid.x, grid.y, grid.z};
     wanted.block = {block.x, block.y, block.z};
+    wanted.device = static_cast<std::uint32_t>(device);
     std::strncpy(wanted.name.data(), kernel, wanted.name.size() - 1);
     FileLayout &counts = file();
     add(counts.launches);
@@ -214,6 +246,14 @@ void count_launch(const char *kernel, Dim3 grid, Dim3 block) {
         }
     }
     add(counts.launches_unlisted);
+}
+
+void count_graph_launch(Device device) {
+    add(file().graph_launches[static_cast<std::size_t>(device)]);
+}
+
+void count_synchronization(Device device) {
+    add(file().synchronizations[static_cast<std::size_t>(device)]);
 }
 
 void lock_truth_for_fork() {

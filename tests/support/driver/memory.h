@@ -2,17 +2,20 @@
 
 #pragma once
 
-#include "truth.h"
+#include "driver/core.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace standin {
 
 struct Allocation {
     std::size_t bytes;
     truth::MemoryKind kind;
+    Device device;
+    std::uint64_t context;  // its id; 0 for memory that belongs to none
     // Whether the truth of process image number `image` has it as outstanding.
     bool counted;
     std::uint32_t image;
@@ -28,13 +31,27 @@ constexpr MemoryKinds bit(truth::MemoryKind kind) {
 void *allocate(const Allocation &allocation);
 // What it was; nothing when `pointer` is not the start of a live allocation of one of `kinds`.
 std::optional<Allocation> release(void *pointer, MemoryKinds kinds);
+// Everything that was allocated in a context.
+std::vector<Allocation> release_context(std::uint64_t context);
+
+// Memory without an address of its own (cuMemCreate), which counts for the limit too.
+bool reserve_bytes(std::size_t bytes);
+void return_bytes(std::size_t bytes);
+
+// Of any kind but pinned_host, or virtual addresses with memory behind them.
 bool is_device_memory(const void *pointer);
+// Whether all these bytes lie in one allocation or mapping.
+bool is_allocated(const void *pointer, std::size_t bytes);
 
 struct MemoryUse {
     std::size_t used;
     std::size_t limit;
 };
 MemoryUse memory_use();
+
+// The truth of a free, by a function for memory of `kind`; that of a reset.
+void count_release(const Call &call, const Allocation &allocation, truth::MemoryKind kind);
+void count_reset(const Call &call, const std::vector<Allocation> &allocations);
 
 void lock_memory_for_fork();
 void unlock_memory_after_fork();

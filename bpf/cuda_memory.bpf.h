@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Allocations and frees: the table of live ones, and the records about them. */
+#ifndef GPUSNOOP_CUDA_MEMORY_BPF_H
+#define GPUSNOOP_CUDA_MEMORY_BPF_H
+
+#include "bpf/cuda_process.bpf.h"
+
+/* Keep the whole stack of each allocating call, not only where it returns to? */
+const volatile bool keep_stacks = true;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 20);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* cleared where the kernel cannot (before 6.1) */
+	__type(key, struct cuda_live_key);
+	__type(value, struct cuda_live);
+} live SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 8192);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, CUDA_STACK_FRAMES * sizeof(__u64));
+} stacks SEC(".maps");
+
+/* Mappings that one cuMemUnmap can end; what is beyond is counted as lost. */
+#define MAX_UNMAPPED 64
+
+static __always_inline bool is_handle(const struct call *call)
+{
+	return CUDA_COOKIE_VARIANT(call->function) == MEMORY_vmm;
+}
+
+/* Of what is in thread->key and thread->live. */
+static __always_inline void send_allocation(struct thread *thread, const struct call *call,
+					    enum cuda_record_type type, __u16 flags)
+{
+	struct cuda_allocation_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		lose_allocation_record(thread);
+		return;
+	}
+	fill_call(&record->head, thread, call, type);
+	if (flags & CUDA_ALLOCATION_KNOWN)
+		record->head.device = thread->live.device;
+	record->address = thread->key.address;
+	record->bytes = thread->live.bytes;
+	record->born_ns = thread->live.born_ns;
+	record->context = thread->live.context;
+	record->caller = thread->live.caller;
+	record->stack = thread->live.stack;
+	record->kind = thread->live.kind;
+	record->flags = flags;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void begin_allocation(struct thread *thread, struct pt_regs *regs)
+{
+	thread->caller = 0;
+	call_read_caller(&thread->caller, regs);
+	thread->stack = keep_stacks ? bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK) : -1;
+}
+
+/* What the call gave: thread->key.address and thread->live.bytes. */
+static __always_inline long read_allocated(struct thread *thread, const struct call *call)
+{
+	const void *where = (const void *)argument(call, CUDA_WHERE);
+	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
+
+	if (operation == CUDA_ALLOCATE_3D) {
+		if (bpf_probe_read_user(thread->words, 2 * sizeof(__u64), where))
+			return -1;
+		thread->key.address = thread->words[0];
+		thread->live.bytes = thread->words[1] * call->argument[8] * call->argument[9];
+		return 0;
+	}
+	thread->live.bytes = argument(call, CUDA_BYTES);
+	if (operation == CUDA_ALLOCATE_PITCHED &&
+	    bpf_probe_read_user(&thread->live.bytes, sizeof(__u64),
+				(const void *)argument(call, CUDA_BYTES)))
+		return -1;
+	thread->live.bytes = times(call, thread->live.bytes);
+	return bpf_probe_read_user(&thread->key.address, sizeof(__u64), where);
+}
+
+/* The kernel's allocator for programs is refilled by an interrupt that follows when it runs low: an
+ * entry that it had no memory for can have some a moment later. */
+#define LIVE_TRIES 4
+#define EEXIST	   17
+
+static __always_inline long add_live(struct thread *thread)
+{
+	long error = 0;
+
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		error = bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+		if (!error || error == -EEXIST)
+			break;
+	}
+	return error;
+}
+
+static __always_inline void finish_allocation(struct thread *thread, const struct call *call)
+{
+	__u16 flags = 0;
+
+	use_key(thread, 0, is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
+	if (read_allocated(thread, call)) {
+		ACCOUNT(lost[LOST_fault], 1);
+		return;
+	}
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.context = thread->chosen.context;
+	thread->live.caller = thread->caller;
+	thread->live.uses = CUDA_ONE_REFERENCE;
+	thread->live.device = thread->chosen.ordinal_and_1 - 1;
+	thread->live.stack = thread->stack;
+	thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
+	thread->live.imported = 0;
+	/* One of 0 bytes has no address and is never freed. */
+	if (thread->key.address && add_live(thread)) {
+		flags = CUDA_ALLOCATION_REPLACES;
+		if (bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_EXIST)) {
+			ACCOUNT(lost[LOST_allocation_table], 1);
+			return;
+		}
+	}
+	send_allocation(thread, call, CUDA_RECORD_ALLOCATE, flags);
+}
+
+/* Gives up one use of the entry at thread->key. With the last one the entry leaves the table for
+ * thread->live. */
+static __always_inline enum taken take(struct thread *thread, __u64 use)
+{
+	struct cuda_live *found = bpf_map_lookup_elem(&live, &thread->key);
+
+	if (!found)
+		return TAKEN_NOTHING;
+	if (__sync_fetch_and_sub(&found->uses, use) != use)
+		return TAKEN_USE;
+	__builtin_memcpy(&thread->live, found, sizeof(thread->live));
+	if (bpf_map_delete_elem(&live, &thread->key))
+		return TAKEN_NOTHING;
+	return TAKEN_ENTRY;
+}
+
+static __always_inline void begin_free(struct thread *thread, const struct call *call)
+{
+	thread->taken = TAKEN_NOTHING;
+	use_key(thread, argument(call, CUDA_WHERE),
+		is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
+	if (thread->key.address)
+		thread->taken = take(thread, CUDA_ONE_REFERENCE);
+}
+
+static __always_inline void finish_free(struct thread *thread, const struct call *call)
+{
+	if (!thread->key.address || thread->taken == TAKEN_USE ||
+	    (thread->taken == TAKEN_ENTRY && thread->live.imported)) {
+		ACCOUNT(events, 1);
+	} else if (thread->taken == TAKEN_ENTRY) {
+		send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
+	} else {
+		__builtin_memset(&thread->live, 0, sizeof(thread->live));
+		thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
+		send_allocation(thread, call, CUDA_RECORD_FREE, 0);
+	}
+}
+
+/* The free failed: the memory is still there, at an address that nobody else can have been given.
+ */
+static __always_inline void undo_free(struct thread *thread)
+{
+	struct cuda_live *found;
+
+	if (thread->taken == TAKEN_ENTRY) {
+		thread->live.uses = CUDA_ONE_REFERENCE;
+		bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+	} else if (thread->taken == TAKEN_USE) {
+		found = bpf_map_lookup_elem(&live, &thread->key);
+		if (found)
+			__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
+	}
+}
+
+/* ---- memory with handles ---- */
+
+/* At entry, so that a release by another thread does not find the handle unused. */
+static __always_inline void begin_map(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	thread->taken = TAKEN_NOTHING;
+	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (found) {
+		__sync_fetch_and_add(&found->uses, CUDA_ONE_MAPPING);
+		thread->taken = TAKEN_USE;
+	}
+}
+
+static __always_inline void send_mapping(struct thread *thread, const struct call *call,
+					 enum cuda_record_type type)
+{
+	struct cuda_mapping_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		lose_allocation_record(thread);
+		return;
+	}
+	fill_call(&record->head, thread, call, type);
+	record->address = argument(call, CUDA_WHERE);
+	record->bytes = argument(call, CUDA_BYTES);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void finish_map(struct thread *thread, const struct call *call)
+{
+	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.bytes = argument(call, CUDA_BYTES);
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.context = argument(call, CUDA_OTHER);
+	if (bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_ANY)) {
+		ACCOUNT(lost[LOST_allocation_table], 1);
+		return;
+	}
+	send_mapping(thread, call, CUDA_RECORD_MAP);
+}
+
+/* Gives up one mapping of the handle at thread->key. */
+static __always_inline void drop_mapping(struct thread *thread, const struct call *call)
+{
+	if (take(thread, CUDA_ONE_MAPPING) != TAKEN_ENTRY || thread->live.imported)
+		return;
+	ACCOUNT(entered, 1); /* a record besides the call's own */
+	send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
+}
+
+static __always_inline void undo_map(struct thread *thread, const struct call *call)
+{
+	if (thread->taken == TAKEN_USE)
+		drop_mapping(thread, call);
+}
+
+/* Several mappings that follow one another can be ended at once. words: where, end. */
+static __always_inline void finish_unmap(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	send_mapping(thread, call, CUDA_RECORD_UNMAP);
+	thread->words[0] = argument(call, CUDA_WHERE);
+	thread->words[1] = thread->words[0] + argument(call, CUDA_BYTES);
+	for (int i = 0; i < MAX_UNMAPPED; i++) {
+		if (thread->words[0] >= thread->words[1])
+			return;
+		use_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
+		found = bpf_map_lookup_elem(&live, &thread->key);
+		if (!found)
+			return;
+		thread->words[0] += found->bytes;
+		thread->words[2] = found->context;
+		bpf_map_delete_elem(&live, &thread->key);
+		use_key(thread, thread->words[2], CUDA_LIVE_HANDLES);
+		drop_mapping(thread, call);
+	}
+}
+
+/* A handle that another process gave us is no allocation of ours; its release is no free. */
+static __always_inline void finish_handle(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	ACCOUNT(events, 1);
+	use_key(thread, 0, CUDA_LIVE_HANDLES);
+	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
+				(const void *)argument(call, CUDA_WHERE)))
+		return;
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (found) {
+		__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
+		return;
+	}
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.uses = CUDA_ONE_REFERENCE;
+	thread->live.imported = 1;
+	thread->live.kind = MEMORY_vmm;
+	bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+}
+
+/* ---- resets ---- */
+
+static __always_inline void send_reset(struct thread *thread, const struct call *call, __s32 device,
+				       __u64 context)
+{
+	struct cuda_reset_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		lose_allocation_record(thread);
+		return;
+	}
+	fill_call(&record->head, thread, call, CUDA_RECORD_RESET);
+	record->head.device = device;
+	record->context = context;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* Everything in the device's primary context is gone. The table keeps it until the exporter has
+ * heard of it; reset_ns says so meanwhile. */
+static __always_inline void finish_reset(struct thread *thread, const struct call *call,
+					 __s32 device)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	/* A thread that chose none has the first one. */
+	__u64 index = device == CUDA_DEVICE_UNCHOSEN ? 0 : (__u32)device;
+
+	barrier_var(index); /* or the compiler bounds it in a way that the verifier cannot follow */
+	if (process && index < CUDA_MAX_DEVICES)
+		process->reset_ns[index] = thread->ended_ns;
+	send_reset(thread, call, device, 0);
+}
+
+#endif

@@ -1,0 +1,35 @@
+// The node's NVIDIA GPUs, from the driver's files below /proc: no NVML.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpusnoop::discovery {
+
+struct Gpu {
+    // The host's index: the place in the order of the PCI addresses, as nvidia-smi counts.
+    unsigned index = 0;
+    // "GPU-" and a UUID. Empty if it cannot be read, as before a GPU was first opened.
+    std::string uuid;
+    std::string pci_bus_id;  // as NVML and dcgm-exporter write it: 00000000:3B:00.0
+    std::string name;        // the model; empty if it cannot be read
+    int minor = -1;          // its device node is /dev/nvidia<minor>; -1 if it cannot be read
+    bool mig = false;        // is divided into GPU instances (MIG) now
+
+    friend bool operator==(const Gpu &, const Gpu &) = default;
+};
+
+// In the order of their indices; empty without a driver. GPUs that the driver was told to exclude
+// have no index and are left out. All strings are valid UTF-8.
+//
+// Each call asks the driver, which may have to wake a suspended GPU: read them at the start, and
+// again while a UUID is empty, not at every scrape. Indices hold until a GPU is added or removed.
+[[nodiscard]] std::vector<Gpu> read_gpus(const std::string &nvidia_proc = "/proc/driver/nvidia");
+
+// Those of `gpus` whose /dev/nvidia<minor> is below the directory `root`, or all of them if none is
+// there: drivers make the nodes when they are first used. None if that cannot be found out.
+[[nodiscard]] std::optional<std::vector<Gpu>> gpus_below(const std::string &root,
+                                                         const std::vector<Gpu> &gpus);
+
+}  // namespace gpusnoop::discovery

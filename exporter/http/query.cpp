@@ -1,0 +1,62 @@
+#include "exporter/http/query.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "exporter/base/text.h"
+
+namespace gpusnoop::http {
+
+namespace {
+
+constexpr std::size_t kMaxQuotedBytes = 64;
+
+std::string in_quotes(std::string_view text) {
+    return '"' + to_valid_utf8(text, kMaxQuotedBytes) + '"';
+}
+
+Result<std::string> decode(std::string_view text) {
+    constexpr std::size_t kDigits = 2;
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        if (text[at] != '%') {
+            out += text[at] == '+' ? ' ' : text[at];  // as forms write a space
+            continue;
+        }
+        const std::string_view digits = text.substr(at + 1, kDigits);
+        unsigned char byte = 0;
+        const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+        if (digits.size() != kDigits || read.ptr != digits.data() + digits.size()) {
+            return fail("after % two hexadecimal digits must follow, not " + in_quotes(digits));
+        }
+        out += static_cast<char>(byte);
+        at += kDigits;
+    }
+    return out;
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> parse_query(std::string_view query) {
+    std::map<std::string, std::string> values;
+    while (!query.empty()) {
+        const std::string_view part = query.substr(0, query.find('&'));
+        query.remove_prefix(std::min(query.size(), part.size() + 1));
+        if (part.empty()) {
+            continue;
+        }
+        const std::size_t equals = part.find('=');
+        auto name = decode(part.substr(0, equals));
+        auto value = decode(equals == std::string_view::npos ? "" : part.substr(equals + 1));
+        if (!name || !value) {
+            return tl::unexpected(!name ? name.error() : value.error());
+        }
+        if (!values.emplace(*name, std::move(*value)).second) {
+            return fail("the parameter " + in_quotes(*name) + " is there twice");
+        }
+    }
+    return values;
+}
+
+}  // namespace gpusnoop::http

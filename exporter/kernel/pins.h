@@ -1,0 +1,47 @@
+// BPF objects that outlive the process: pinned in a BPF file system.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::kernel {
+
+// A directory of pins, locked for as long as this lives: two exporters cannot share one.
+class Pins {
+public:
+    // Pins lie in `root`/`generation`, which is made. Those of other generations belong to another
+    // version or another configuration; they are removed, which detaches what they held. Fails when
+    // `root` is not in a BPF file system, or when another exporter has it.
+    static Result<Pins> open(const std::string &root, const std::string &generation);
+
+    [[nodiscard]] std::string path_of(std::string_view name) const;
+    [[nodiscard]] std::vector<std::string> names(std::string_view prefix) const;  // sorted
+
+    // Names may have letters, digits and underscores.
+    [[nodiscard]] Result<> pin(int fd, std::string_view name) const;
+    [[nodiscard]] Result<Fd> get(std::string_view name) const;
+    void remove(std::string_view name) const;
+    // When the object was pinned, since boot.
+    [[nodiscard]] Result<std::chrono::nanoseconds> pinned_at(std::string_view name) const;
+
+private:
+    Pins(Fd lock, std::string directory)
+        : lock_(std::move(lock)), directory_(std::move(directory)) {}
+
+    Fd lock_;
+    std::string directory_;
+};
+
+// What there is of an exporter that is not running any more.
+[[nodiscard]] bool has_pins(const std::string &root);
+
+// Removes everything, which ends what was kept going. The number of objects; fails when an exporter
+// uses them.
+[[nodiscard]] Result<unsigned> remove_pins(const std::string &root);
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,21 @@
+// How the CUDA probe's programs trace calls one by one, for `gpusnoop_exporter trace`.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+struct cuda_bpf;
+
+namespace gpusnoop::probes {
+
+struct CudaTracing {
+    bool stacks = false;
+    std::vector<std::uint32_t> pids;       // only these processes, CUDA_TRACED_PIDS at most; or all
+    std::vector<std::uint16_t> functions;  // only these, by number
+    std::uint32_t ring_bytes = 32U << 20U;  // a power of two
+};
+
+// Before the skeleton is loaded. Null: no tracing, and nothing of it is made.
+void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing);
+
+}  // namespace gpusnoop::probes

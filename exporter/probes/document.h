@@ -1,0 +1,28 @@
+// What a probe can tell besides its families: a page of its own under /api/v1/.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "exporter/base/result.h"
+
+namespace gpusnoop::probes {
+
+// What a request asks for, decoded: values by name. Both come from the client and may be anything.
+using DocumentParameters = std::map<std::string, std::string>;
+
+struct DocumentText {
+    std::string content_type;
+    std::string text;
+};
+
+// A copy of what a probe knew at one time. It is taken by the aggregating thread, which must not be
+// kept from its work, and written down by the thread that serves it.
+struct Document {
+    std::string name;  // of its page: "allocations" is /api/v1/allocations
+    // For any thread, any number of times. An error says what is wrong with the parameters.
+    std::function<Result<DocumentText>(const DocumentParameters &)> write;
+};
+
+}  // namespace gpusnoop::probes

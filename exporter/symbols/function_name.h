@@ -1,0 +1,27 @@
+// Readable names of functions, from the symbols of files that somebody else controls.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpusnoop::symbols {
+
+// The longest name that function_name() gives, in bytes.
+inline constexpr std::size_t kMaxFunctionNameBytes = 200;
+
+// What the function of this symbol is called in its source: namespaces, class and name, without
+// return type and parameters; short template arguments are kept, others become <...>. Versions
+// (name@@VERSION) and what compilers put behind the name of a part of a function (.cold, .part.0)
+// are left away. Never empty for a symbol that is not, valid UTF-8, at most kMaxFunctionNameBytes
+// long. What cannot be read as a mangled name is returned as it is.
+//   _ZN5model7Trainer4stepERKSt6vectorIfSaIfEE -> model::Trainer::step
+//   _ZZ4mainENKUlvE_clEv                       -> main::{lambda#1}::operator()
+//   leak_big.constprop.0                       -> leak_big
+[[nodiscard]] std::string function_name(std::string_view symbol);
+
+// `name`, which is valid UTF-8, in at most `max_bytes` (16 or more): first without template
+// arguments, then without its beginning, in the place of which there is "...".
+[[nodiscard]] std::string shortened_name(std::string name, std::size_t max_bytes);
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,24 @@
+// Small reads from the memory of another process. It may end, or change what it has there, at any
+// time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gpusnoop::symbols {
+
+// 8 bytes at `address`; empty if they cannot be read.
+[[nodiscard]] std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address);
+
+// The bytes at `address` up to the NUL after them, which is among the first `max_bytes`; empty if
+// there is none. Reads page by page: what follows the NUL may not be mapped.
+[[nodiscard]] std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address,
+                                                     std::size_t max_bytes);
+
+// Where the code of the program that a process runs begins (mm->start_code); empty if the process
+// is gone or may not be looked at.
+[[nodiscard]] std::optional<std::uint64_t> code_start_of(std::uint32_t tgid);
+
+}  // namespace gpusnoop::symbols

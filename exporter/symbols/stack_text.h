@@ -1,0 +1,32 @@
+// Stacks of calls as text: for a label, and for a flame graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpusnoop::symbols {
+
+// One call of a stack. What is not known is empty. Texts are valid UTF-8.
+struct Frame {
+    std::string function;      // without arguments, at most kMaxFunctionNameBytes
+    std::string module;        // the last part of the path of the file
+    std::uint64_t offset = 0;  // of the return address: in the function, without one in the file
+};
+
+inline constexpr std::size_t kMaxSiteLabelBytes = 128;
+
+// Where in a program a CUDA call comes from: the innermost three calls outside of CUDA's own
+// libraries, up to main, as in "leak_big < train_step < main". A call without a known function is
+// "module+0x1234", if that is not libc. Valid UTF-8, at most kMaxSiteLabelBytes; "unknown" if no
+// frame is known. Has no addresses, so it is the same for all processes of a program.
+[[nodiscard]] std::string site_label(std::span<const Frame> frames);
+
+// One line for flamegraph.pl, without its newline: "comm;outermost;...;innermost 4096". Of the
+// text, which may hold anything, spaces become "_" and semicolons ":".
+[[nodiscard]] std::string folded_line(std::string_view comm, std::span<const Frame> frames,
+                                      std::uint64_t bytes);
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,33 @@
+#include "exporter/trace/attacher.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "exporter/base/log.h"
+
+namespace gpusnoop::trace {
+
+bool Attacher::wants(std::string_view name) const {
+    const std::string file(name);
+    return std::ranges::any_of(libraries_, [&](const std::string &glob) {
+        return ::fnmatch(glob.c_str(), file.c_str(), 0) == 0;
+    });
+}
+
+Result<> Attacher::attach(const discovery::Library &library) {
+    auto probes = programs_.attach(library);
+    if (!probes) {
+        return tl::unexpected(probes.error().error);
+    }
+    if (probes->functions() != 0) {
+        log::info("attached", {{"library", library.name},
+                               {"functions", probes->functions()},
+                               {"inode", library.id.inode},
+                               {"mode", to_string(programs_.mode())}});
+    }
+    attached_.insert_or_assign(library.id, std::move(*probes));
+    return {};
+}
+
+}  // namespace gpusnoop::trace

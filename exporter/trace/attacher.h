@@ -1,0 +1,32 @@
+// Attaches the tracing programs to the libraries that discovery finds.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exporter/discovery/library.h"
+#include "exporter/kernel/uprobe.h"
+#include "exporter/probes/cuda_programs.h"
+
+namespace gpusnoop::trace {
+
+// Used by the discovery's thread. The programs must outlive it.
+class Attacher final : public discovery::Attacher {
+public:
+    // `libraries`: globs for the names of files.
+    Attacher(const probes::CudaPrograms &programs, std::vector<std::string> libraries)
+        : programs_(programs), libraries_(std::move(libraries)) {}
+
+    [[nodiscard]] bool wants(std::string_view name) const override;
+    Result<> attach(const discovery::Library &library) override;
+    void detach(const FileId &id) override { attached_.erase(id); }
+    void failed(std::string_view /*reason*/) override {}  // discovery says it in the log
+
+private:
+    const probes::CudaPrograms &programs_;
+    std::vector<std::string> libraries_;
+    std::map<FileId, kernel::UprobeSet> attached_;
+};
+
+}  // namespace gpusnoop::trace

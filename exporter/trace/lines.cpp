@@ -1,0 +1,190 @@
+#include "exporter/trace/lines.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "exporter/base/text.h"
+#include "exporter/probes/cuda_errors.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// Characters that stay valid UTF-8 and still do something: C1 controls, line and paragraph
+// separators, and those that change the direction of text.
+bool acts_on_terminals(std::string_view character) {
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(character[at]); };
+    if (character.size() == 2) {
+        return byte(0) == 0xC2 && byte(1) < 0xA0;
+    }
+    if (character.size() != 3 || byte(0) != 0xE2) {
+        return false;
+    }
+    return (byte(1) == 0x80 && byte(2) >= 0xA8 && byte(2) <= 0xAE) ||
+           (byte(1) == 0x80 && (byte(2) == 0x8E || byte(2) == 0x8F)) ||
+           (byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9);
+}
+
+std::string result_name(const Call &call) {
+    const std::string_view name = call.is_driver ? probes::cuda_driver_error_name(call.result)
+                                                 : probes::cuda_error_name(call.result);
+    return name.empty() ? std::to_string(call.result) : std::string(name);
+}
+
+std::string hexadecimal(std::uint64_t value) {
+    return fmt::format("{:#x}", value);
+}
+
+std::string utc(std::int64_t nanoseconds, bool with_date) {
+    constexpr std::int64_t second = 1'000'000'000;
+    const std::time_t seconds = nanoseconds / second;
+    std::tm time{};
+    ::gmtime_r(&seconds, &time);
+    const std::string clock =
+        fmt::format("{:02}:{:02}:{:02}", time.tm_hour, time.tm_min, time.tm_sec);
+    if (!with_date) {
+        return fmt::format("{}.{:06}", clock, nanoseconds % second / 1000);
+    }
+    return fmt::format("{:04}-{:02}-{:02}T{}.{:09}Z", time.tm_year + 1900, time.tm_mon + 1,
+                       time.tm_mday, clock, nanoseconds % second);
+}
+
+std::string human_duration(std::uint64_t nanoseconds) {
+    const auto value = static_cast<double>(nanoseconds);
+    if (nanoseconds < 1'000'000) {
+        return fmt::format("{:.1f}us", value / 1e3);
+    }
+    if (nanoseconds < 1'000'000'000) {
+        return fmt::format("{:.3f}ms", value / 1e6);
+    }
+    return fmt::format("{:.3f}s", value / 1e9);
+}
+
+struct ToText {
+    std::string operator()(std::uint64_t number) const { return std::to_string(number); }
+    std::string operator()(Word word) const { return hexadecimal(word.value); }
+    std::string operator()(const std::string &text) const {
+        return text.find(' ') == std::string::npos ? text : '"' + text + '"';
+    }
+    std::string operator()(const Size3 &size) const {
+        return fmt::format("{}x{}x{}", size[0], size[1], size[2]);
+    }
+    std::string operator()(const std::vector<Word> &words) const {
+        std::string text;
+        for (const Word word : words) {
+            text += (text.empty() ? "(" : ",") + hexadecimal(word.value);
+        }
+        return text.empty() ? "()" : text + ")";
+    }
+};
+
+struct ToJson {
+    ordered_json operator()(std::uint64_t number) const { return number; }
+    ordered_json operator()(Word word) const { return hexadecimal(word.value); }
+    ordered_json operator()(const std::string &text) const { return text; }
+    ordered_json operator()(const Size3 &size) const { return size; }
+    ordered_json operator()(const std::vector<Word> &words) const {
+        ordered_json list = ordered_json::array();
+        for (const Word word : words) {
+            list.push_back(hexadecimal(word.value));
+        }
+        return list;
+    }
+};
+
+std::string text_frame(std::size_t number, const StackFrame &frame) {
+    const symbols::Frame &place = frame.place;
+    if (place.module.empty()) {
+        return fmt::format("    #{} {}\n", number, hexadecimal(frame.address));
+    }
+    return fmt::format("    #{} {}+{} ({})\n", number,
+                       place.function.empty() ? place.module : place.function,
+                       hexadecimal(place.offset), place.module);
+}
+
+ordered_json json_frame(const StackFrame &frame) {
+    const auto or_null = [](const std::string &text) {
+        return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+    };
+    ordered_json object;
+    object["address"] = hexadecimal(frame.address);
+    object["function"] = or_null(frame.place.function);
+    object["module"] = or_null(frame.place.module);
+    object["offset"] =
+        frame.place.module.empty() ? ordered_json(nullptr) : ordered_json(frame.place.offset);
+    return object;
+}
+
+constexpr std::string_view columns = "{:<15} {:>7} {:>7} {:<15} {:<24} {:>10} {:<24} ";
+
+}  // namespace
+
+std::string printable(std::string_view bytes, std::size_t max_bytes) {
+    const std::string valid = to_valid_utf8(bytes, max_bytes);
+    std::string_view rest = valid;
+    std::string text;
+    while (!rest.empty()) {
+        const std::string_view character = rest.substr(0, utf8_step(rest).size);
+        text += acts_on_terminals(character) ? "?" : character;
+        rest.remove_prefix(character.size());
+    }
+    return text;
+}
+
+std::string text_header() {
+    return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "COMM", "FUNCTION",
+                       "DURATION", "RESULT") +
+           "WHAT\n";
+}
+
+std::string text_line(const Call &call) {
+    std::string line =
+        fmt::format(fmt::runtime(columns), utc(call.began_ns, false), call.pid, call.tid, call.comm,
+                    call.function, human_duration(call.duration_ns), result_name(call));
+    if (call.device) {
+        line += fmt::format("device={} ", *call.device);
+    }
+    for (const auto &[key, value] : call.details) {
+        line += fmt::format("{}={} ", key, std::visit(ToText(), value));
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    line += '\n';
+    for (std::size_t i = 0; i < call.stack.size(); i++) {
+        line += text_frame(i, call.stack[i]);
+    }
+    return line;
+}
+
+std::string json_line(const Call &call) {
+    ordered_json object;
+    object["time"] = utc(call.began_ns, true);
+    object["duration_ns"] = call.duration_ns;
+    object["pid"] = call.pid;
+    object["tid"] = call.tid;
+    object["comm"] = call.comm;
+    object["container"] = call.container;
+    object["function"] = call.function;
+    object["api"] = call.is_driver ? "driver" : "runtime";
+    object["linkage"] = call.from_executable ? "static" : "shared";
+    object["operation"] = call.operation;
+    object["result"] = call.result;
+    object["result_name"] = result_name(call);
+    object["device"] = call.device ? ordered_json(*call.device) : ordered_json(nullptr);
+    for (const auto &[key, value] : call.details) {
+        object[std::string(key)] = std::visit(ToJson(), value);
+    }
+    if (!call.stack.empty()) {
+        ordered_json frames = ordered_json::array();
+        for (const StackFrame &frame : call.stack) {
+            frames.push_back(json_frame(frame));
+        }
+        object["stack"] = std::move(frames);
+    }
+    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace gpusnoop::trace

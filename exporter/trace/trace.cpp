@@ -1,0 +1,276 @@
+#include "exporter/trace/trace.h"
+
+#include <bpf/bpf.h>
+#include <fnmatch.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "exporter/base/log.h"
+#include "exporter/base/text.h"
+#include "exporter/discovery/discovery.h"
+#include "exporter/kernel/account.h"
+#include "exporter/kernel/features.h"
+#include "exporter/kernel/record.h"
+#include "exporter/kernel/ring.h"
+#include "exporter/probes/cuda_functions.h"
+#include "exporter/probes/cuda_programs.h"
+#include "exporter/trace/attacher.h"
+#include "exporter/trace/decode.h"
+#include "exporter/trace/lines.h"
+#include "exporter/trace/names.h"
+#include "exporter/trace/output.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// Stacks that are looked up together.
+constexpr std::size_t max_batch = 1024;
+
+bool matches(const std::string &glob, std::string_view name) {
+    return ::fnmatch(glob.c_str(), std::string(name).c_str(), 0) == 0;
+}
+
+Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::string> &globs) {
+    const auto functions = probes::cuda_functions();
+    std::vector<std::uint16_t> selected;
+    for (const std::string &glob : globs) {
+        const bool any = std::ranges::any_of(functions, [&](const auto &function) {
+            return matches(glob, function.symbol) || matches(glob, function.name);
+        });
+        if (!any) {
+            return fail("no function that is traced matches \"" + to_valid_utf8(glob, 128) + "\"");
+        }
+    }
+    for (std::uint16_t number = 0; number < functions.size(); number++) {
+        const bool wanted = globs.empty() || std::ranges::any_of(globs, [&](const auto &glob) {
+                                return matches(glob, functions[number].symbol) ||
+                                       matches(glob, functions[number].name);
+                            });
+        if (wanted) {
+            selected.push_back(number);
+        }
+    }
+    return selected;
+}
+
+std::int64_t nanoseconds_on(clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Attaching by perf takes two files per function.
+void allow_many_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+class Tracer {
+public:
+    Tracer(const Options &options, int stop_fd)
+        : options_(options), output_(STDOUT_FILENO, stop_fd) {}
+
+    Result<> open(const config::Config &config);
+    void run(std::chrono::milliseconds interval);
+    void say_what_was_lost();
+    [[nodiscard]] int output_error() const { return output_.error(); }
+
+private:
+    void drain();
+    void on_trace(std::span<const std::byte> bytes);
+    void write_pending();
+    [[nodiscard]] bool done() const {
+        return output_.closed() || (options_.count != 0 && written_ >= options_.count);
+    }
+    [[nodiscard]] std::uint64_t lost() const;
+
+    struct Pending {
+        cuda_record head;
+        Call call;
+    };
+
+    const Options &options_;
+    Output output_;
+    std::unique_ptr<probes::CudaPrograms> programs_;
+    std::unique_ptr<Names> names_;
+    std::unique_ptr<kernel::Ring> allocations_;
+    std::unique_ptr<kernel::Ring> traces_;
+    std::unique_ptr<Attacher> attacher_;
+    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses what is above
+    std::vector<Pending> pending_;
+    std::int64_t clock_offset_ns_ = 0;
+    std::uint64_t written_ = 0;
+    std::uint64_t lost_said_ = 0;
+    steady_clock::time_point looked_at_lost_{};
+};
+
+Result<> Tracer::open(const config::Config &config) {
+    allow_many_files();
+    const auto features = kernel::probe_features();
+    if (const auto usable = kernel::check_requirements(features); !usable) {
+        return usable;
+    }
+    auto functions = select_functions(options_.functions);
+    if (!functions) {
+        return tl::unexpected(functions.error());
+    }
+    // Stacks come with the calls.
+    config::Config::Cuda settings = config.cuda;
+    settings.call_stacks = false;
+    settings.pin = false;
+    settings.max_calls_per_second = 0;
+    const probes::CudaTracing tracing{options_.stack, options_.pids, std::move(*functions)};
+    auto programs = probes::CudaPrograms::load(settings, features, &tracing);
+    if (!programs) {
+        return tl::unexpected(programs.error());
+    }
+    programs_ = std::move(*programs);
+    auto names = Names::start(probes::CudaTables(programs_->tables()));
+    if (!names) {
+        return tl::unexpected(names.error());
+    }
+    names_ = std::move(*names);
+    auto allocations = kernel::Ring::open(programs_->allocations_ring(),
+                                          [this](auto bytes) { names_->on_record(bytes); });
+    auto traces =
+        kernel::Ring::open(programs_->traces_ring(), [this](auto bytes) { on_trace(bytes); });
+    if (!allocations || !traces) {
+        return tl::unexpected(!allocations ? allocations.error() : traces.error());
+    }
+    allocations_ = std::move(*allocations);
+    traces_ = std::move(*traces);
+    attacher_ = std::make_unique<Attacher>(*programs_, settings.libraries);
+    auto discovery = discovery::Discovery::open(
+        {.rescan_interval = config.discovery.rescan_interval}, {attacher_.get()});
+    if (!discovery) {
+        return tl::unexpected(discovery.error());
+    }
+    discovery_ = std::move(*discovery);
+    discovery_->start();
+    log::info("tracing", {{"mode", to_string(programs_->mode())}});
+    return {};
+}
+
+void Tracer::run(std::chrono::milliseconds interval) {
+    const auto started = steady_clock::now();
+    if (options_.format == Format::text) {
+        output_.add(text_header());
+        output_.flush();
+    }
+    bool last_round = false;
+    while (!done()) {
+        drain();
+        if (last_round) {
+            break;
+        }
+        // What came before the end is written, too.
+        last_round = output_.wait(static_cast<int>(interval.count())) ||
+                     (options_.duration && steady_clock::now() - started >= *options_.duration);
+        if (steady_clock::now() - looked_at_lost_ > std::chrono::seconds(1)) {
+            looked_at_lost_ = steady_clock::now();
+            if (const std::uint64_t now = lost(); now != lost_said_) {
+                lost_said_ = now;
+                log::warn("calls were lost: they come faster than they are written",
+                          {{"lost", now}});
+            }
+        }
+    }
+}
+
+void Tracer::drain() {
+    clock_offset_ns_ = nanoseconds_on(CLOCK_REALTIME) - nanoseconds_on(CLOCK_MONOTONIC);
+    // In this order, what the names in a trace are made of is known before it.
+    const std::uint64_t traces_end = traces_->produced();
+    allocations_->drain_to(allocations_->produced());
+    traces_->drain_to(traces_end);
+    write_pending();
+    output_.flush();
+    names_->forget_ended();
+}
+
+void Tracer::on_trace(std::span<const std::byte> bytes) {
+    const bool has_stack = bytes.size() == sizeof(cuda_trace_stack_record);
+    const auto record = kernel::decode<cuda_trace_record>(
+        has_stack ? bytes.first(sizeof(cuda_trace_record)) : bytes);
+    if (!record || done()) {
+        return;
+    }
+    const cuda_record &head = record->memory.head;
+    const Names::Process &process = names_->process(head);
+    if (!options_.comm.empty() && !matches(options_.comm, process.comm)) {
+        return;
+    }
+    const KernelName kernel =
+        (record->fields & TRACE_KERNEL) != 0 ? names_->kernel(head, record->kernel) : KernelName{};
+    Call call = decode(*record, clock_offset_ns_, kernel.name, kernel.parameters);
+    call.comm = process.comm;
+    call.container = process.container;
+    if (const auto whole = kernel::decode<cuda_trace_stack_record>(bytes)) {
+        for (int i = 0; i < std::min<int>(record->frame_count, CUDA_STACK_FRAMES); i++) {
+            call.stack.push_back({whole->frames[i], {}});
+        }
+    }
+    pending_.push_back({head, std::move(call)});
+    if (pending_.size() >= max_batch) {
+        write_pending();
+    }
+}
+
+void Tracer::write_pending() {
+    std::vector<Names::Stack> stacks;
+    for (Pending &pending : pending_) {
+        if (!pending.call.stack.empty()) {
+            stacks.push_back({pending.head, &pending.call});
+        }
+    }
+    names_->name_stacks(stacks);
+    for (const Pending &pending : pending_) {
+        if (done()) {
+            break;
+        }
+        output_.add(options_.format == Format::json ? json_line(pending.call)
+                                                    : text_line(pending.call));
+        written_++;
+    }
+    pending_.clear();
+}
+
+std::uint64_t Tracer::lost() const {
+    const std::uint32_t zero = 0;
+    std::uint64_t lost = 0;
+    (void)bpf_map_lookup_elem(programs_->traces_lost_map(), &zero, &lost);
+    if (const auto account = kernel::read_account(programs_->account_map())) {
+        lost += account->lost[LOST_no_state] + account->lost[LOST_process_table];
+    }
+    return lost;
+}
+
+void Tracer::say_what_was_lost() {
+    log::info("trace ended", {{"written", written_}, {"lost", lost()}});
+}
+
+}  // namespace
+
+Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd) {
+    Tracer tracer(options, stop_fd);
+    if (auto opened = tracer.open(config); !opened) {
+        return opened;
+    }
+    tracer.run(config.cuda.drain_interval);
+    tracer.say_what_was_lost();
+    if (tracer.output_error() != 0) {
+        return fail_errno("write the calls", tracer.output_error());
+    }
+    return {};
+}
+
+}  // namespace gpusnoop::trace

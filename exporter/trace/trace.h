@@ -1,0 +1,33 @@
+// `gpusnoop_exporter trace`: every call as a line, for debugging.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+
+namespace gpusnoop::trace {
+
+enum class Format { text, json };
+
+struct Options {
+    Format format = Format::text;
+    std::vector<std::uint32_t> pids;     // at most CUDA_TRACED_PIDS; none: all
+    std::string comm;                    // a glob for names of processes; empty: all
+    std::vector<std::string> functions;  // globs for names of functions; none: all
+    bool stack = false;
+    std::uint64_t count = 0;                            // calls to write, then stop; 0: no end
+    std::optional<std::chrono::milliseconds> duration;  // then stop
+};
+
+// Runs beside an exporter, or another trace: the programs and tables in the kernel are its own.
+// Writes to stdout until there is nobody to read, until it has written or waited enough, or until
+// `stop_fd` is readable (it stays the caller's). SIGPIPE must be ignored. Fails when it cannot
+// start, or cannot write for another reason, such as a full disk.
+Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd);
+
+}  // namespace gpusnoop::trace

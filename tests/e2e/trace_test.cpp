@@ -1,0 +1,320 @@
+// `gpusnoop_exporter trace cuda` on real processes: its lines against what the library counted.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "exporter/probes/cuda_functions.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+#include "workload/known_arguments.h"
+
+using namespace harness;
+using nlohmann::json;
+
+namespace {
+
+std::string quoted(const std::string &word) {
+    return "'" + word + "'";
+}
+
+// A running trace. Its lines go to a file, its log to the process's output.
+class Trace {
+public:
+    explicit Trace(const std::vector<std::string> &arguments, const std::string &mode = "auto")
+        : holder_({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"}),
+          driver_holder_({standin("driver_workload"), "--iterations", "0", "--hold"}) {
+        holder_.wait_for_output("holding");
+        driver_holder_.wait_for_output("holding");
+        write_file(directory_ / "config.yaml", "cuda:\n  attach: " + mode + "\n");
+        std::string command = "exec " + quoted(exporter_binary()) + " trace cuda --config.file=" +
+                              quoted((directory_ / "config.yaml").string());
+        for (const std::string &argument : arguments) {
+            command += " " + quoted(argument);
+        }
+        process_.emplace(std::vector<std::string>{
+            "sh", "-c", command + " > " + quoted((directory_ / "lines").string())});
+        process_->wait_for_output("msg=\"tracing\"");
+    }
+
+    Process &process() { return *process_; }
+    [[nodiscard]] std::string lines() const { return read_file(directory_ / "lines"); }
+    // The objects of all whole lines.
+    [[nodiscard]] std::vector<json> calls() const {
+        std::vector<json> calls;
+        const std::string text = lines();
+        std::istringstream whole(text.substr(0, text.rfind('\n') + 1));
+        for (std::string line; std::getline(whole, line);) {
+            calls.push_back(json::parse(line));
+        }
+        return calls;
+    }
+    // Ends the trace by a signal, and says what it wrote.
+    std::vector<json> finish() {
+        process_->signal(SIGINT);
+        CHECK(process_->wait() == 0);
+        CHECK(process_->output().find(" lost=0") != std::string::npos);
+        CHECK(lines().ends_with('\n'));
+        return calls();
+    }
+
+private:
+    TemporaryDirectory directory_;
+    // Keep the libraries in use, so that they are attached to when the test begins.
+    Process holder_;
+    Process driver_holder_;
+    std::optional<Process> process_;
+};
+
+std::vector<std::string> command(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), standin("workload"));
+    return arguments;
+}
+
+truth::TruthSnapshot run_workload(const std::vector<std::string> &arguments) {
+    const TemporaryDirectory truth_directory;
+    Process workload(command(arguments), {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
+    REQUIRE(workload.wait() == 0);
+    const auto truths = truth::read_truth(truth_directory.path());
+    REQUIRE(truths.size() == 1);
+    return truths.front();
+}
+
+using Results = std::map<std::pair<std::string, int>, std::uint64_t>;
+
+// How often which function ended how, of those that are traced at all.
+Results results_of(const truth::TruthSnapshot &truth) {
+    Results results;
+    for (const auto &[key, count] : truth.results) {
+        for (const auto &function : gpusnoop::probes::cuda_functions()) {
+            if (function.symbol == key.first && !function.entry_only) {
+                results[key] = count;
+            }
+        }
+    }
+    return results;
+}
+
+Results results_of(const std::vector<json> &calls, pid_t pid) {
+    Results results;
+    for (const json &call : calls) {
+        if (call["pid"] == pid) {
+            results[{call["function"], call["result"]}]++;
+        }
+    }
+    return results;
+}
+
+std::uint64_t bytes_of(const std::vector<json> &calls, const json &pattern) {
+    std::uint64_t sum = 0;
+    for (const json &call : calls) {
+        const bool matches = std::ranges::all_of(pattern.items(), [&](const auto &item) {
+            return call.contains(item.key()) && call[item.key()] == item.value();
+        });
+        if (matches) {
+            sum += call["bytes"].get<std::uint64_t>();
+        }
+    }
+    return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    Trace trace({"--format=json", "--comm=traced"}, mode);
+    const auto truth = run_workload({"--threads", "4", "--iterations", "500", "--failures",
+                                     "--memory-kinds", "--name", "traced"});
+    const auto calls = trace.finish();
+    const Results expected = results_of(truth);
+    CHECK(expected.size() > 10);
+    CHECK(results_of(calls, truth.pid) == expected);
+
+    const auto sum = [&](json pattern) {
+        pattern["pid"] = truth.pid;
+        pattern["result"] = 0;
+        return bytes_of(calls, pattern);
+    };
+    CHECK(sum({{"operation", "allocate"}}) == truth.all_memory().allocated_bytes);
+    CHECK(sum({{"operation", "allocate"}, {"memory_kind", "managed"}}) ==
+          truth.of(truth::MemoryKind::managed).allocated_bytes);
+    using truth::CopyKind;
+    using truth::CopyMode;
+    for (const auto &[kind, name] :
+         {std::pair(CopyKind::h2d, "h2d"), {CopyKind::d2h, "d2h"}, {CopyKind::d2d, "d2d"}}) {
+        CAPTURE(name);
+        CHECK(sum({{"copy_kind", name}, {"mode", "sync"}}) == truth.of(kind, CopyMode::sync).bytes);
+        CHECK(sum({{"copy_kind", name}, {"mode", "async"}}) ==
+              truth.of(kind, CopyMode::async).bytes);
+    }
+    const auto named = std::ranges::count_if(calls, [&](const json &call) {
+        return call["pid"] == truth.pid && call["operation"] == "launch" && call["result"] == 0 &&
+               call["kernel"] != "unknown";
+    });
+    CHECK(static_cast<std::uint64_t>(named) == truth.launches);
+}
+
+TEST_CASE("everything that the stand-in libraries offer is traced", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    Trace trace({"--format=json", "--comm=traced"}, mode);
+    const auto truth =
+        run_workload({"--everything", "--api", "both", "--iterations", "200", "--name", "traced"});
+    const auto calls = trace.finish();
+    CHECK(results_of(calls, truth.pid) == results_of(truth));
+    CHECK(std::ranges::any_of(calls, [](const json &call) { return call["api"] == "driver"; }));
+}
+
+TEST_CASE("kernels' arguments are the words that they were launched with", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    Trace trace({"--format=json", "--function=*LaunchKernel*", "--comm=traced"}, mode);
+    const std::string api = GENERATE("runtime", "driver");
+    CAPTURE(api);
+    const auto truth =
+        run_workload({"--known-arguments", "--api", api, "--iterations", "20", "--name", "traced"});
+    std::vector<std::string> words;
+    for (std::size_t n = 0; n < demo::kKnownArguments; n++) {
+        std::ostringstream word;
+        word << "0x" << std::hex << demo::known_argument(n);
+        words.push_back(word.str());
+    }
+    std::uint64_t known = 0;
+    for (const json &call : trace.finish()) {
+        if (call["pid"] != truth.pid || call["grid"] != json({2, 3, 4})) {
+            continue;
+        }
+        known++;
+        const auto arguments = call["arguments"].get<std::vector<std::string>>();
+        CHECK(call["block"] == json({5, 6, 7}));
+        CHECK(call["shared_bytes"] == 512);
+        CHECK(call["stream"] == "0x0");
+        // As many as the kernel's name says, and all of them where it has sixteen.
+        REQUIRE(arguments.size() <= words.size());
+        CHECK(std::equal(arguments.begin(), arguments.end(), words.begin()));
+        if (call["kernel"] == "sixteenWords") {
+            CHECK(arguments == words);
+        }
+    }
+    CHECK(known == truth.launches);
+    CHECK(known > 0);
+}
+
+TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto go = (directory / "go").string();
+    Process chosen(command({"--name", "chosen", "--iterations", "100", "--wait-for-file", go}));
+    Process other(command({"--name", "other", "--iterations", "100", "--wait-for-file", go}));
+    std::string filter = GENERATE("pid", "comm");
+    CAPTURE(filter);
+    filter = filter == "pid" ? "--pid=" + std::to_string(chosen.pid()) : "--comm=chos*";
+    Trace trace({"--format=json", "--function=cudaMalloc", "--function=cudaMemcpy*", filter});
+    write_file(go, "");
+    CHECK(chosen.wait() == 0);
+    CHECK(other.wait() == 0);
+    const auto calls = trace.finish();
+    CHECK(calls.size() > 100);
+    for (const json &call : calls) {
+        CHECK(call["pid"] == chosen.pid());
+        CHECK(call["comm"] == "chosen");
+        const std::string function = call["function"];
+        CHECK((function == "cudaMalloc" || function.starts_with("cudaMemcpy")));
+    }
+}
+
+TEST_CASE("a trace ends after so many calls, or so long", "[e2e]") {
+    require_bpf();
+    SECTION("calls") {
+        Trace trace({"--format=json", "--count=5"});
+        run_workload({"--iterations", "100"});
+        CHECK(trace.process().wait() == 0);
+        CHECK(trace.calls().size() == 5);
+    }
+    SECTION("time") {
+        Trace trace({"--duration=500ms"});
+        CHECK(trace.process().wait() == 0);
+    }
+}
+
+TEST_CASE("a trace ends when nobody reads it any more", "[e2e]") {
+    require_bpf();
+    const Process holder(command({"--rate", "100", "--seconds", "600"}));
+    Process reader({"bash", "-c",
+                    quoted(exporter_binary()) +
+                        " trace cuda 2>/dev/null | head -n 1; echo codes ${PIPESTATUS[*]}"});
+    CHECK(reader.wait() == 0);
+    CHECK(reader.output().find("codes 0 0") != std::string::npos);
+}
+
+TEST_CASE("a process cannot speak to the terminal through its name", "[e2e]") {
+    require_bpf();
+    const std::string format = GENERATE("text", "json");
+    Trace trace({"--format=" + format});
+    const std::string name = "\x1b[31m\xff\n\xC2\x9b";
+    run_workload({"--iterations", "10", "--name", name + "x"});
+    trace.process().signal(SIGTERM);
+    CHECK(trace.process().wait() == 0);
+    const std::string lines = trace.lines();
+    CHECK(std::ranges::count(lines, '\n') > 10);
+    CHECK(std::ranges::none_of(lines, [](char c) {
+        return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f || c == '\xff';
+    }));
+    CHECK(lines.find("\xC2\x9b") == std::string::npos);
+    CHECK(lines.find("[31m") != std::string::npos);
+}
+
+TEST_CASE("a stack leads to the function that made the call", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    Trace trace({"--format=json", "--stack", "--function=cudaMalloc", "--comm=traced"}, mode);
+    Process workload(command({"--iterations", "10", "--hold", "--name", "traced"}));
+    workload.wait_for_output("holding");
+    eventually("the trace to write", [&] { return trace.calls().size() >= 10; });
+    for (const json &call : trace.finish()) {
+        REQUIRE(call["stack"].size() > 1);
+        CHECK(call["stack"][0]["module"] == "workload");
+        CHECK(call["stack"][0]["function"].get<std::string>().find("demo::") == 0);
+    }
+}
+
+TEST_CASE("a trace and an exporter do not disturb each other", "[e2e]") {
+    require_bpf();
+    const Exporter exporter;
+    Trace trace({"--format=json", "--comm=both"});
+    exporter.wait_until_attached();
+    const TemporaryDirectory truth_directory;
+    Process workload(command({"--threads", "2", "--iterations", "500", "--failures", "--name",
+                              "both", "--hold"}),
+                     {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truth = truth::read_truth(truth_directory.path()).front();
+    const Page page =
+        exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", truth.comm}},
+                          static_cast<double>(truth.launches));
+    check_counters(page, truth, truth.comm);
+    CHECK(results_of(trace.finish(), truth.pid) == results_of(truth));
+}
+
+TEST_CASE("a wrong request for a trace is refused with the reason", "[e2e]") {
+    const auto refused = [](const std::string &argument) {
+        const auto finished = run({exporter_binary(), "trace", "cuda", argument});
+        CHECK(finished.code != 0);
+        return finished.output;
+    };
+    CHECK(refused("--duration=fast").find("must be like") != std::string::npos);
+    CHECK(refused("--format=xml").find("xml") != std::string::npos);
+    require_bpf();
+    CHECK(refused("--function=cudaNothing*").find("cudaNothing*") != std::string::npos);
+}

@@ -1,0 +1,169 @@
+// Every function that is traced, through the runtime, the driver and both, on real processes: what
+// the page says against what the libraries counted.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Enough that nothing is folded.
+const std::string budget = "series:\n  budget: 100000\n";
+
+double number(std::uint64_t value) {
+    return static_cast<double>(value);
+}
+
+// A program that was started, held back, traced, let go, and has done its work.
+struct Run {
+    TemporaryDirectory directory;
+    Process process;
+
+    explicit Run(std::vector<std::string> command, Process::Environment more = {})
+        : process(start(directory, std::move(command), std::move(more))) {
+        process.wait_for_output("ready");
+        write_file(directory / "go", "");
+        process.wait_for_output("holding");
+    }
+
+    static Process start(const TemporaryDirectory &in, std::vector<std::string> command,
+                         Process::Environment environment) {
+        fs::create_directory(in / "truth");
+        environment["STANDIN_TRUTH_DIR"] = (in / "truth").string();
+        command.insert(command.end(), {"--hold", "--wait-for-file", in / "go"});
+        return Process(command, environment);
+    }
+
+    [[nodiscard]] truth::TruthSnapshot truth() const {
+        const auto all = truth::read_truth(directory / "truth");
+        REQUIRE(all.size() == 1);
+        return all.front();
+    }
+};
+
+void check(const Exporter &exporter, const Run &run, const GpuLabels &gpus = {}) {
+    const auto truth = run.truth();
+    REQUIRE(truth.launches > 0);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
+                                        {{"comm", truth.comm}}, number(truth.launches));
+    check_counters(page, truth, truth.comm, gpus);
+    check_outstanding(page, truth, gpus);
+    check_account_at_rest(exporter);
+}
+
+void check_linkage(const Exporter &exporter, const std::string &comm, const std::string &linkage) {
+    const Page page = exporter.scrape();
+    CHECK(page.sum("gpusnoop_process_info", {{"comm", comm}, {"linkage", linkage}}) == 1);
+}
+
+// The probes are there before the process: a process that keeps the libraries in use. (One with the
+// runtime linked into it loads the driver at its first call.)
+Process hold(const Exporter &exporter, const std::string &program,
+             const std::vector<std::string> &files) {
+    Process holder({standin(program), "--iterations", "1", "--hold", "--name", "holder"});
+    for (const std::string &file : files) {
+        exporter.wait_until_attached_to(standin(file));
+    }
+    holder.wait_for_output("holding");
+    return holder;
+}
+
+const std::vector<std::string> both_libraries = {"driver/libcuda.so.1", "12/libcudart.so.12"};
+
+}  // namespace
+
+TEST_CASE("every function counts as the libraries count it", "[kernel]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string api = GENERATE("runtime", "driver", "both");
+    CAPTURE(mode, api);
+    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
+    const Process holder = hold(exporter, "workload", both_libraries);
+    const Run run({standin("workload"), "--everything", "--api", api, "--threads", "4",
+                   "--iterations", "400", "--failures", "--name", "everything"});
+    check(exporter, run);
+}
+
+TEST_CASE("a runtime that is linked into the program is traced there", "[kernel]") {
+    require_bpf();
+    const std::string program = GENERATE("workload_static", "workload_stripped");
+    CAPTURE(program);
+    const Exporter exporter(budget);
+    const Process holder =
+        hold(exporter, program,
+             program == "workload_static" ? std::vector<std::string>{"driver/libcuda.so.1", program}
+                                          : std::vector<std::string>{"driver/libcuda.so.1"});
+    const Run run({standin(program), "--everything", "--threads", "2", "--iterations", "300",
+                   "--failures", "--name", "linked"});
+    const auto truth = run.truth();
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "linked"}},
+                                        number(truth.launches));
+    if (program == "workload_static") {
+        check_counters(page, truth, "linked");
+    }
+    check_outstanding(page, truth);
+    check_linkage(exporter, "linked", program == "workload_static" ? "static" : "driver_only");
+}
+
+TEST_CASE("a program that uses the driver alone is seen whole", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(budget);
+    const Process holder = hold(exporter, "driver_workload", {"driver/libcuda.so.1"});
+    const Run run({standin("driver_workload"), "--threads", "2", "--iterations", "300",
+                   "--failures", "--name", "driver"});
+    check(exporter, run);
+    check_linkage(exporter, "driver", "driver_only");
+}
+
+TEST_CASE("resets take all memory of a device with them", "[kernel]") {
+    require_bpf();
+    const std::string api = GENERATE("runtime", "driver", "both");
+    CAPTURE(api);
+    const Exporter exporter(budget);
+    const Process holder = hold(exporter, "workload", both_libraries);
+    const Run run({standin("workload"), "--everything", "--resets", "--api", api, "--iterations",
+                   "1500", "--name", "resets"},
+                  {{"STANDIN_DEVICES", "3"}});
+    check(exporter, run);
+}
+
+TEST_CASE("numbers are those of the GPU that the program meant", "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory node;
+    for (int gpu = 0; gpu < 4; gpu++) {
+        const std::string address = "0000:" + std::to_string(3 + gpu) + "b:00.0";
+        fs::create_directories(node / ("gpus/" + address));
+        write_file(node / ("gpus/" + address + "/information"),
+                   "Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\nGPU UUID: \t "
+                   "GPU-0000000" +
+                       std::to_string(gpu) +
+                       "-1111-2222-3333-444444444444\nVideo BIOS: \t 96\nBus Type: \t PCIe\n"
+                       "Bus Location: \t " +
+                       address + "\nDevice Minor: \t " + std::to_string(gpu) +
+                       "\nGPU Excluded:\t No\n");
+    }
+    const Exporter exporter(budget + "discovery:\n  nvidia_proc_path: " + node.path().string() +
+                            "\n");
+    CHECK(exporter.scrape().sum("gpusnoop_gpu_info") == 4);
+    const Process holder = hold(exporter, "workload", both_libraries);
+    const auto [visible, devices, labels] = GENERATE(table<std::string, int, GpuLabels>({
+        {"all", 4, {"0", "1", "2", "3"}},
+        {"2,1", 2, {"2", "1"}},
+        {"GPU-00000003,GPU-00000000-1111-2222-3333-444444444444", 2, {"3", "0"}},
+        {"1", 1, {"1"}},
+    }));
+    CAPTURE(visible);
+    Process::Environment environment = {{"STANDIN_DEVICES", std::to_string(devices)}};
+    if (visible != "all") {
+        environment["CUDA_VISIBLE_DEVICES"] = visible;
+    }
+    const Run run({standin("workload"), "--everything", "--api", "both", "--threads", "2",
+                   "--iterations", "300", "--name", "gpus"},
+                  environment);
+    check(exporter, run, labels);
+}

@@ -1,0 +1,212 @@
+// The types of CUDA's C interfaces that the stand-ins use, declared without CUDA's headers. The ABI
+// is the real one: an enum travels as an int, and structures have the real layouts, which
+// layout_check.cpp compares with the toolkit's where there is one.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace standin {
+
+struct Dim3 {
+    std::uint32_t x = 1;
+    std::uint32_t y = 1;
+    std::uint32_t z = 1;
+};
+static_assert(sizeof(Dim3) == 12);
+
+// cudaError_t, and CUresult where it has the same number.
+enum Error : int {
+    kSuccess = 0,
+    kInvalidValue = 1,
+    kMemoryAllocation = 2,  // CUDA_ERROR_OUT_OF_MEMORY
+    kNotInitialized = 3,
+    kInvalidConfiguration = 9,
+    kInvalidPitchValue = 12,
+    kInvalidSymbol = 13,
+    kInvalidMemcpyDirection = 21,
+    kIncompatibleDriverContext = 49,
+    kMissingConfiguration = 52,
+    kInvalidDeviceFunction = 98,
+    kNoDevice = 100,
+    kInvalidDevice = 101,
+    kInvalidContext = 201,  // cudaErrorDeviceUninitialized
+    kInvalidResourceHandle = 400,
+    kNotFound = 500,
+    kContextIsDestroyed = 709,
+    kUnknown = 999,
+};
+
+// cudaMemcpyKind
+enum CopyDirection : int {
+    kHostToHost = 0,
+    kHostToDevice = 1,
+    kDeviceToHost = 2,
+    kDeviceToDevice = 3,
+    kDefault = 4,
+};
+
+// CUmemorytype
+enum MemoryType : int { kHostMemory = 1, kDeviceMemory = 2, kArrayMemory = 3, kUnifiedMemory = 4 };
+
+using Stream = void *;
+using Event = void *;
+using Kernel = void *;          // cudaKernel_t, which is CUkernel
+using DriverFunction = void *;  // cudaFunction_t, which is CUfunction
+using Graph = void *;
+using GraphExec = void *;
+using MemoryPool = void *;
+using Context = void *;
+using Module = void *;
+using Library = void *;
+using Device = int;
+using DevicePointer = std::uintptr_t;
+using MemoryHandle = std::uint64_t;  // CUmemGenericAllocationHandle
+using Hook = void (*)(const char *function, void *context);
+
+// The streams that are not created: of a context, of a thread.
+inline constexpr std::uintptr_t kLegacyStream = 1;
+inline constexpr std::uintptr_t kPerThreadStream = 2;
+
+struct PitchedPointer {  // cudaPitchedPtr
+    void *pointer = nullptr;
+    std::size_t pitch = 0;
+    std::size_t width = 0;
+    std::size_t height = 0;
+};
+
+struct Extent {  // cudaExtent
+    std::size_t width = 0;
+    std::size_t height = 0;
+    std::size_t depth = 0;
+};
+
+struct Position {  // cudaPos
+    std::size_t x = 0;
+    std::size_t y = 0;
+    std::size_t z = 0;
+};
+
+struct Copy3D {  // cudaMemcpy3DParms
+    void *from_array = nullptr;
+    Position from_position;
+    PitchedPointer from;
+    void *to_array = nullptr;
+    Position to_position;
+    PitchedPointer to;
+    Extent extent;
+    int direction = 0;
+};
+
+struct Copy3DPeer {  // cudaMemcpy3DPeerParms
+    void *from_array = nullptr;
+    Position from_position;
+    PitchedPointer from;
+    int from_device = 0;
+    void *to_array = nullptr;
+    Position to_position;
+    PitchedPointer to;
+    int to_device = 0;
+    Extent extent;
+};
+
+struct LaunchConfig {  // cudaLaunchConfig_t
+    Dim3 grid;
+    Dim3 block;
+    std::size_t shared_bytes = 0;
+    Stream stream = nullptr;
+    void *attributes = nullptr;
+    std::uint32_t attribute_count = 0;
+};
+
+struct DriverLaunchConfig {  // CUlaunchConfig
+    Dim3 grid;
+    Dim3 block;
+    std::uint32_t shared_bytes = 0;
+    Stream stream = nullptr;
+    void *attributes = nullptr;
+    std::uint32_t attribute_count = 0;
+};
+
+struct DriverCopy2D {  // CUDA_MEMCPY2D
+    std::size_t from_x = 0;
+    std::size_t from_y = 0;
+    int from_type = 0;
+    const void *from_host = nullptr;
+    DevicePointer from_device = 0;
+    void *from_array = nullptr;
+    std::size_t from_pitch = 0;
+    std::size_t to_x = 0;
+    std::size_t to_y = 0;
+    int to_type = 0;
+    void *to_host = nullptr;
+    DevicePointer to_device = 0;
+    void *to_array = nullptr;
+    std::size_t to_pitch = 0;
+    std::size_t width = 0;
+    std::size_t height = 0;
+};
+
+struct DriverCopy3D {  // CUDA_MEMCPY3D
+    std::size_t from_x = 0;
+    std::size_t from_y = 0;
+    std::size_t from_z = 0;
+    std::size_t from_level = 0;
+    int from_type = 0;
+    const void *from_host = nullptr;
+    DevicePointer from_device = 0;
+    void *from_array = nullptr;
+    void *reserved_from = nullptr;
+    std::size_t from_pitch = 0;
+    std::size_t from_height = 0;
+    std::size_t to_x = 0;
+    std::size_t to_y = 0;
+    std::size_t to_z = 0;
+    std::size_t to_level = 0;
+    int to_type = 0;
+    void *to_host = nullptr;
+    DevicePointer to_device = 0;
+    void *to_array = nullptr;
+    void *reserved_to = nullptr;
+    std::size_t to_pitch = 0;
+    std::size_t to_height = 0;
+    std::size_t width = 0;
+    std::size_t height = 0;
+    std::size_t depth = 0;
+};
+
+struct MemoryLocation {  // CUmemLocation
+    int type = 1;        // on a device
+    int id = 0;
+};
+
+struct MemoryProperties {  // CUmemAllocationProp
+    int type = 1;          // pinned
+    int handle_types = 0;
+    MemoryLocation location;
+    void *windows_only = nullptr;
+    std::uint8_t flags[8] = {};
+};
+
+struct MemoryAccess {  // CUmemAccessDesc
+    MemoryLocation location;
+    int flags = 3;  // read and write
+};
+
+struct ContextParameters {  // CUctxCreateParams
+    void *affinity = nullptr;
+    int affinity_count = 0;
+    void *graphics = nullptr;
+};
+
+struct PoolProperties {  // CUmemPoolProps
+    int allocation_type = 1;
+    int handle_types = 0;
+    MemoryLocation location;
+    void *windows_only = nullptr;
+    std::size_t most_bytes = 0;
+    std::uint8_t reserved[56] = {};
+};
+
+}  // namespace standin

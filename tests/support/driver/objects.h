@@ -1,0 +1,44 @@
+// What programs have handles of, besides contexts and memory: streams, pools, modules and
+// libraries, their kernels, and graphs.
+
+#pragma once
+
+#include "cuda_types.h"
+
+#include <optional>
+#include <string>
+
+namespace standin {
+
+// All of these return an error code where they return an int.
+void create_stream(Stream *stream);
+int destroy_stream(Stream stream);
+// The default streams are always there.
+bool is_stream(Stream stream);
+
+void create_pool(MemoryPool *pool, Device device);
+int destroy_pool(MemoryPool pool);
+MemoryPool default_pool(Device device);
+// Nothing when there is no such pool.
+std::optional<Device> pool_device(MemoryPool pool);
+
+// A module, or a library, which has kernels instead of functions.
+void load_module(Module *module);
+int unload_module(Module module);
+// The same handle each time. A kernel stands for its function when it is launched.
+int find_function(DriverFunction *function, Module module, const char *name);
+int find_kernel(Kernel *kernel, Library library, const char *name);
+int find_function_of_kernel(DriverFunction *function, Kernel kernel);
+// The mangled name of a function or kernel; nothing when there is no such handle.
+std::optional<std::string> function_name(const void *function_or_kernel);
+
+void create_graph(Graph *graph);
+int destroy_graph(Graph graph);
+int instantiate_graph(GraphExec *executable, Graph graph);
+int destroy_executable(GraphExec executable);
+bool is_executable(GraphExec executable);
+
+void lock_objects_for_fork();
+void unlock_objects_after_fork();
+
+}  // namespace standin

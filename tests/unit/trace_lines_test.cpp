@@ -1,0 +1,136 @@
+// Traced calls as lines: for people and for programs.
+#include "exporter/trace/lines.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include "exporter/base/text.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::trace;
+using nlohmann::json;
+
+namespace {
+
+Call a_launch() {
+    Call call;
+    call.began_ns = 1'700'000'000'123'456'789;
+    call.duration_ns = 12'345;
+    call.pid = 100;
+    call.tid = 101;
+    call.comm = "trainer";
+    call.container = "abc";
+    call.function = "cudaLaunchKernel";
+    call.result = 2;
+    call.device = 1;
+    call.operation = "launch";
+    call.details = {{"kernel", std::string("scale<float, int>")},
+                    {"grid", Size3{1, 2, 3}},
+                    {"shared_bytes", std::uint64_t{18'446'744'073'709'551'615U}},
+                    {"stream", Word{0}},
+                    {"arguments", std::vector<Word>{{0xdeadbeefcafef00d}, {1}}}};
+    call.stack = {{0x401000, {"main", "trainer", 18}}, {0x402000, {}}};
+    return call;
+}
+
+}  // namespace
+
+TEST_CASE("a call as JSON is one line with one object") {
+    const std::string line = json_line(a_launch());
+    CHECK(line.ends_with('\n'));
+    CHECK(std::ranges::count(line, '\n') == 1);
+    const json call = json::parse(line);
+    CHECK(call["time"] == "2023-11-14T22:13:20.123456789Z");
+    CHECK(call["duration_ns"] == 12'345);
+    CHECK(call["pid"] == 100);
+    CHECK(call["tid"] == 101);
+    CHECK(call["comm"] == "trainer");
+    CHECK(call["container"] == "abc");
+    CHECK(call["function"] == "cudaLaunchKernel");
+    CHECK(call["api"] == "runtime");
+    CHECK(call["linkage"] == "shared");
+    CHECK(call["operation"] == "launch");
+    CHECK(call["result"] == 2);
+    CHECK(call["result_name"] == "cudaErrorMemoryAllocation");
+    CHECK(call["device"] == 1);
+    CHECK(call["kernel"] == "scale<float, int>");
+    CHECK(call["grid"] == json({1, 2, 3}));
+    CHECK(call["shared_bytes"].get<std::uint64_t>() == 18'446'744'073'709'551'615U);
+    CHECK(call["stream"] == "0x0");
+    CHECK(call["arguments"] == json({"0xdeadbeefcafef00d", "0x1"}));
+    CHECK(call["stack"][0] == json({{"address", "0x401000"},
+                                    {"function", "main"},
+                                    {"module", "trainer"},
+                                    {"offset", 18}}));
+    CHECK(call["stack"][1]["function"].is_null());
+    CHECK(call["stack"][1]["offset"].is_null());
+}
+
+TEST_CASE("what is not known is null, and what a call has not is not there") {
+    Call call = a_launch();
+    call.device.reset();
+    call.details.clear();
+    call.stack.clear();
+    call.is_driver = true;
+    call.from_executable = true;
+    call.result = 424'242;
+    const json parsed = json::parse(json_line(call));
+    CHECK(parsed["device"].is_null());
+    CHECK_FALSE(parsed.contains("stack"));
+    CHECK_FALSE(parsed.contains("kernel"));
+    CHECK(parsed["api"] == "driver");
+    CHECK(parsed["linkage"] == "static");
+    CHECK(parsed["result_name"] == "424242");
+    call.result = 2;
+    CHECK(json::parse(json_line(call))["result_name"] == "CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+TEST_CASE("a call for people is a line of columns under the header") {
+    Call call = a_launch();
+    const std::string header = text_header();
+    std::string line = text_line(call);
+    CHECK(line.starts_with("22:13:20.123456 "));
+    const auto under = [&](const std::string &title) { return line.substr(header.find(title)); };
+    CHECK(under("COMM").starts_with("trainer "));
+    CHECK(under("FUNCTION").starts_with("cudaLaunchKernel "));
+    CHECK(under("RESULT").starts_with("cudaErrorMemoryAllocation "));
+    CHECK(line.find(" 12.3us ") != std::string::npos);
+    CHECK(line.find("device=1 kernel=\"scale<float, int>\" grid=1x2x3 "
+                    "shared_bytes=18446744073709551615 stream=0x0 "
+                    "arguments=(0xdeadbeefcafef00d,0x1)\n") != std::string::npos);
+    CHECK(line.ends_with("    #0 main+0x12 (trainer)\n    #1 0x402000\n"));
+    call.stack.clear();
+    CHECK(std::ranges::count(text_line(call), '\n') == 1);
+    call.details = {{"arguments", std::vector<Word>{}}};
+    CHECK(text_line(call).ends_with("arguments=()\n"));
+}
+
+TEST_CASE("nothing that a terminal obeys gets through") {
+    CHECK(printable("plain \xC3\xA4", 64) == "plain \xC3\xA4");
+    const std::string_view hostile[] = {"\x1b[31mred",
+                                        "a\nb",
+                                        "a\rb",
+                                        "\x7f",
+                                        "\xC2\x9b[2J",
+                                        "\xE2\x80\xAE"
+                                        "evil",
+                                        "\xE2\x81\xA6"
+                                        "evil",
+                                        "\xE2\x80\xA8x",
+                                        "\xff\xfe",
+                                        "\xC2"};
+    for (const std::string_view bytes : hostile) {
+        const std::string text = printable(bytes, 64);
+        CAPTURE(text);
+        CHECK(find_invalid_utf8(text) == std::string::npos);
+        CHECK(std::ranges::none_of(
+            text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }));
+        CHECK(text.find("\xC2\x9b") == std::string::npos);
+        CHECK(text.find("\xE2\x80\xAE") == std::string::npos);
+        CHECK(text.find("\xE2\x81\xA6") == std::string::npos);
+        CHECK(text.find("\xE2\x80\xA8") == std::string::npos);
+        CHECK(text != bytes);
+    }
+    CHECK(printable(std::string(1000, 'x'), 64).size() == 64);
+}
