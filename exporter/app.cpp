@@ -1,13 +1,12 @@
 #include "exporter/app.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <future>
 
 #include "exporter/base/log.h"
+#include "exporter/base/machine.h"
 #include "exporter/base/version.h"
 #include "exporter/http/pages.h"
 #include "exporter/http/query.h"
@@ -41,19 +40,6 @@ Result<std::unique_ptr<App>> App::start(config::Config config) {
     }
     return app;
 }
-
-namespace {
-
-// Attaching by perf takes two files per function, and every library one more.
-void allow_many_files() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-}  // namespace
 
 Result<> App::start_probes() {
     allow_many_files();

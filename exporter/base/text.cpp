@@ -1,6 +1,7 @@
 #include "exporter/base/text.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace gpusnoop {
 
@@ -81,6 +82,13 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
         bytes.remove_prefix(step.size);
     }
     return out;
+}
+
+std::string hexadecimal(std::uint64_t value) {
+    std::string text(16, '\0');
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
+    text.resize(static_cast<std::size_t>(end - text.data()));
+    return text;
 }
 
 }  // namespace gpusnoop

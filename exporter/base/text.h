@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,8 @@ struct Utf8Step {
 // sequences and control characters (C0 and DEL) each become U+FFFD, and the result is cut at a
 // character boundary to at most `max_bytes` bytes.
 [[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
+
+// As the kernel writes addresses below /proc: lower case, without a prefix.
+[[nodiscard]] std::string hexadecimal(std::uint64_t value);
 
 }  // namespace gpusnoop

@@ -6,20 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <fstream>
 #include <string>
+
+#include "exporter/base/text.h"
 
 namespace gpusnoop::discovery {
 
 namespace {
-
-std::string hexadecimal(std::uint64_t value) {
-    std::string text(16, '\0');
-    const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
-    text.resize(static_cast<std::size_t>(end - text.data()));
-    return text;
-}
 
 std::string range_of(const kernel::Mapping &mapping) {
     return hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);

@@ -5,13 +5,13 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "exporter/base/log.h"
+#include "exporter/base/machine.h"
 
 namespace gpusnoop::kernel {
 
@@ -23,12 +23,6 @@ constexpr long bpf_fs_magic = 0xcafe4a11;  // include/uapi/linux/magic.h
 
 std::chrono::nanoseconds to_nanoseconds(const timespec &time) {
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-std::chrono::nanoseconds now_on(clockid_t clock) {
-    timespec now{};
-    ::clock_gettime(clock, &now);
-    return to_nanoseconds(now);
 }
 
 std::vector<std::string> entries_of(const std::string &directory) {

@@ -1,13 +1,13 @@
 #include "exporter/probes/cuda.h"
 
 #include <fnmatch.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 
 #include "exporter/base/log.h"
+#include "exporter/base/machine.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/ring.h"
@@ -25,12 +25,6 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::size_t max_label_bytes = 128;
-
-nanoseconds now_on(clockid_t clock) {
-    timespec now{};
-    ::clock_gettime(clock, &now);
-    return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
-}
 
 Budget budget_of(const config::Config::Series &series) {
     return [series](std::string_view family) {

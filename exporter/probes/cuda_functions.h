@@ -13,9 +13,8 @@ struct CudaFunction {
     std::uint64_t cookie;    // what its probe is attached with
     std::uint8_t operation;  // enum cuda_operation
     bool is_driver;
-    bool entry_only;  // its return is of no interest
-    bool
-        shows_errors;  // a helper of the compiler's: users do not know it, and its caller fails too
+    bool entry_only;    // its return is of no interest
+    bool shows_errors;  // false: a helper that users do not know, and whose caller fails too
 };
 
 // By the number that records have in `function`, without CUDA_STATIC_RUNTIME.

@@ -6,18 +6,13 @@
 #include <charconv>
 #include <vector>
 
+#include "exporter/base/text.h"
+
 namespace gpusnoop::probes {
 
 namespace {
 
 constexpr std::string_view library_prefix = "library_";
-
-std::string hexadecimal(std::uint64_t value) {
-    std::string text(16, '\0');
-    const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;
-    text.resize(static_cast<std::size_t>(end - text.data()));
-    return text;
-}
 
 std::string name_of(const FileId &id) {
     return std::string(library_prefix) + hexadecimal(id.inode) + "_" + hexadecimal(id.device) +

@@ -6,12 +6,12 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "cuda.skel.h"
+#include "exporter/base/text.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/link.h"
 #include "exporter/kernel/skeleton.h"
@@ -82,10 +82,7 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
           config.max_calls_per_second, config.call_stacks ? 1U : 0U}) {
         mix(&number, sizeof(number));
     }
-    std::string text(16, '\0');
-    const auto end = std::to_chars(text.data(), text.data() + text.size(), hash, 16).ptr;
-    text.resize(static_cast<std::size_t>(end - text.data()));
-    return text;
+    return hexadecimal(hash);
 }
 
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.

@@ -35,7 +35,7 @@ std::string result_name(const Call &call) {
     return name.empty() ? std::to_string(call.result) : std::string(name);
 }
 
-std::string hexadecimal(std::uint64_t value) {
+std::string prefixed_hex(std::uint64_t value) {
     return fmt::format("{:#x}", value);
 }
 
@@ -66,7 +66,7 @@ std::string human_duration(std::uint64_t nanoseconds) {
 
 struct ToText {
     std::string operator()(std::uint64_t number) const { return std::to_string(number); }
-    std::string operator()(Word word) const { return hexadecimal(word.value); }
+    std::string operator()(Word word) const { return prefixed_hex(word.value); }
     std::string operator()(const std::string &text) const {
         return text.find(' ') == std::string::npos ? text : '"' + text + '"';
     }
@@ -76,7 +76,7 @@ struct ToText {
     std::string operator()(const std::vector<Word> &words) const {
         std::string text;
         for (const Word word : words) {
-            text += (text.empty() ? "(" : ",") + hexadecimal(word.value);
+            text += (text.empty() ? "(" : ",") + prefixed_hex(word.value);
         }
         return text.empty() ? "()" : text + ")";
     }
@@ -84,13 +84,13 @@ struct ToText {
 
 struct ToJson {
     ordered_json operator()(std::uint64_t number) const { return number; }
-    ordered_json operator()(Word word) const { return hexadecimal(word.value); }
+    ordered_json operator()(Word word) const { return prefixed_hex(word.value); }
     ordered_json operator()(const std::string &text) const { return text; }
     ordered_json operator()(const Size3 &size) const { return size; }
     ordered_json operator()(const std::vector<Word> &words) const {
         ordered_json list = ordered_json::array();
         for (const Word word : words) {
-            list.push_back(hexadecimal(word.value));
+            list.push_back(prefixed_hex(word.value));
         }
         return list;
     }
@@ -99,11 +99,11 @@ struct ToJson {
 std::string text_frame(std::size_t number, const StackFrame &frame) {
     const symbols::Frame &place = frame.place;
     if (place.module.empty()) {
-        return fmt::format("    #{} {}\n", number, hexadecimal(frame.address));
+        return fmt::format("    #{} {}\n", number, prefixed_hex(frame.address));
     }
     return fmt::format("    #{} {}+{} ({})\n", number,
                        place.function.empty() ? place.module : place.function,
-                       hexadecimal(place.offset), place.module);
+                       prefixed_hex(place.offset), place.module);
 }
 
 ordered_json json_frame(const StackFrame &frame) {
@@ -111,7 +111,7 @@ ordered_json json_frame(const StackFrame &frame) {
         return text.empty() ? ordered_json(nullptr) : ordered_json(text);
     };
     ordered_json object;
-    object["address"] = hexadecimal(frame.address);
+    object["address"] = prefixed_hex(frame.address);
     object["function"] = or_null(frame.place.function);
     object["module"] = or_null(frame.place.module);
     object["offset"] =

@@ -2,13 +2,13 @@
 
 #include <bpf/bpf.h>
 #include <fnmatch.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "exporter/base/log.h"
+#include "exporter/base/machine.h"
 #include "exporter/base/text.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/kernel/account.h"
@@ -57,21 +57,6 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
         }
     }
     return selected;
-}
-
-std::int64_t nanoseconds_on(clockid_t clock) {
-    timespec now{};
-    ::clock_gettime(clock, &now);
-    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-// Attaching by perf takes two files per function.
-void allow_many_files() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 class Tracer {
@@ -187,7 +172,7 @@ void Tracer::run(std::chrono::milliseconds interval) {
 }
 
 void Tracer::drain() {
-    clock_offset_ns_ = nanoseconds_on(CLOCK_REALTIME) - nanoseconds_on(CLOCK_MONOTONIC);
+    clock_offset_ns_ = now_on(CLOCK_REALTIME).count() - now_on(CLOCK_MONOTONIC).count();
     // In this order, what the names in a trace are made of is known before it.
     const std::uint64_t traces_end = traces_->produced();
     allocations_->drain_to(allocations_->produced());

@@ -1,0 +1,16 @@
+// Small questions to the operating system.
+#pragma once
+
+#include <time.h>
+
+#include <chrono>
+
+namespace gpusnoop {
+
+// What a clock says, such as CLOCK_MONOTONIC, which is the kernel's in records.
+[[nodiscard]] std::chrono::nanoseconds now_on(clockid_t clock);
+
+// Raises the limit of open files as far as it goes: attaching by perf takes two per function.
+void allow_many_files();
+
+}  // namespace gpusnoop
