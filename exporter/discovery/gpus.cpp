@@ -13,12 +13,12 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "exporter/base/fd.h"
+#include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
 
 namespace gpusnoop::discovery {
@@ -95,14 +95,6 @@ int minor_of(std::string_view text) {
     return error == std::errc{} && at == last && minor >= 0 ? minor : -1;
 }
 
-std::string read_start(const std::string &path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text(kMaxInformationBytes, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    return text;
-}
-
 // Reads the lines "Field: \t value" into `gpu`; false if the GPU is excluded.
 bool read_information(std::string_view text, Gpu &gpu) {
     bool excluded = false;
@@ -170,7 +162,8 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
         gpu.pci_bus_id = fmt::format("{:08X}:{:02X}:{:02X}.{:X}", address.domain, address.bus,
                                      address.slot, address.function);
         // One that says nothing still has its index.
-        if (read_information(read_start(directory + "/information"), gpu)) {
+        if (read_information(
+                read_start(directory + "/information", kMaxInformationBytes).value_or(""), gpu)) {
             gpu.mig = has_instances(nvidia_proc, gpu.minor);
             gpus.push_back(std::move(gpu));
         }

@@ -1,14 +1,12 @@
 #include "exporter/discovery/proc.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
-#include <fstream>
 #include <string_view>
 
-#include "exporter/base/fd.h"
+#include "exporter/base/read_file.h"
 
 namespace gpusnoop::discovery {
 
@@ -18,33 +16,17 @@ std::string path_of(std::uint32_t tgid, std::string_view file) {
     return "/proc/" + std::to_string(tgid) + "/" + std::string(file);
 }
 
-// Files of /proc are short; a hostile one is not read to its end.
-std::string read_start(const std::string &path) {
-    constexpr std::size_t most = 64 * 1024;
-    std::ifstream file(path, std::ios::binary);
-    std::string text(most, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    return text;
-}
-
 std::chrono::nanoseconds tick() {
     return std::chrono::nanoseconds(1'000'000'000 / ::sysconf(_SC_CLK_TCK));
 }
 
-}  // namespace
-
-namespace {
-
 // Field `number` of /proc/PID/stat, counted as in proc_pid_stat(5).
 Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
-    const Fd file(::open(path_of(tgid, "stat").c_str(), O_RDONLY | O_CLOEXEC));
-    std::array<char, 1024> bytes;  // the line has some 300
-    const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
-    if (got < 0) {
-        return fail_errno("read " + path_of(tgid, "stat"));
+    const auto line = read_start(path_of(tgid, "stat"), 1024);  // it has some 300 bytes
+    if (!line) {
+        return tl::unexpected(line.error());
     }
-    const std::string_view stat(bytes.data(), static_cast<std::size_t>(got));
+    const std::string_view stat(*line);
     // The name may contain anything, so count the fields from its closing parenthesis: field 2.
     std::size_t at = stat.rfind(')');
     for (int field = 2; field < number && at != std::string_view::npos; field++) {
@@ -74,7 +56,7 @@ std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
 }
 
 std::string name_of(std::uint32_t tgid) {
-    std::string name = read_start(path_of(tgid, "comm"));
+    std::string name = read_start(path_of(tgid, "comm")).value_or("");
     if (name.ends_with('\n')) {
         name.pop_back();
     }
@@ -97,7 +79,7 @@ std::string executable_path(std::uint32_t tgid) {
 }
 
 ContainerIdentity container_of(std::uint32_t tgid) {
-    return parse_cgroup_file(read_start(path_of(tgid, "cgroup")));
+    return parse_cgroup_file(read_start(path_of(tgid, "cgroup")).value_or(""));
 }
 
 }  // namespace gpusnoop::discovery

@@ -1,16 +1,12 @@
 #include "exporter/discovery/visible_gpus.h"
 
-#include <fcntl.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <utility>
 
-#include "exporter/base/fd.h"
+#include "exporter/base/read_file.h"
 
 namespace gpusnoop::discovery {
 
@@ -223,23 +219,11 @@ bool in_order(const std::vector<Gpu> &seen, bool by_address) {
 
 // None if it is too long, or empty: a process that ends has none, and programs have some.
 std::optional<std::string> read_environment(const std::string &path) {
-    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) {
+    auto environment = read_start(path, kMaxEnvironmentBytes + 1);
+    if (!environment || environment->empty() || environment->size() > kMaxEnvironmentBytes) {
         return std::nullopt;
     }
-    std::string environment;
-    std::array<char, 16 * 1024> part;
-    for (ssize_t got = -1; got != 0;) {
-        got = ::read(file.get(), part.data(), part.size());
-        if (got < 0 && errno != EINTR) {
-            return std::nullopt;
-        }
-        environment.append(part.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-        if (environment.size() > kMaxEnvironmentBytes) {
-            return std::nullopt;
-        }
-    }
-    return environment.empty() ? std::nullopt : std::optional(std::move(environment));
+    return std::move(*environment);
 }
 
 }  // namespace

@@ -6,22 +6,20 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
+
+#include "exporter/base/read_file.h"
 
 namespace gpusnoop::metrics {
 
 namespace {
 
 std::optional<std::string> read_text(const char *path) {
-    const std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) {
-        return std::nullopt;
-    }
-    return std::move(text).str();
+    constexpr std::size_t most = std::size_t{4}
+                                 << 20;  // /proc/stat has a number for each interrupt
+    const auto text = read_start(path, most);
+    return text ? std::optional(*text) : std::nullopt;
 }
 
 std::vector<std::string_view> split(std::string_view text) {

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "exporter/base/read_file.h"
 
 namespace gpusnoop::symbols {
 namespace {
@@ -50,8 +50,7 @@ std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address
 
 std::optional<std::uint64_t> code_start_of(std::uint32_t tgid) {
     constexpr int field = 26;
-    std::ifstream file("/proc/" + std::to_string(tgid) + "/stat");
-    std::string line{std::istreambuf_iterator<char>(file), {}};
+    const std::string line = read_start("/proc/" + std::to_string(tgid) + "/stat").value_or("");
     // The second field is the process's name in parentheses, which may hold anything.
     const std::size_t name_end = line.rfind(')');
     if (name_end == std::string::npos) {
