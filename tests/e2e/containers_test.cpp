@@ -24,9 +24,14 @@ void check_counted(const Exporter &exporter, const e2e::Container &container,
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
                                         static_cast<double>(truth.launches));
     check_counters(page, truth, comm);
-    const auto &memory = truth.of(truth::MemoryKind::device);
     CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", comm}}) ==
-          static_cast<double>(memory.outstanding_bytes));
+          static_cast<double>(truth.all_memory().outstanding_bytes));
+}
+
+// Both libraries of an image whose root is seen from here at `root`.
+void wait_until_attached(const Exporter &exporter, const std::filesystem::path &root) {
+    exporter.wait_until_attached_to(root / (e2e::image_library + 1));
+    exporter.wait_until_attached_to(root / (e2e::image_driver + 1));
 }
 
 // A container that has everything in memory, where no other namespace has a path to it.
@@ -66,7 +71,7 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
         const Exporter exporter("", through);
-        exporter.wait_until_attached_to(container.outside(e2e::image_library));
+        wait_until_attached(exporter, container.outside("/"));
         container.go();
         check_counted(exporter, container, "inside");
     }
@@ -74,7 +79,7 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
         const Exporter exporter("", through);
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
-        exporter.wait_until_attached_to(container.outside(e2e::image_library));
+        wait_until_attached(exporter, container.outside("/"));
         container.go();
         check_counted(exporter, container, "inside");
     }
@@ -94,7 +99,7 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
 
     e2e::Container one(on_overlay(image, layers / "one"), "one");
     one.wait_until_ready();
-    exporter.wait_until_attached_to(library);
+    wait_until_attached(exporter, image.path());
     const double attached = exporter.scrape().sum("gpusnoop_probe_attached_functions");
     CHECK(attached > functions);
     e2e::Container other(on_overlay(image, layers / "other"), "other_one");
@@ -131,10 +136,46 @@ TEST_CASE("a container that brings its own copy of the library has its own file"
         on_overlay(image, layers / "other") + " && touch \"$1\"" + e2e::image_library, "other_one");
     one.wait_until_ready();
     other.wait_until_ready();
-    exporter.wait_until_attached_to(image / (e2e::image_library + 1));
+    wait_until_attached(exporter, image.path());
     exporter.wait_until_attached_to(layers.path() / "other/upper/opt/cuda/libcudart.so.12");
     one.go();
     other.go();
     check_counted(exporter, one, "one");
     check_counted(exporter, other, "other_one");
+}
+
+TEST_CASE("a runtime that is linked into a container's program is traced there", "[e2e]") {
+    require_bpf();
+    const std::string program = GENERATE("workload_static", "workload_stripped");
+    CAPTURE(program);
+    const TemporaryDirectory image;
+    e2e::make_image(image.path());
+    const std::string shared = "mount --bind " + image.path().string() + " \"$1\"";
+    const Exporter exporter("series:\n  budget: 100000\n");
+    // Such a program loads the driver at its first call, and is known by that: so there is one
+    // before.
+    e2e::Container before(shared, "before", e2e::Enter::pivot_root, program);
+    before.wait_until_ready();
+    before.go();
+    exporter.wait_until_attached_to(image / (e2e::image_driver + 1));
+    if (program == "workload_static") {
+        exporter.wait_until_attached_to(image / program);
+    }
+    // They share a file system.
+    std::filesystem::remove(image / "go");
+    std::filesystem::remove_all(image / "truth");
+    std::filesystem::create_directory(image / "truth");
+    e2e::Container container(shared, "inside", e2e::Enter::pivot_root, program);
+    container.wait_until_ready();
+    container.go();
+    const auto truth = truth::sum(truth::read_truth(image / "truth"));
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "inside"}},
+                                        static_cast<double>(truth.launches));
+    if (program == "workload_static") {
+        check_counters(page, truth, "inside");
+    }
+    check_outstanding(page, truth);
+    CHECK(page.sum("gpusnoop_process_info",
+                   {{"comm", "inside"},
+                    {"linkage", program == "workload_static" ? "static" : "driver_only"}}) == 1);
 }

@@ -26,10 +26,11 @@ std::string enter_script(Enter enter) {
 }  // namespace
 
 void make_image(const fs::path &directory) {
-    copy_into(directory, harness::standin("workload"), "/workload");
+    for (const std::string program : {"workload", "workload_static", "workload_stripped"}) {
+        copy_into(directory, harness::standin(program), "/" + program);
+    }
     copy_into(directory, harness::standin("12/libcudart.so.12"), image_library);
-    copy_into(directory, harness::standin("driver/libcuda.so.1"),
-              fs::path(image_library).replace_filename("libcuda.so.1"));
+    copy_into(directory, harness::standin("driver/libcuda.so.1"), image_driver);
     fs::create_directories(directory / "truth");
     const harness::Finished ldd = harness::run({"ldd", harness::standin("workload")});
     REQUIRE(ldd.code == 0);
@@ -41,10 +42,11 @@ void make_image(const fs::path &directory) {
     }
 }
 
-Container::Container(const std::string &mount, const std::string &comm, Enter enter)
+Container::Container(const std::string &mount, const std::string &comm, Enter enter,
+                     const std::string &workload)
     : process_({"unshare", "--mount", "sh", "-c",
-                mount + " && " + enter_script(enter) +
-                    " /workload --threads 2 --iterations 300 --failures --leak 1000 "
+                mount + " && " + enter_script(enter) + " /" + workload +
+                    " --everything --threads 2 --iterations 300 --failures --leak 1000 "
                     "--wait-for-file /go --hold --name " +
                     comm,
                 "sh", root_.path().string()},

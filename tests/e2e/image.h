@@ -1,4 +1,4 @@
-// A container image for a chroot: the workload, and everything that it needs to run.
+// A container image for a chroot: the workloads, and everything that they need to run.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,9 @@
 
 namespace e2e {
 
-// Where the CUDA library is inside the image.
+// Where the CUDA runtime and driver are inside the image.
 inline constexpr const char *image_library = "/opt/cuda/libcudart.so.12";
+inline constexpr const char *image_driver = "/opt/cuda/libcuda.so.1";
 
 void make_image(const std::filesystem::path &directory);
 
@@ -21,7 +22,8 @@ enum class Enter { pivot_root, chroot };
 // "$1". Its truth is in /truth, and it waits for /go.
 class Container {
 public:
-    Container(const std::string &mount, const std::string &comm, Enter enter = Enter::pivot_root);
+    Container(const std::string &mount, const std::string &comm, Enter enter = Enter::pivot_root,
+              const std::string &workload = "workload");
 
     [[nodiscard]] harness::Process &process() { return process_; }
     // The path from outside of what is at `path` inside.

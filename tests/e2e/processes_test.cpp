@@ -1,5 +1,4 @@
-// Who made the calls: processes with odd names, that become others, and that come and go in
-// numbers.
+// Who made the calls: processes with odd names, and that become others.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -107,8 +106,8 @@ TEST_CASE("a process that becomes another program by exec is two processes", "[e
         ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
         ::prctl(PR_SET_NAME, "before_exec");
         allocate(11);
-        ::execl(standin("workload").c_str(), "workload", "--iterations", "20", "--hold", "--leak",
-                "7", "--name", "after_exec", nullptr);
+        ::execl(standin("workload").c_str(), "workload", "--everything", "--api", "both",
+                "--iterations", "20", "--hold", "--leak", "7", "--name", "after_exec", nullptr);
         return 1;
     });
     eventually("the second program's calls", [&] {
@@ -164,43 +163,6 @@ TEST_CASE("a forked child is a process of its own", "[e2e]") {
                               number(truth.of(truth::MemoryKind::device).allocations));
         check_counters(page, truth, comm);
         check_outstanding(page, truth);
-    }
-}
-
-TEST_CASE("a thousand short processes are counted to the last call, and leave nothing", "[e2e]") {
-    require_bpf();
-    const std::string mode = GENERATE("session", "perf");
-    CAPTURE(mode);
-    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
-    const TemporaryDirectory directory;
-    fs::create_directory(directory / "truth");
-    const Process holder = hold_library(exporter, directory.path());
-    const Finished finished =
-        run({"sh", "-c",
-             "i=0; while [ $i -lt 250 ]; do for j in 1 2 3 4; do "
-             "\"$0\" --iterations 3 --failures --leak 10 --seed $i$j --name short & done; wait; "
-             "i=$((i+1)); done >/dev/null",
-             standin("workload")},
-            {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}});
-    REQUIRE(finished.code == 0);
-    const auto truths = truth::read_truth(directory / "truth");
-    CHECK(truths.size() == 1000);
-    const auto truth = truth::sum(truths);
-    Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "short"}},
-                                  number(truth.launches));
-    check_counters(page, truth, "short");
-    eventually("the last process to be gone", [&] {
-        return !exporter.scrape().has("gpusnoop_process_info", {{"comm", "short"}});
-    });
-    page = exporter.scrape();
-    const auto &memory = truth.of(truth::MemoryKind::device);
-    const Labels of = {{"comm", "short"}};
-    CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_bytes_total", of) ==
-          number(memory.outstanding_bytes));
-    CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_allocations_total", of) ==
-          number(memory.outstanding_allocations));
-    for (const auto *family : {"outstanding_bytes", "outstanding_allocations", "aged_bytes"}) {
-        CHECK_FALSE(page.has("gpusnoop_cuda_memory_" + std::string(family), of));
     }
 }
 

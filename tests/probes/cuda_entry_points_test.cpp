@@ -80,13 +80,14 @@ const std::vector<std::string> both_libraries = {"driver/libcuda.so.1", "12/libc
 TEST_CASE("every function counts as the libraries count it", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
-    const std::string api = GENERATE("runtime", "driver", "both");
-    CAPTURE(mode, api);
     const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
     const Process holder = hold(exporter, "workload", both_libraries);
-    const Run run({standin("workload"), "--everything", "--api", api, "--threads", "4",
-                   "--iterations", "400", "--failures", "--name", "everything"});
-    check(exporter, run);
+    for (const std::string api : {"runtime", "driver", "both"}) {
+        CAPTURE(mode, api);
+        const Run run({standin("workload"), "--everything", "--api", api, "--threads", "4",
+                       "--iterations", "400", "--failures", "--name", "everything_" + api});
+        check(exporter, run);
+    }
 }
 
 TEST_CASE("a runtime that is linked into the program is traced there", "[kernel]") {

@@ -25,6 +25,26 @@ std::string config_for(const std::string &mode) {
     return "cuda:\n  attach: " + mode + "\n";
 }
 
+// With calls inside calls, as the real runtime has them, or without.
+void check_nvcc_program(const Exporter &exporter, const std::string &program,
+                        const std::string &nest) {
+    const std::string comm = program.substr(0, 10) + "_" + nest;
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory / "truth");
+    Process run({standin("nvcc/" + program), "--iterations", "100", "--name", comm,
+                 "--wait-for-file", directory / "go", "--hold"},
+                {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}, {"STANDIN_NEST", nest}});
+    write_file(directory / "go", "");
+    run.wait_for_output("holding");
+
+    const auto truth = truth::sum(truth::read_truth(directory / "truth"));
+    REQUIRE(truth.launches > 0);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+                                        static_cast<double>(truth.launches));
+    check_counters(page, truth, comm);
+    check_outstanding(page, truth);
+}
+
 }  // namespace
 
 TEST_CASE("every counter equals the library's own, for four processes with four threads each",
@@ -100,32 +120,20 @@ TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kerne
     if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
         missing("nvcc, to build CUDA programs");
     }
-    const std::string program = GENERATE("vector_add", "legacy_launch");
     const std::string mode = GENERATE("session", "multi", "perf");
-    const std::string nest = GENERATE("0", "1");
-    CAPTURE(program, mode, nest);
     const Exporter exporter(config_for(mode));
-    // The first process of a library can be ahead of the probes, and then its Default copies are of
-    // unknown kind: so there is one before.
-    const Process holder(
-        {standin("nvcc/" + program), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(standin("13/libcudart.so.13"));
-    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
-    const TemporaryDirectory directory;
-    std::filesystem::create_directory(directory / "truth");
-    Process run({standin("nvcc/" + program), "--iterations", "100", "--name", "cuda_program",
-                 "--wait-for-file", directory / "go", "--hold"},
-                {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}, {"STANDIN_NEST", nest}});
-    write_file(directory / "go", "");
-    run.wait_for_output("holding");
-
-    const auto truth = truth::sum(truth::read_truth(directory / "truth"));
-    REQUIRE(truth.launches > 0);
-    const Page page =
-        exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "cuda_program"}},
-                          static_cast<double>(truth.launches));
-    check_counters(page, truth, "cuda_program");
-    check_outstanding(page, truth);
+    for (const std::string program : {"vector_add", "legacy_launch"}) {
+        // The first process of a library can be ahead of the probes, and then its Default copies
+        // are of unknown kind: so there is one before.
+        const Process holder(
+            {standin("nvcc/" + program), "--iterations", "0", "--hold", "--name", "holder"});
+        exporter.wait_until_attached_to(standin("13/libcudart.so.13"));
+        exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
+        for (const std::string nest : {"0", "1"}) {
+            CAPTURE(mode, program, nest);
+            check_nvcc_program(exporter, program, nest);
+        }
+    }
     check_account_at_rest(exporter);
 }
 
