@@ -87,17 +87,22 @@ void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.finish();
 }
 
-void read_cuda(Section cuda, Config::Cuda &value) {
+constexpr std::uint32_t kMinRing = 4U << 10U;
+constexpr std::uint32_t kMaxRing = 256U << 20U;
+
+void read_attach(Section &probe, Config::Cuda::Attach &value) {
     using Attach = Config::Cuda::Attach;
-    constexpr std::uint32_t kMinRing = 4U << 10U;
-    constexpr std::uint32_t kMaxRing = 256U << 20U;
+    probe.choice<Attach>("attach", value,
+                         {{"auto", Attach::automatic},
+                          {"session", Attach::session},
+                          {"multi", Attach::multi},
+                          {"perf", Attach::perf}});
+}
+
+void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.boolean("enabled", value.enabled);
     cuda.file_name_globs("libraries", value.libraries);
-    cuda.choice<Attach>("attach", value.attach,
-                        {{"auto", Attach::automatic},
-                         {"session", Attach::session},
-                         {"multi", Attach::multi},
-                         {"perf", Attach::perf}});
+    read_attach(cuda, value.attach);
     cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
     cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, kMinRing, kMaxRing);
     cuda.size("call_ring_bytes", value.call_ring_bytes, kMinRing, kMaxRing);
@@ -116,15 +121,29 @@ void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.finish();
 }
 
+void read_functions(Section functions, Config::Functions &value) {
+    functions.boolean("enabled", value.enabled);
+    read_attach(functions, value.attach);
+    functions.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
+    functions.size("ring_bytes", value.ring_bytes, kMinRing, kMaxRing);
+    functions.duration("drain_interval", value.drain_interval, 1ms, 1s);
+    functions.integer("max_functions", value.max_functions, 1, 65'536);
+    if (const Value *groups = functions.find("groups")) {
+        read_function_groups(*groups, value.groups);
+    }
+    functions.finish();
+}
+
 Config read_root(const YAML::Node &root, Problems &problems, std::span<const std::string> metrics) {
     Config config;
-    Section file(root, "", position_of(root), problems);
+    Section file(Value(root, "", position_of(root), problems));
     read_web(file.section("web"), config.web);
     read_log(file.section("log"), config.log);
     read_labels(file.section("labels"), config.labels);
     read_series(file.section("series"), config.series, metrics);
     read_discovery(file.section("discovery"), config.discovery);
     read_cuda(file.section("cuda"), config.cuda);
+    read_functions(file.section("functions"), config.functions);
     file.finish();
     return config;
 }
@@ -220,7 +239,7 @@ Result<Config> parse(std::string_view text, const std::string &name,
     if (text.size() > kMaxFileBytes) {
         return fail(name + ": larger than 1 MiB, which no configuration is", EFBIG);
     }
-    Problems problems(name);
+    Problems problems(name, text);
     Config config;
     if (const auto bad = find_bad_byte(text)) {
         problems.add(position_at(text, bad->first), "", bad->second);

@@ -11,6 +11,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
+#include "exporter/config/functions.h"
 
 namespace gpusnoop::config {
 
@@ -76,6 +77,20 @@ struct Config {
         std::chrono::milliseconds drain_interval{10};
         bool operator==(const Cuda &) const = default;
     } cuda;
+
+    struct Functions {
+        bool enabled = true;
+        Cuda::Attach attach = Cuda::Attach::automatic;
+        // Per process; 0 is no limit.
+        std::uint32_t max_calls_per_second = 2'000'000;
+        // A power of two.
+        std::uint32_t ring_bytes = 8U << 20U;
+        std::chrono::milliseconds drain_interval{10};
+        // Functions of one file, over all groups; a file where more match is not traced.
+        std::uint32_t max_functions = 4096;
+        FunctionGroups groups = shipped_function_groups();
+        bool operator==(const Functions &) const = default;
+    } functions;
 
     bool operator==(const Config &) const = default;
 };

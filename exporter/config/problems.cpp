@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <utility>
 
 #include "exporter/base/text.h"
 
@@ -37,6 +38,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+Problems::Problems(std::string file, std::string_view source)
+    : file_(std::move(file)), source_(source), line_starts_({0}) {
+    for (std::size_t at = 0; (at = source_.find('\n', at)) != std::string_view::npos;) {
+        line_starts_.push_back(++at);
+    }
+}
+
+std::string_view Problems::line_from(Position at) const {
+    const auto line = static_cast<std::size_t>(std::max(at.line, 0));
+    const auto column = static_cast<std::size_t>(std::max(at.column, 0));
+    if (line >= line_starts_.size() || line_starts_[line] + column > source_.size()) {
+        return "";
+    }
+    const std::string_view rest = source_.substr(line_starts_[line] + column);
+    return rest.substr(0, rest.find('\n'));
+}
 
 void Problems::add(Position at, std::string_view key, std::string_view sentence) {
     std::string text =

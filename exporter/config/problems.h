@@ -1,9 +1,9 @@
 // What is wrong with a configuration file: all of it, in the file's order.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace gpusnoop::config {
@@ -16,8 +16,11 @@ struct Position {
 
 class Problems {
 public:
-    // `file` names the file in messages.
-    explicit Problems(std::string file) : file_(std::move(file)) {}
+    // `file` names the file in messages, `source` is its text, which must outlive this object.
+    explicit Problems(std::string file, std::string_view source = {});
+
+    // What the file has at that place, up to the end of the line.
+    [[nodiscard]] std::string_view line_from(Position at) const;
 
     // `key` is the dotted path of the setting, empty for the whole file.
     void add(Position at, std::string_view key, std::string_view sentence);
@@ -33,6 +36,8 @@ private:
         std::string text;
     };
     std::string file_;
+    std::string_view source_;
+    std::vector<std::size_t> line_starts_;
     std::vector<Problem> list_;
 };
 

@@ -15,19 +15,22 @@
 #include <vector>
 
 #include "exporter/config/problems.h"
+#include "exporter/config/value.h"
 
 namespace gpusnoop::config {
-
-// Where `node` starts.
-[[nodiscard]] Position position_of(const YAML::Node &node);
 
 // One mapping of the file. Every read function leaves its value as it is, the default, when the key
 // is absent or wrong, and writes what is wrong to the Problems, which must outlive the Section.
 class Section {
 public:
-    // `path` is the dotted path of the mapping, empty for the root. `at` is where to report that
-    // `node` is no mapping. A node without a value (`web:` and nothing else) is an empty mapping.
-    Section(const YAML::Node &node, std::string path, Position at, Problems &problems);
+    struct Entry {
+        std::string key;
+        Position key_at;
+        Value value;
+    };
+
+    // A value without content (`web:` and nothing else) is an empty mapping.
+    explicit Section(const Value &mapping);
 
     [[nodiscard]] Section section(const std::string &key);
     void boolean(const std::string &key, bool &value);
@@ -50,39 +53,30 @@ public:
         for (const auto &[name, unused] : choices) {
             names.emplace_back(name);
         }
-        if (const std::optional<std::size_t> index = choice_index(key, names)) {
+        const Value *entry = find(key);
+        if (const auto index = entry == nullptr ? std::nullopt : entry->choice(names)) {
             value = choices[*index].second;
         }
     }
 
+    // The value of `key` if the file has it, for what only the caller can read.
+    [[nodiscard]] const Value *find(const std::string &key);
+    // All there is, where the keys are names that the user chose; finish() is not for these.
+    [[nodiscard]] const std::vector<Entry> &entries() const { return entries_; }
+
     // Reports every key that no function above asked for. Call it last.
     void finish();
 
-    // A problem with the value of `key`, for checks that only the caller knows.
+    // A problem with the value of `key`, if the file has it, for checks that only the caller knows.
     void reject(const std::string &key, std::string_view sentence);
+    // A problem with the mapping as a whole.
+    void reject(std::string_view sentence) const { mapping_.reject(sentence); }
+
+    // The dotted path of a key of this mapping.
+    [[nodiscard]] std::string path_of(std::string_view key) const;
 
 private:
-    struct Entry {
-        std::string key;
-        YAML::Node node;
-        Position key_at;
-    };
-
-    // The entry of `key` if the file has it; notes that the key is known.
-    const Entry *find(const std::string &key);
-    // The entry's scalar. `expected` says what belongs there, where there is something else. With
-    // `plain`, a scalar in quotes is something else.
-    std::optional<std::string> scalar(const Entry &entry, std::string_view expected, bool plain);
-    void number(const Entry &entry, std::uint32_t &value, std::uint32_t min, std::uint32_t max);
-    std::optional<std::size_t> choice_index(const std::string &key,
-                                            const std::vector<std::string> &names);
-    void wrong_type(const Entry &entry, std::string_view expected);
-    void problem(const Entry &entry, std::string_view sentence);
-    [[nodiscard]] std::string path_of(std::string_view key) const;
-    [[nodiscard]] static Position value_position(const Entry &entry);
-
-    std::string path_;
-    Problems *problems_;
+    Value mapping_;
     std::vector<Entry> entries_;
     std::vector<std::string> known_;
 };

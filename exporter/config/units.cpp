@@ -16,6 +16,12 @@ struct Unit {
 
 // Ascending, so that the largest unit that divides a value is the last that fits.
 constexpr Unit kDurations[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr Unit kShortDurations[] = {{"ns", 1},
+                                    {"us", 1'000},
+                                    {"ms", 1'000'000},
+                                    {"s", 1'000'000'000},
+                                    {"m", 60'000'000'000},
+                                    {"h", 3'600'000'000'000}};
 constexpr Unit kSizes[] = {{"", 1}, {"KiB", 1U << 10U}, {"MiB", 1U << 20U}};
 
 template <std::size_t N>
@@ -59,6 +65,17 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
 
 std::string to_text(std::chrono::milliseconds duration) {
     return text_with_unit(static_cast<std::uint64_t>(duration.count()), kDurations);
+}
+
+std::optional<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
+    if (const auto value = parse_with_unit(text, kShortDurations)) {
+        return std::chrono::nanoseconds(static_cast<std::int64_t>(*value));
+    }
+    return std::nullopt;
+}
+
+std::string short_text(std::chrono::nanoseconds duration) {
+    return text_with_unit(static_cast<std::uint64_t>(duration.count()), kShortDurations);
 }
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {

@@ -13,6 +13,10 @@ namespace gpusnoop::config {
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 [[nodiscard]] std::string to_text(std::chrono::milliseconds duration);
 
+// The same down to the nanosecond: "250ns", "10us".
+[[nodiscard]] std::optional<std::chrono::nanoseconds> parse_short_duration(std::string_view text);
+[[nodiscard]] std::string short_text(std::chrono::nanoseconds duration);
+
 // "4096", "64KiB", "4MiB" in bytes, and the other way round.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
