@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,16 @@ struct FoundSymbol {
     std::string name;         // as stored: mangled, any bytes but NUL
     std::uint64_t vaddr = 0;  // as linked, without the load address
     std::uint64_t size = 0;   // bytes, 0 if the file does not say
+};
+
+// A function that a file defines, found by what its name is like.
+struct ListedFunction {
+    std::string name;               // as stored: mangled, any bytes but NUL
+    std::uint64_t file_offset = 0;  // of its first instruction: what a uprobe is attached to
+    std::uint64_t vaddr = 0;        // st_value: as linked, without the load address
+    std::uint64_t size = 0;         // bytes, 0 if the file does not say
+    bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
+    bool global = true;             // false for a weak or a local symbol
 };
 
 class ElfFile {
@@ -69,6 +80,12 @@ public:
     [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
         std::span<const std::uint64_t> file_offsets) const;
 
+    // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is asked
+    // once for each place of a string table where a function's name starts. Fails as
+    // find_functions() does, and with EFBIG past kMaxMatches or kMaxMatchedNameBytes.
+    [[nodiscard]] Result<std::vector<ListedFunction>> list_functions(
+        const std::function<bool(std::string_view)> &wanted) const;
+
     // Every defined symbol, data too, whose name ends with `ending` (at least one byte), by address
     // and name. For nvcc's launch handles: "E8__handle". Fails past kMaxMatches or
     // kMaxMatchedNameBytes.
@@ -88,6 +105,9 @@ public:
 
     // The GNU build id in lower-case hex; empty if there is none or it cannot be read.
     [[nodiscard]] std::optional<std::string> build_id() const;
+
+    // Whether a section has one of these names. A file without readable section headers has none.
+    [[nodiscard]] bool has_section(std::span<const std::string_view> names) const;
 
     [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
 

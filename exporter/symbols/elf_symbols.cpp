@@ -7,21 +7,10 @@
 #include <utility>
 
 #include "exporter/symbols/elf_file.h"
+#include "exporter/symbols/elf_symbol.h"
 
 namespace gpusnoop::symbols {
 namespace {
-
-unsigned type_of(const Elf64_Sym &symbol) {
-    return ELF64_ST_TYPE(symbol.st_info);
-}
-
-bool is_defined(const Elf64_Sym &symbol) {
-    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0;
-}
-
-bool is_function(const Elf64_Sym &symbol) {
-    return is_defined(symbol) && (type_of(symbol) == STT_FUNC || type_of(symbol) == STT_GNU_IFUNC);
-}
 
 bool has_address(const Elf64_Sym &symbol) {
     return is_defined(symbol) && type_of(symbol) != STT_SECTION && type_of(symbol) != STT_FILE &&

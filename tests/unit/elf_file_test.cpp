@@ -146,3 +146,40 @@ TEST_CASE("C library: with and without section headers, the same as dlsym", "[el
     }
     ::dlclose(libc);
 }
+
+TEST_CASE("sections by name", "[elf_file]") {
+    const auto has = [](const ElfImage &image, std::string_view name) {
+        const Fd fd = file_of(image.bytes());
+        return open_good(fd).has_section(std::span(&name, 1));
+    };
+    ImageOptions options = small();
+    options.strings_before = std::string(".gone\0.go.buildinfo\0", 20);
+    ElfImage image(options);
+    image.change_header([](auto &h) { h.e_shstrndx = ElfImage::kStrtab; });
+    image.change_section(ElfImage::kText, [](auto &s) { s.sh_name = 7; });
+    CHECK(has(image, ".go.buildinfo"));
+    CHECK_FALSE(has(image, ".go.build"));
+    CHECK_FALSE(has(image, ".gone"));
+    image.change_section(ElfImage::kText, [](auto &s) { s.sh_name = 0xffffffff; });
+    CHECK_FALSE(has(image, ".go.buildinfo"));
+    image.change_section(ElfImage::kText, [](auto &s) { s.sh_name = 7; });
+
+    image.change_header([](auto &h) { h.e_shstrndx = SHN_XINDEX; });
+    image.change_section(ElfImage::kNull, [](auto &s) { s.sh_link = ElfImage::kStrtab; });
+    CHECK(has(image, ".go.buildinfo"));
+    image.change_section(ElfImage::kNull, [](auto &s) { s.sh_link = ElfImage::kSections; });
+    CHECK_FALSE(has(image, ".go.buildinfo"));
+    image.change_section(ElfImage::kNull, [](auto &s) { s.sh_link = ElfImage::kStrtab; });
+    image.change_section(ElfImage::kStrtab, [](auto &s) { s.sh_size = 19; });  // cuts the NUL off
+    CHECK_FALSE(has(image, ".go.buildinfo"));
+    image.change_section(ElfImage::kStrtab, [](auto &s) { s.sh_size = ~std::uint64_t{0}; });
+    CHECK_FALSE(has(image, ".go.buildinfo"));
+    options.sections = false;
+    CHECK_FALSE(has(ElfImage(options), ".go.buildinfo"));
+
+    const Fd fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    const ElfFile file = open_good(fd);
+    CHECK(file.has_section(std::array<std::string_view, 2>{"none", ".text"}));
+    CHECK_FALSE(file.has_section(std::array<std::string_view, 2>{".tex", ".note.go.buildid"}));
+    CHECK_FALSE(file.has_section({}));
+}

@@ -97,7 +97,16 @@ inline Outcome ask_all(int fd, const ElfLimits &limits = {}) {
     if (outcome.count(found)) {
         CHECK(found->size() == offsets.size());
     }
+    const auto listed = file->list_functions([](std::string_view name) { return !name.empty(); });
+    if (outcome.count(listed)) {
+        for (const symbols::ListedFunction &function : *listed) {
+            CHECK(!function.name.empty());
+            CHECK(function.file_offset < static_cast<std::uint64_t>(::lseek(fd, 0, SEEK_END)));
+        }
+    }
     outcome.count(file->find_by_ending("e"));
+    constexpr std::array<std::string_view, 2> sections{".text", ".note.go.buildid"};
+    (void)file->has_section(sections);
     (void)file->build_id();
     (void)file->lowest_executable_vaddr();
     (void)file->to_vaddr(0x1000);
