@@ -1,0 +1,176 @@
+// What tracing adds to a call: functions that do nothing, called untraced, with empty programs at
+// both ends, with ours, and with other tools' programs, in turns, so that what the machine does
+// meanwhile meets all of them. Prints tables; it has no opinion.
+#include <sys/utsname.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "bench/call_cost/report.h"
+#include "bench/call_cost/ways.h"
+#include "bench/call_cost/workloads.h"
+#include "exporter/kernel/libbpf.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::bench;
+
+namespace {
+
+const std::vector<std::string> &all_variants() {
+    static const std::vector<std::string> names = {
+        "int3",
+#ifdef __x86_64__
+        "nop5",
+#endif
+    };
+    return names;
+}
+
+// Most of a round is other tools' starting, and the kernel's detaching of perf probes.
+struct Options {
+    std::vector<std::string> variants = all_variants();
+    unsigned rounds = 5;
+    unsigned calls = 20'000;
+};
+
+std::string cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("model name")) {
+            return line.substr(line.find(':') + 2);
+        }
+    }
+    return "a CPU without a name";
+}
+
+std::string kernel_release() {
+    utsname name{};
+    ::uname(&name);
+    return name.release;
+}
+
+Result<Libraries> open_libraries(const std::string &variant) {
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    const auto open = [&](const char *layers) {
+        return Library::open(folder / ("libbench_" + variant + "_" + layers + ".so"));
+    };
+    auto both = open("both");
+    auto runtime = open("runtime");
+    auto driver = open("driver");
+    for (const auto *library : {&both, &runtime, &driver}) {
+        if (!*library) {
+            return tl::unexpected(library->error());
+        }
+    }
+    return Libraries{std::move(*both), std::move(*runtime), std::move(*driver)};
+}
+
+struct Seen {
+    std::uint64_t lost = 0;
+    std::string entry;  // what the functions began with while traced
+};
+
+// One way's turn at all workloads.
+Result<> take_turn(const std::vector<Workload> &workloads, const std::vector<Way> &ways,
+                   std::size_t way, unsigned calls, Costs &costs, Seen &seen) {
+    const auto tracing = ways[way].begin();
+    if (!tracing) {
+        return fail_in(ways[way].name, tracing.error());
+    }
+    const Library &library = *ways[way].library;
+    for (std::size_t workload = 0; workload < workloads.size(); workload++) {
+        if (ways[way].concerns(workloads[workload])) {
+            costs.add(workload, way,
+                      nanoseconds_per_call(workloads[workload], library.functions(), calls));
+        }
+    }
+    if (*tracing == nullptr) {
+        return {};
+    }
+    seen.entry = library.entry_now();
+    const auto lost = (*tracing)->lost();
+    if (!lost) {
+        return fail_in(ways[way].name, lost.error());
+    }
+    seen.lost += *lost;
+    return {};
+}
+
+Result<> measure(const std::string &variant, unsigned rounds, unsigned calls) {
+    const auto libraries = open_libraries(variant);
+    if (!libraries) {
+        return tl::unexpected(libraries.error());
+    }
+    const auto workloads = all_workloads();
+    const auto ways = all_ways(*libraries);
+    Costs costs(workloads, ways);
+    Seen seen;
+    for (unsigned round = 0; round < rounds; round++) {
+        for (std::size_t i = 0; i < ways.size(); i++) {
+            // Another one begins each round, so that none always follows the same.
+            const std::size_t way = (i + round) % ways.size();
+            if (auto turn = take_turn(workloads, ways, way, calls, costs, seen); !turn) {
+                return turn;
+            }
+        }
+    }
+    std::printf(
+        "Linux %s, %s; library %s (traced functions begin with: %s); rounds: %u; calls: %u.\n\n",
+        kernel_release().c_str(), cpu_model().c_str(), variant.c_str(), seen.entry.c_str(), rounds,
+        calls);
+    if (seen.lost != 0) {
+        std::printf("lost %llu events: the figures are of a ring that was full\n\n",
+                    static_cast<unsigned long long>(seen.lost));
+    }
+    costs.print_costs();
+    std::printf("\n");
+    costs.print_comparison();
+    std::printf("\n");
+    return {};
+}
+
+Result<> run(const Options &options) {
+    for (const std::string &variant : all_variants()) {
+        if (std::ranges::find(options.variants, variant) == options.variants.end()) {
+            continue;
+        }
+        if (auto measured = measure(variant, options.rounds, options.calls); !measured) {
+            return measured;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    Options options;
+    CLI::App cli("Prints what tracing adds to a call of a CUDA function. Run it as root.");
+    cli.add_option("variant", options.variants,
+                   "what traced functions begin with: int3 (code that a probe replaces by a trap), "
+                   "nop5 (a nop that newer kernels replace by a call); both by default")
+        ->check(CLI::IsMember(all_variants()));
+    cli.add_option("--rounds", options.rounds, "turns of each way to trace")
+        ->check(CLI::Range(1U, 10'000U))
+        ->capture_default_str();
+    cli.add_option("--calls", options.calls, "timed calls of each function in a turn")
+        ->check(CLI::Range(10U, 100'000'000U))
+        ->capture_default_str();
+    try {
+        cli.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        return cli.exit(error) == 0 ? 0 : 1;
+    }
+    kernel::route_libbpf_messages();
+    if (const auto done = run(options); !done) {
+        std::fprintf(stderr, "call_cost: %s\n", done.error().message.c_str());
+        return 1;
+    }
+    return 0;
+}

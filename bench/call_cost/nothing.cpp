@@ -1,0 +1,68 @@
+#include <string_view>
+#include <utility>
+
+#include "bench/call_cost/programs.h"
+#include "empty.skel.h"
+#include "exporter/kernel/skeleton.h"
+#include "exporter/symbols/elf_file.h"
+
+namespace gpusnoop::bench {
+
+using kernel::AttachMode;
+
+namespace {
+
+struct Nothing final : Tracing {
+    kernel::Skeleton<empty_bpf> programs;
+    kernel::UprobeSet probes;  // detached before the programs go
+};
+
+kernel::CallPrograms programs_of(AttachMode mode, const empty_bpf &skeleton) {
+    switch (mode) {
+        case AttachMode::session:
+            return {mode, skeleton.progs.session, nullptr};
+        case AttachMode::multi:
+            return {mode, skeleton.progs.multi_enter, skeleton.progs.multi_leave};
+        case AttachMode::perf:
+            break;
+    }
+    return {mode, skeleton.progs.perf_enter, skeleton.progs.perf_leave};
+}
+
+}  // namespace
+
+TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
+    auto nothing = std::make_unique<Nothing>();
+    nothing->programs.reset(empty_bpf::open());
+    if (!nothing->programs) {
+        return fail_errno("open the empty programs");
+    }
+    auto &programs = nothing->programs->progs;
+    bpf_program__set_autoload(programs.session, mode == AttachMode::session);
+    kernel::expect_session(programs.session);
+    if (const int error = empty_bpf::load(nothing->programs.get()); error != 0) {
+        return fail_errno("load the empty programs", -error);
+    }
+    const auto elf = symbols::ElfFile::open(library.found().file.get());
+    if (!elf) {
+        return tl::unexpected(elf.error());
+    }
+    const std::vector<std::string_view> names(library.traced().begin(), library.traced().end());
+    const auto places = elf->find_functions(names);
+    if (!places) {
+        return tl::unexpected(places.error());
+    }
+    std::vector<kernel::AttachPoint> points;
+    for (const auto &place : *places) {
+        points.push_back({place.file_offset, 0});
+    }
+    auto probes = kernel::UprobeSet::attach(programs_of(mode, *nothing->programs),
+                                            library.found().file.get(), points);
+    if (!probes) {
+        return tl::unexpected(probes.error());
+    }
+    nothing->probes = std::move(*probes);
+    return nothing;
+}
+
+}  // namespace gpusnoop::bench

@@ -1,0 +1,16 @@
+// Tracing with BPF programs of this repository: all functions of a library that have names we know.
+#pragma once
+
+#include "bench/call_cost/library.h"
+#include "bench/call_cost/tracing.h"
+#include "exporter/kernel/uprobe.h"
+
+namespace gpusnoop::bench {
+
+// Programs that do nothing: the floor under everything that attaches in the same way.
+TracingResult trace_with_nothing(kernel::AttachMode mode, const Library &library);
+
+// The exporter's CUDA probe, and a thread that empties its rings as often as the exporter does.
+TracingResult trace_with_ours(kernel::AttachMode mode, bool call_stacks, const Library &library);
+
+}  // namespace gpusnoop::bench

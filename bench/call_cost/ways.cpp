@@ -1,0 +1,134 @@
+#include "bench/call_cost/ways.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "bench/call_cost/child.h"
+#include "bench/call_cost/others.h"
+#include "bench/call_cost/programs.h"
+
+namespace gpusnoop::bench {
+
+using kernel::AttachMode;
+
+namespace {
+
+constexpr const char *both_layers = "runtime and driver";
+constexpr const char *runtime_layer = "runtime only";
+constexpr const char *driver_layer = "driver only";
+
+std::string name_of(AttachMode mode) {
+    return std::string(kernel::to_string(mode)) + (mode == AttachMode::session ? "" : " pair");
+}
+
+class Builder {
+public:
+    explicit Builder(const Libraries &libraries) : libraries_(libraries) {
+        ways_.push_back({"untraced",
+                         Way::Kind::untraced,
+                         &libraries.both,
+                         {},
+                         [] { return std::unique_ptr<Tracing>(); },
+                         std::nullopt});
+    }
+
+    // Returns its place.
+    std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
+        ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
+                         library.traced(),
+                         [mode, &library] { return trace_with_nothing(mode, library); },
+                         std::nullopt});
+        return ways_.size() - 1;
+    }
+
+    void add_ours(AttachMode mode, bool call_stacks, const Library &library,
+                  const std::string &layers, std::size_t floor) {
+        ways_.push_back(
+            {"ours, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
+             Way::Kind::ours, &library, library.traced(),
+             [=, &library] { return trace_with_ours(mode, call_stacks, library); }, floor});
+    }
+
+    void add_bpftrace(std::size_t floor_of_both, std::size_t floor_of_runtime) {
+        const auto program = find_program("bpftrace");
+        if (!program) {
+            std::fprintf(stderr, "call_cost: no bpftrace here: its rows are left out\n");
+            return;
+        }
+        const auto add_latency = [&](const Library &library, const std::string &layers,
+                                     std::size_t floor) {
+            ways_.push_back(
+                {"bpftrace, latency histograms, " + layers, Way::Kind::other, &library,
+                 library.traced(),
+                 [=, &library] { return trace_with_bpftrace_latency(*program, library); }, floor});
+        };
+        add_latency(libraries_.both, both_layers, floor_of_both);
+        add_latency(libraries_.runtime, runtime_layer, floor_of_runtime);
+        const Library &runtime = libraries_.runtime;
+        ways_.push_back({"bpftrace, live allocations and latency, runtime only",
+                         Way::Kind::other,
+                         &runtime,
+                         {"cudaMalloc", "cudaFree"},
+                         [=, &runtime] { return trace_with_bpftrace_memory(*program, runtime); },
+                         floor_of_runtime});
+    }
+
+    void add_funclatency(std::size_t floor_of_both, std::size_t floor_of_runtime) {
+        const auto program = find_program("funclatency");
+        if (!program) {
+            std::fprintf(stderr,
+                         "call_cost: no funclatency here (libbpf-tools): its rows are left out\n");
+            return;
+        }
+        const auto add = [&](const Library &library, const std::string &layers,
+                             const std::vector<std::string> &functions, std::size_t floor) {
+            ways_.push_back(
+                {"funclatency, " + layers, Way::Kind::other, &library, functions,
+                 [=, &library] { return trace_with_funclatency(*program, library, functions); },
+                 floor});
+        };
+        add(libraries_.both, both_layers, {"cudaMemcpy", "cudaLaunchKernel", "cuLaunchKernel"},
+            floor_of_both);
+        add(libraries_.runtime, runtime_layer, {"cudaMemcpy", "cudaLaunchKernel"},
+            floor_of_runtime);
+    }
+
+    std::vector<Way> take() { return std::move(ways_); }
+
+private:
+    const Libraries &libraries_;
+    std::vector<Way> ways_;
+};
+
+}  // namespace
+
+bool Way::concerns(const Workload &workload) const {
+    return kind == Kind::untraced ||
+           std::ranges::any_of(workload.functions, [&](std::string_view function) {
+               return std::ranges::find(functions, function) != functions.end();
+           });
+}
+
+std::vector<Way> all_ways(const Libraries &libraries) {
+    Builder builder(libraries);
+    const auto &[both, runtime, driver] = libraries;
+    const std::size_t session = builder.add_empty(AttachMode::session, both, both_layers);
+    const std::size_t session_runtime =
+        builder.add_empty(AttachMode::session, runtime, runtime_layer);
+    const std::size_t session_driver = builder.add_empty(AttachMode::session, driver, driver_layer);
+    const std::size_t multi = builder.add_empty(AttachMode::multi, both, both_layers);
+    const std::size_t perf = builder.add_empty(AttachMode::perf, both, both_layers);
+    const std::size_t perf_runtime = builder.add_empty(AttachMode::perf, runtime, runtime_layer);
+    builder.add_ours(AttachMode::session, true, both, both_layers, session);
+    builder.add_ours(AttachMode::session, false, both, both_layers, session);
+    builder.add_ours(AttachMode::session, true, runtime, runtime_layer, session_runtime);
+    builder.add_ours(AttachMode::session, true, driver, driver_layer, session_driver);
+    builder.add_ours(AttachMode::multi, true, both, both_layers, multi);
+    builder.add_ours(AttachMode::perf, true, both, both_layers, perf);
+    builder.add_bpftrace(perf, perf_runtime);
+    builder.add_funclatency(perf, perf_runtime);
+    return builder.take();
+}
+
+}  // namespace gpusnoop::bench
