@@ -27,6 +27,7 @@ set -eu
     match($0, /\(r10 - 0x[0-9a-f]+\)/) { deeper(number(substr($0, RSTART + 7, RLENGTH - 8))) }
     # a pointer into the frame: rN = r10, then rN += -K
     match($0, /r[0-9] = r10$/) { pointer = substr($0, RSTART, 2); base[pointer] = 1; next }
+    match($0, /[rw][0-9] = /) { delete base["r" substr($0, RSTART + 1, 1)]; next }
     match($0, /r[0-9] \+= -0x[0-9a-f]+/) {
         split(substr($0, RSTART, RLENGTH), part, " ")
         if (part[1] in base) deeper(number(substr(part[3], 2)))

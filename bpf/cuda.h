@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_CUDA_H
 #define GPUSNOOP_CUDA_H
 
-#include "bpf/lib/wire.h"
+#include "bpf/lib/process.h"
 
 /* The order is that of the values of the label `kind`. */
 enum cuda_memory_kind {
@@ -123,23 +123,17 @@ struct cuda_name_record {
 };
 WIRE_SIZE(struct cuda_name_record, 48 + CUDA_NAME_BYTES);
 
-#define CUDA_COMM_BYTES	  16
-#define CUDA_CGROUP_BYTES 96 /* "cri-containerd-<64 digits>.scope" and a NUL */
-
 struct cuda_process_record {
 	struct cuda_record head;
-	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
-	__u64 code_start;	 /* where the executable's code is mapped */
+	struct process_identity identity;
+	__u64 code_start; /* where the executable's code is mapped */
 	__u64 code_end;
 	__u64 exe_inode;
 	__u64 exe_bytes;
 	__u32 exe_device; /* MAJOR << 20 | MINOR */
 	__u32 exe_generation;
-	char comm[CUDA_COMM_BYTES]; /* of the process, not of the calling thread */
-	char cgroup[CUDA_CGROUP_BYTES];
-	char cgroup_parent[CUDA_CGROUP_BYTES];
 };
-WIRE_SIZE(struct cuda_process_record, 40 + 48 + 16 + 2 * 96);
+WIRE_SIZE(struct cuda_process_record, 40 + sizeof(struct process_identity) + 40);
 
 struct cuda_exit_record {
 	struct cuda_record head;
@@ -230,8 +224,7 @@ struct cuda_live_process {
 	__u64 since_ns;
 	__u64 start_boottime_ns;
 	__u64 lost_allocations; /* records about its memory that had no room in the ring */
-	__u64 window_started_ns;
-	__u64 window_calls;
+	struct call_budget budget;
 	__u64 reset_ns[CUDA_MAX_DEVICES]; /* what was allocated before is gone */
 };
 WIRE_SIZE(struct cuda_live_process, 40 + 8 * CUDA_MAX_DEVICES);

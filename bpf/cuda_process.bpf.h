@@ -6,16 +6,12 @@
 
 #include "bpf/cuda_functions.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/process.bpf.h"
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
  * one is kept. */
 #define CALL_DEPTH 1
 #include "bpf/lib/call.bpf.h"
-
-/* Calls a thread takes from its process's budget at a time, so that the budget costs next to
- * nothing. */
-#define CALLS_PER_LEASE	 64
-#define BUDGET_WINDOW_NS 100000000 /* 100 ms */
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
@@ -100,23 +96,6 @@ static __always_inline void send_exit(__u32 tgid, __u64 since_ns)
 	SUBMIT(record);
 }
 
-static __always_inline void read_cgroup(struct cuda_process_record *record,
-					struct task_struct *task)
-{
-	struct kernfs_node *node = task->cgroups->dfl_cgrp->kn;
-	struct kernfs_node *parent;
-
-	record->cgroup[0] = record->cgroup_parent[0] = 0;
-	bpf_probe_read_kernel_str(record->cgroup, sizeof(record->cgroup), node->name);
-	if (bpf_core_field_exists(node->__parent))
-		parent = node->__parent;
-	else
-		parent = ((struct kernfs_node___before_6_15 *)node)->parent;
-	if (parent)
-		bpf_probe_read_kernel_str(record->cgroup_parent, sizeof(record->cgroup_parent),
-					  parent->name);
-}
-
 static __always_inline void fill_process(struct cuda_process_record *record,
 					 const struct cuda_live_process *process)
 {
@@ -125,15 +104,13 @@ static __always_inline void fill_process(struct cuda_process_record *record,
 	struct inode *exe = mm->exe_file->f_inode;
 
 	fill_head(&record->head, process->since_ns, task->tgid, CUDA_RECORD_PROCESS);
-	record->start_boottime_ns = process->start_boottime_ns;
+	fill_identity(&record->identity, task);
 	record->code_start = mm->start_code;
 	record->code_end = mm->end_code;
 	record->exe_inode = exe->i_ino;
 	record->exe_bytes = exe->i_size;
 	record->exe_device = exe->i_sb->s_dev;
 	record->exe_generation = exe->i_generation;
-	bpf_probe_read_kernel(record->comm, sizeof(record->comm), task->group_leader->comm);
-	read_cgroup(record, task);
 }
 
 /* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room in
@@ -180,7 +157,6 @@ static __always_inline void enter_process(struct thread *thread)
 /* May the process record one more call in the calls ring? */
 static __always_inline bool within_budget(struct thread *thread)
 {
-	__u64 per_window = max_calls_per_second / (1000000000 / BUDGET_WINDOW_NS) + 1;
 	struct cuda_live_process *process;
 
 	if (!max_calls_per_second)
@@ -190,18 +166,8 @@ static __always_inline bool within_budget(struct thread *thread)
 		return true;
 	}
 	process = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (!process)
-		return true;
-	/* Another thread may have begun the window a moment after our call ended. */
-	if ((__s64)(thread->ended_ns - process->window_started_ns) >= BUDGET_WINDOW_NS) {
-		process->window_started_ns = thread->ended_ns;
-		process->window_calls = 0;
-	}
-	if (process->window_calls >= per_window)
-		return false;
-	__sync_fetch_and_add(&process->window_calls, CALLS_PER_LEASE);
-	thread->lease = CALLS_PER_LEASE - 1;
-	return true;
+	return !process ||
+	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
 }
 
 /* A record about the process's memory did not get through: the exporter has to look into the table

@@ -141,10 +141,8 @@ Result<std::string> App::render() {
     if (!snapshot) {
         return tl::unexpected(snapshot.error());
     }
-    std::vector<prometheus::MetricFamily> families;
-    for (const series::FamilySnapshot &family : snapshot->families) {
-        families.push_back(metrics::to_metric_family(family));
-    }
+    std::vector<prometheus::MetricFamily> families =
+        metrics::to_metric_families(snapshot->families);
     const auto append = [&](std::vector<prometheus::MetricFamily> more) {
         families.insert(families.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));

@@ -16,7 +16,18 @@
 #endif
 /* Arguments by their position in the C declaration, from 1 on; slot 0 is always 0: an argument that
  * a function does not have. */
+#ifndef CALL_SLOTS
 #define CALL_SLOTS 16
+#endif
+/* Is there a return probe on the function, or are there probes on the instructions that leave it?
+ */
+#ifndef CALL_HAS_RETURN_PROBE
+#define CALL_HAS_RETURN_PROBE(call) true
+#endif
+
+/* The compiler may not derive anything from the variable: else it computes an address from an index
+ * before it checks it, which the verifier refuses. */
+#define OPAQUE(variable) asm volatile("" : "+r"(variable))
 
 struct call {
 	__u64 sp;
@@ -59,8 +70,8 @@ static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
 /* Can `call` still return, now that its thread enters a function with stack pointer `sp`? A call
  * above the present one has left its frame by longjmp or the like (the same rule by which the
  * kernel drops its return probe, arch_uretprobe_is_alive()), unless we are in a signal handler with
- * a stack of its own. A call below it is alive if its return address still leads to the trampoline.
- */
+ * a stack of its own. A call below it is alive if its return address still leads to the trampoline;
+ * without a return probe it cannot be told, but of two calls at one place the first is over. */
 static __always_inline bool call_is_alive(struct task_struct *task, const struct call *call,
 					  struct pt_regs *regs)
 {
@@ -69,6 +80,8 @@ static __always_inline bool call_is_alive(struct task_struct *task, const struct
 
 	if (call->sp < sp && !(on_signal_stack(task, sp) && !on_signal_stack(task, call->sp)))
 		return false;
+	if (!CALL_HAS_RETURN_PROBE(call))
+		return call->sp != sp;
 #if defined(__TARGET_ARCH_x86)
 	bpf_probe_read_user(&return_address, sizeof(return_address), (const void *)call->sp);
 	return return_address == return_trampoline(task);
@@ -88,6 +101,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		__u64 top = stack->depth - 1;
 
+		OPAQUE(top);
 		if (top >= CALL_DEPTH || call_is_alive(task, &stack->call[top], regs))
 			break;
 		stack->depth = top;
@@ -117,6 +131,7 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 	return call;
 }
 
+#if CALL_SLOTS > 9
 /* The arguments past the sixth. The callee may change them: they are to be read at entry. */
 static __always_inline void call_read_stack(struct call *call, struct pt_regs *regs)
 {
@@ -130,6 +145,7 @@ static __always_inline void call_read_stack(struct call *call, struct pt_regs *r
 			    (const void *)CALL_SP(regs));
 #endif
 }
+#endif
 
 /* The call's duration begins now: after our own work. */
 static __always_inline void call_start(struct call *call)
@@ -147,17 +163,18 @@ static __always_inline void call_read_caller(__u64 *caller, struct pt_regs *regs
 #endif
 }
 
-/* Closes the call that returns here, and any above it that never will (added to *dropped). The call
- * stays readable until the thread's next entry. NULL: none of the open calls returns here. */
-static __always_inline struct call *call_end(struct call_stack *stack, struct pt_regs *regs,
-					     __u64 function, __u64 *dropped)
+/* Closes the call that was entered with the stack pointer `sp`, and any above it that never
+ * returned (*dropped). The call stays readable until the thread's next entry. NULL: there is none.
+ */
+static __always_inline struct call *call_end_at(struct call_stack *stack, __u64 sp, __u64 function,
+						__u64 *dropped)
 {
-	__u64 sp = CALL_SP_AT_RETURN(regs);
 	__u64 depth = stack->depth;
 
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		__u64 at = depth - 1 - i;
 
+		OPAQUE(at);
 		if (at >= CALL_DEPTH)
 			break;
 		if (stack->call[at].sp == sp && stack->call[at].function == function) {
@@ -167,6 +184,13 @@ static __always_inline struct call *call_end(struct call_stack *stack, struct pt
 		}
 	}
 	return NULL;
+}
+
+/* The same at a return probe. */
+static __always_inline struct call *call_end(struct call_stack *stack, struct pt_regs *regs,
+					     __u64 function, __u64 *dropped)
+{
+	return call_end_at(stack, CALL_SP_AT_RETURN(regs), function, dropped);
 }
 
 /* Does the open call that `sp` would be nested in exist? Then a return there is a nested one. */

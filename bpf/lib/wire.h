@@ -17,6 +17,7 @@
 	REASON(throttled)	 /* the process was over its calls per second */                   \
 	REASON(no_state)	 /* no memory for the thread's state */                            \
 	REASON(process_table)	 /* more CUDA processes than the table holds */                    \
+	REASON(too_deep)	 /* more calls inside each other than a thread's state holds */    \
 	REASON(allocation_table) /* more live allocations than the table holds */                  \
 	REASON(fault)		 /* the call's result could not be read from the process */
 

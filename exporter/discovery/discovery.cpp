@@ -197,7 +197,8 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         }
         return;
     }
-    Library library{mapping.file, std::move(*file), mapping.name, mapping.is_program};
+    Library library{mapping.file, std::move(*file), mapping.name, mapped_path(mapping).value_or(""),
+                    mapping.is_program};
     const FileState state = state_of(library.file);
     const auto attached = attacher.attach(library);
     if (!attached) {

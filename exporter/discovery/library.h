@@ -16,6 +16,7 @@ struct Library {
     FileId id;
     Fd file;           // opened once, for reading; everything about the library is read through it
     std::string name;  // last part of its path: untrusted
+    std::string path;  // as /proc/PID/maps shows it, empty if it does not any more: untrusted
     bool is_program = false;  // the executable of a process that maps a library we want
 };
 

@@ -44,24 +44,6 @@ Result<Fd> open_map_file(const std::string &process, const kernel::Mapping &mapp
     return open_regular(found, mapping.name);
 }
 
-// The path that /proc/PID/maps shows at this address: from our own root where the file can be
-// reached from there, else from the root of the process's mount namespace.
-Result<std::string> mapped_path(const std::string &process, const kernel::Mapping &mapping) {
-    std::ifstream maps(process + "/maps");
-    if (!maps) {
-        return fail_errno("open " + process + "/maps");
-    }
-    const std::string start = hexadecimal(mapping.start) + "-";
-    for (std::string line; std::getline(maps, line);) {
-        // Older kernels pad addresses to eight digits; ours of interest are longer.
-        const std::size_t path = line.find('/');
-        if (line.starts_with(start) && path != std::string::npos) {
-            return line.substr(path);
-        }
-    }
-    return fail("the mapping is gone", ESRCH);
-}
-
 // Below a root, whatever symbolic links the path is made of, and never through /proc's magic ones.
 Result<Fd> open_below(const std::string &root_path, const std::string &path) {
     const Fd root(::open(root_path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -81,6 +63,23 @@ Result<Fd> open_below(const std::string &root_path, const std::string &path) {
 
 }  // namespace
 
+Result<std::string> mapped_path(const kernel::Mapping &mapping) {
+    const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
+    std::ifstream maps(file);
+    if (!maps) {
+        return fail_errno("open " + file);
+    }
+    const std::string start = hexadecimal(mapping.start) + "-";
+    for (std::string line; std::getline(maps, line);) {
+        // Older kernels pad addresses to eight digits; ours of interest are longer.
+        const std::size_t path = line.find('/');
+        if (line.starts_with(start) && path != std::string::npos) {
+            return line.substr(path);
+        }
+    }
+    return fail("the mapping is gone", ESRCH);
+}
+
 Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
     const std::string process = "/proc/" + std::to_string(mapping.tid);
     // Whatever way led to a file, it must be the mapped one.
@@ -91,7 +90,7 @@ Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mapp
     if (is_mapped(file)) {
         return file;
     }
-    const auto path = mapped_path(process, mapping);
+    const auto path = mapped_path(mapping);
     if (!path) {
         return tl::unexpected(path.error());
     }

@@ -1,6 +1,8 @@
 // Opens a file that another process has mapped.
 #pragma once
 
+#include <string>
+
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/kernel/mapping_list.h"
@@ -11,5 +13,9 @@ namespace gpusnoop::discovery {
 // gone. The process controls its own paths, so they are resolved below its root, without magic
 // links, and what was opened is compared with what is mapped.
 Result<Fd> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings);
+
+// The path of the mapped file as /proc/PID/maps shows it: from our own root where the file can be
+// reached from there, else from the root of the process's mount namespace.
+Result<std::string> mapped_path(const kernel::Mapping &mapping);
 
 }  // namespace gpusnoop::discovery

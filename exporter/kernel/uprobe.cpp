@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace gpusnoop::kernel {
@@ -23,9 +24,6 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
     for (const AttachPoint &point : points) {
-        if (point.entry_only && (flags & BPF_F_UPROBE_MULTI_RETURN) != 0) {
-            continue;
-        }
         offsets.push_back(point.file_offset);
         cookies.push_back(point.cookie);
     }
@@ -95,46 +93,53 @@ std::vector<int> UprobeSet::links() const {
     return links;
 }
 
-Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
-                                    const std::vector<AttachPoint> &points) {
-    UprobeSet set;
-    set.functions_ = points.size();
-    if (programs.mode == AttachMode::session) {
-        auto link = link_multi(programs.enter, uprobe_session_type, file_fd, points, 0);
+Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, int file_fd,
+                             const std::vector<AttachPoint> &points, bool at_return) {
+    std::vector<AttachPoint> wanted;
+    std::ranges::copy_if(points, std::back_inserter(wanted), [&](const AttachPoint &point) {
+        return !(at_return && point.entry_only);
+    });
+    if (wanted.empty()) {
+        return {};
+    }
+    if (mode != AttachMode::perf) {
+        auto link = link_multi(
+            program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type, file_fd,
+            wanted, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
         if (!link) {
             return tl::unexpected(link.error());
         }
-        set.multi_links_.push_back(std::move(*link));
-        return set;
+        multi_links_.push_back(std::move(*link));
+        return {};
     }
-    // The return end first: a return without an entry is counted as such and harmless, while an
-    // entry without a return would look like a call that never ends.
-    if (programs.mode == AttachMode::multi) {
-        for (const bool at_return : {true, false}) {
-            if (at_return && std::ranges::all_of(points, &AttachPoint::entry_only)) {
-                continue;
-            }
-            auto link = link_multi(at_return ? programs.leave : programs.enter, uprobe_multi_type,
-                                   file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
-            if (!link) {
-                return tl::unexpected(link.error());
-            }
-            set.multi_links_.push_back(std::move(*link));
+    for (const AttachPoint &point : wanted) {
+        auto link = link_perf(program, file_fd, point, at_return);
+        if (!link) {
+            return tl::unexpected(link.error());
         }
-        return set;
+        perf_links_.push_back(std::move(*link));
     }
-    for (const bool at_return : {true, false}) {
-        for (const AttachPoint &point : points) {
-            if (point.entry_only && at_return) {
-                continue;
-            }
-            auto link =
-                link_perf(at_return ? programs.leave : programs.enter, file_fd, point, at_return);
-            if (!link) {
-                return tl::unexpected(link.error());
-            }
-            set.perf_links_.push_back(std::move(*link));
-        }
+    return {};
+}
+
+Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
+                                    const std::vector<AttachPoint> &points,
+                                    const std::vector<AttachPoint> &exits) {
+    UprobeSet set;
+    set.functions_ = points.size();
+    const bool is_perf = programs.mode == AttachMode::perf;
+    // The ends first: a return without an entry is counted as such and harmless, while an entry
+    // without a return would look like a call that never ends.
+    auto linked = set.link_all(programs.exit, is_perf ? AttachMode::perf : AttachMode::multi,
+                               file_fd, exits, false);
+    if (linked && programs.mode != AttachMode::session) {
+        linked = set.link_all(programs.leave, programs.mode, file_fd, points, true);
+    }
+    if (linked) {
+        linked = set.link_all(programs.enter, programs.mode, file_fd, points, false);
+    }
+    if (!linked) {
+        return tl::unexpected(linked.error());
     }
     return set;
 }

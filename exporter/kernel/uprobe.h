@@ -43,6 +43,7 @@ struct CallPrograms {
     AttachMode mode;
     const bpf_program *enter;
     const bpf_program *leave;
+    const bpf_program *exit = nullptr;  // for instructions that leave a function
 };
 
 // Attached functions of one file. Detaches when destroyed, or when the process dies however it
@@ -51,8 +52,10 @@ class UprobeSet {
 public:
     // Attaches to all points or to none. `file_fd` is the library, opened once; it need not stay
     // open. The failure's code is the kernel's errno: EACCES and EPERM mean a missing capability.
+    // `exits` are instructions that leave the functions of entry-only points.
     static Result<UprobeSet> attach(const CallPrograms &programs, int file_fd,
-                                    const std::vector<AttachPoint> &points);
+                                    const std::vector<AttachPoint> &points,
+                                    const std::vector<AttachPoint> &exits = {});
 
     // Probes that another process attached; they are detached with their last link.
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
@@ -62,6 +65,9 @@ public:
     [[nodiscard]] std::vector<int> links() const;
 
 private:
+    Result<> link_all(const bpf_program *program, AttachMode mode, int file_fd,
+                      const std::vector<AttachPoint> &points, bool at_return);
+
     std::size_t functions_ = 0;
     std::vector<Fd> multi_links_;  // and adopted ones of any kind
     std::vector<Link> perf_links_;

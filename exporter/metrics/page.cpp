@@ -2,7 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <iterator>
 #include <limits>
+#include <utility>
 
 namespace gpusnoop::metrics {
 
@@ -68,6 +70,22 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
         family.metric.push_back(std::move(metric));
     }
     return family;
+}
+
+std::vector<prometheus::MetricFamily> to_metric_families(
+    const std::vector<series::FamilySnapshot> &snapshots) {
+    std::vector<prometheus::MetricFamily> families;
+    for (const series::FamilySnapshot &snapshot : snapshots) {
+        auto family = to_metric_family(snapshot);
+        if (families.empty() || families.back().name != family.name) {
+            families.push_back(std::move(family));
+            continue;
+        }
+        auto &metrics = families.back().metric;
+        metrics.insert(metrics.end(), std::make_move_iterator(family.metric.begin()),
+                       std::make_move_iterator(family.metric.end()));
+    }
+    return families;
 }
 
 std::string to_text(std::vector<prometheus::MetricFamily> families) {

@@ -45,14 +45,18 @@ void add_rows(std::string &text, const std::vector<prometheus::MetricFamily> &fa
 std::string metrics_reference() {
     std::vector<series::FamilySnapshot> snapshots;
     std::map<std::string, std::uint64_t> folded;
-    for (series::Family &family : probes::budgeted()) {
-        family.slot(1, series::LabelValues(family.description().labels.size()));
-        snapshots.push_back(family.snapshot());
-        folded[family.description().name] = 0;
-    }
-    std::vector<prometheus::MetricFamily> cuda;
-    for (const series::FamilySnapshot &snapshot : snapshots) {
-        cuda.push_back(to_metric_family(snapshot));
+    std::string tables;
+    for (probes::FamiliesOfProbe &of_probe : probes::budgeted()) {
+        std::vector<prometheus::MetricFamily> families;
+        for (series::Family &family : of_probe.families) {
+            family.slot(1, series::LabelValues(family.description().labels.size()));
+            snapshots.push_back(family.snapshot());
+            families.push_back(to_metric_family(snapshots.back()));
+            folded[family.description().name] = 0;
+        }
+        tables += "## " + of_probe.title + "\n\n";
+        add_rows(tables, families);
+        tables += '\n';
     }
     // One probe for which everything is shown.
     probes::Health probe;
@@ -71,18 +75,18 @@ std::string metrics_reference() {
     std::string text =
         "# Metrics\n\n"
         "Made by `gpusnoop_exporter list-metrics`; do not edit.\n\n"
-        "`comm` is the name of the process at its first CUDA call, `container` the id from its "
+        "`comm` is the name of the process at its first traced call, `container` the id from its "
         "cgroup "
-        "(empty on the host). With `labels: {pid: true}` every CUDA family has the label `pid` "
+        "(empty on the host). With `labels: {pid: true}` every family of a probe has the label "
+        "`pid` "
         "too. "
         "`gpu` is `unknown` where the device is not known. Past a family's budget of label sets "
         "(`series:` in the configuration) new ones are counted as `other`. Nothing is labelled by "
         "address.\n\n"
-        "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n"
-        "## CUDA\n\n";
-    add_rows(text, cuda);
+        "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n";
+    text += tables;
     text +=
-        "\n## The exporter itself\n\n"
+        "## The exporter itself\n\n"
         "For each probe: `entries = events + in_flight + stale + lost` (all reasons but "
         "`undecodable`, which is of events).\n\n";
     add_rows(text, self);

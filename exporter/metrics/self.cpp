@@ -1,5 +1,6 @@
 #include "exporter/metrics/self.h"
 
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -141,9 +142,12 @@ MetricFamily feature_family(const kernel::Features &features) {
 std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapshot> &families,
                                           const std::map<std::string, std::uint64_t> &folded) {
     Builder series("series", "Label sets of each metric family now.", MetricType::Gauge);
+    std::map<std::string, std::size_t> sizes;
     for (const series::FamilySnapshot &family : families) {
-        series.add({{"metric", family.description->name}},
-                   static_cast<double>(family.labels.size()));
+        sizes[family.description->name] += family.labels.size();
+    }
+    for (const auto &[metric, size] : sizes) {
+        series.add({{"metric", metric}}, static_cast<double>(size));
     }
     Builder folds("series_folded_total",
                   "Label sets that did not fit the family's budget and were counted as \"other\".",

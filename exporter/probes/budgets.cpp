@@ -1,27 +1,49 @@
 #include "exporter/probes/budgets.h"
 
+#include <utility>
+
 #include "exporter/probes/cuda_families.h"
+#include "exporter/probes/func_families.h"
 
 namespace gpusnoop::probes {
 
-std::vector<series::Family> budgeted() {
+namespace {
+
+void move_to(std::vector<series::Family> &all, const std::vector<series::Family *> &families) {
+    for (series::Family *family : families) {
+        all.push_back(std::move(*family));
+    }
+}
+
+}  // namespace
+
+std::vector<FamiliesOfProbe> budgeted() {
     const Budget any = [](std::string_view) { return 1U; };
-    CudaFamilies families = make_cuda_families(any, false);
-    CudaGauges gauges = make_cuda_gauges(any);
-    std::vector<series::Family> all;
-    for (series::Family *family : families.all()) {
-        all.push_back(std::move(*family));
-    }
-    for (series::Family *family : gauges.all()) {
-        all.push_back(std::move(*family));
-    }
+    FamiliesOfProbe cuda{"CUDA", {}};
+    CudaFamilies cuda_families = make_cuda_families(any, false);
+    CudaGauges cuda_gauges = make_cuda_gauges(any);
+    move_to(cuda.families, cuda_families.all());
+    move_to(cuda.families, cuda_gauges.all());
+
+    FamiliesOfProbe func{"Functions", {}};
+    FuncFamilies func_families = make_func_families(any, false);
+    FuncGauges func_gauges = make_func_gauges(any, false);
+    move_to(func.families, func_families.all());
+    func.families.push_back(make_func_durations(any, false, {1}));
+    move_to(func.families, func_gauges.all());
+
+    std::vector<FamiliesOfProbe> all;
+    all.push_back(std::move(cuda));
+    all.push_back(std::move(func));
     return all;
 }
 
 std::vector<std::string> budgeted_families() {
     std::vector<std::string> names;
-    for (const series::Family &family : budgeted()) {
-        names.push_back(family.description().name);
+    for (const FamiliesOfProbe &probe : budgeted()) {
+        for (const series::Family &family : probe.families) {
+            names.push_back(family.description().name);
+        }
     }
     return names;
 }

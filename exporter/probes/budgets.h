@@ -8,8 +8,12 @@
 
 namespace gpusnoop::probes {
 
-// One of each, empty, in the page's order.
-std::vector<series::Family> budgeted();
+struct FamiliesOfProbe {
+    std::string title;
+    std::vector<series::Family> families;  // one of each, empty, in the page's order
+};
+
+std::vector<FamiliesOfProbe> budgeted();
 
 // Their full names, for the configuration to check `series.budgets` against.
 std::vector<std::string> budgeted_families();

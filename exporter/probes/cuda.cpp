@@ -26,13 +26,6 @@ using std::chrono::nanoseconds;
 
 constexpr std::size_t max_label_bytes = 128;
 
-Budget budget_of(const config::Config::Series &series) {
-    return [series](std::string_view family) {
-        const auto own = series.budgets.find(std::string(family));
-        return own == series.budgets.end() ? series.budget : own->second;
-    };
-}
-
 class CudaProbe final : public Probe, public discovery::Attacher {
 public:
     CudaProbe(const config::Config &config, kernel::Features features)
@@ -203,7 +196,9 @@ void CudaProbe::look_around(nanoseconds now) {
         return;
     }
     looked_around_ = now;
-    ended_.look(aggregator_, now);
+    for (const ProcessKey &key : ended_.look(aggregator_.running())) {
+        aggregator_.assume_ended(key, now);
+    }
     tables_->forget_registered_of_ended();
 }
 
@@ -310,7 +305,7 @@ Health CudaProbe::health() const {
         if (const auto account = kernel::read_account(programs_->account_map())) {
             health.account = *account;
         }
-        const Runs runs = programs_->runs();
+        const kernel::Runs runs = programs_->runs();
         health.runs = runs.count;
         health.run_nanoseconds = runs.nanoseconds;
     }

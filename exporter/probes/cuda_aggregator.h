@@ -19,6 +19,7 @@
 #include "exporter/discovery/gpus.h"
 #include "exporter/probes/cuda_families.h"
 #include "exporter/probes/cuda_process.h"
+#include "exporter/probes/process_groups.h"
 
 namespace gpusnoop::probes {
 
@@ -117,11 +118,6 @@ public:
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
 private:
-    struct Group {
-        series::Owner owner;
-        int processes = 0;
-        std::chrono::nanoseconds idle_since{};
-    };
     using BookEvent = std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record,
                                    cuda_copy_record, cuda_exit_record>;
     struct FreedKey {
@@ -162,7 +158,6 @@ private:
     void count_launches(Process &process, const LaunchShape &shape, LaunchCount &count,
                         std::uint64_t amount);
     void end(Process &process, std::chrono::nanoseconds at);
-    void leave_group(Process &process, std::chrono::nanoseconds at);
     void name_kernel(Process &process, std::uint64_t address, std::string name);
     static void rename(Process &process, Kernel &kernel, std::optional<std::string> name,
                        std::uint64_t at_ns);
@@ -198,8 +193,7 @@ private:
     std::pmr::unsynchronized_pool_resource memory_;
     std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
     Process *recent_ = nullptr;  // of the last record: they come in runs
-    std::map<series::LabelValues, Group> groups_;
-    series::Owner next_owner_ = 1;
+    ProcessGroups groups_;
 
     std::vector<BookEvent> pending_;
     std::chrono::nanoseconds now_{};  // of the last tidy()

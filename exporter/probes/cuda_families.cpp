@@ -34,62 +34,14 @@ const std::vector<std::uint64_t> bandwidth_bounds = {
     1'000'000,   2'500'000,   5'000'000,   10'000'000,   25'000'000, 50'000'000,
     100'000'000, 250'000'000, 500'000'000, 1'000'000'000};
 
-std::vector<Label> labels_of(bool pid_label, std::vector<Label> own) {
-    std::vector<Label> labels = {{"comm"}, {"container"}};
-    if (pid_label) {
-        labels.push_back({"pid"});
-    }
-    labels.insert(labels.end(), own.begin(), own.end());
-    return labels;
-}
-
 const Label gpu{"gpu", true};
 const Label kind{"kind", true};
 const Label mode{"mode", true};
 
-class Maker {
-public:
-    Maker(const Budget &budget, bool pid_label) : budget_(budget), pid_label_(pid_label) {}
-
-    [[nodiscard]] series::Family counter(std::string name, std::string help, std::vector<Label> own,
-                                         double divisor = 1) const {
-        return make(std::move(name), std::move(help), Type::counter, std::move(own), divisor, {});
-    }
-    [[nodiscard]] series::Family gauge(std::string name, std::string help,
-                                       std::vector<Label> own) const {
-        return make(std::move(name), std::move(help), Type::gauge, std::move(own), 1, {});
-    }
-    [[nodiscard]] series::Family histogram(std::string name, std::string help,
-                                           std::vector<Label> own,
-                                           std::vector<std::uint64_t> bounds,
-                                           double divisor = 1) const {
-        return make(std::move(name), std::move(help), Type::histogram, std::move(own), divisor,
-                    std::move(bounds));
-    }
-
-private:
-    [[nodiscard]] series::Family make(std::string name, std::string help, Type type,
-                                      std::vector<Label> own, double divisor,
-                                      std::vector<std::uint64_t> bounds) const {
-        name.insert(0, "gpusnoop_");
-        const std::uint32_t budget = budget_(name);
-        return series::Family({.name = std::move(name),
-                               .help = std::move(help),
-                               .type = type,
-                               .labels = labels_of(pid_label_, std::move(own)),
-                               .divisor = divisor,
-                               .bounds = std::move(bounds)},
-                              budget);
-    }
-
-    const Budget &budget_;
-    bool pid_label_;
-};
-
 }  // namespace
 
 CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
-    const Maker maker(budget, pid_label);
+    const FamilyMaker maker(budget, pid_label);
     return {
         .allocations =
             maker.counter("cuda_memory_allocations_total",
@@ -162,7 +114,7 @@ std::vector<series::Family *> CudaFamilies::all() {
 }
 
 CudaGauges make_cuda_gauges(const Budget &budget) {
-    const Maker maker(budget, true);
+    const FamilyMaker maker(budget, true);
     return {
         .outstanding_bytes =
             maker.gauge("cuda_memory_outstanding_bytes",

@@ -1,16 +1,12 @@
 // The metric families of the CUDA probe.
 #pragma once
 
-#include <functional>
-#include <string_view>
 #include <vector>
 
+#include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
-
-// The budget of a family, by its name.
-using Budget = std::function<std::uint32_t(std::string_view)>;
 
 // Every family begins with the process's labels: comm, container, and pid where it is asked for.
 // The gauges are filled anew for each report; the others live as long as the probe.

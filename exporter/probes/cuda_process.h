@@ -18,26 +18,12 @@
 #include "bpf/cuda.h"
 #include "exporter/probes/cuda_book.h"
 #include "exporter/probes/cuda_streams.h"
+#include "exporter/probes/process_identity.h"
 #include "exporter/series/family.h"
 #include "exporter/symbols/kernel_resolver.h"
 #include "exporter/symbols/stack_resolver.h"
 
 namespace gpusnoop::probes {
-
-// A process is its id and when it made its first CUDA call: a reused pid, or the next program after
-// an exec, is another process.
-struct ProcessKey {
-    std::uint32_t tgid = 0;
-    std::uint64_t since_ns = 0;
-
-    auto operator<=>(const ProcessKey &) const = default;
-};
-
-struct ProcessKeyHash {
-    std::size_t operator()(const ProcessKey &key) const {
-        return key.since_ns ^ (static_cast<std::uint64_t>(key.tgid) << 40);
-    }
-};
 
 // One kernel in one shape on one device.
 struct LaunchShape {
@@ -127,16 +113,10 @@ constexpr ResetKey reset_key(std::uint64_t context, std::int32_t device) {
     return {context, context == 0 ? device : 0};
 }
 
-struct Process {
-    Process(ProcessKey of, std::pmr::memory_resource *memory) : key(of), book(memory) {}
+struct Process : ProcessIdentity {
+    Process(ProcessKey of, std::pmr::memory_resource *memory) : book(memory) { key = of; }
 
-    ProcessKey key;
-    std::chrono::nanoseconds started{};  // since boot, as /proc/PID/stat says; 0: not known
     symbols::Executable executable;
-    std::string comm = "unknown";
-    std::string container;
-    std::string pod_uid;
-    std::string exe = "unknown";
     series::Owner owner = 0;    // 0: in no group yet
     series::LabelValues group;  // of the group it joined
     // Known from its first call on: then a pointer that is not in the book is host memory.

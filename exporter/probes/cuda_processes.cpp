@@ -2,8 +2,6 @@
 // them is left on the page.
 #include <algorithm>
 
-#include "exporter/base/text.h"
-#include "exporter/discovery/cgroup.h"
 #include "exporter/probes/cuda_aggregator.h"
 #include "exporter/probes/cuda_functions.h"
 
@@ -13,14 +11,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t max_label_bytes = 128;
 // How long launches wait for the name of their kernel.
 constexpr std::chrono::seconds max_naming_time{10};
-
-template <std::size_t N>
-std::string label_text(const char (&bytes)[N]) {
-    return to_valid_utf8({bytes, N}, max_label_bytes);
-}
 
 }  // namespace
 
@@ -38,12 +30,7 @@ void CudaAggregator::on_process(const cuda_process_record &record) {
                            record.exe_bytes,
                            record.code_start,
                            record.code_end};
-    process->started = nanoseconds(static_cast<std::int64_t>(record.start_boottime_ns));
-    process->comm = label_text(record.comm);
-    const auto identity =
-        discovery::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
-    process->container = identity.container_id;
-    process->pod_uid = identity.pod_uid;
+    take(*process, record.identity);
     surroundings_.describe(*process);
     surroundings_.remember_executable(process->executable);
     join_group(*process);
@@ -96,22 +83,9 @@ series::LabelValues CudaAggregator::labels(const Process &process,
     return values;
 }
 
-// Processes with the same labels share their series, which stay until the last of them has been
-// gone for the retention time.
 void CudaAggregator::join_group(Process &process) {
-    const auto [group, is_new] = groups_.try_emplace(labels(process, {}), Group{next_owner_});
-    if (is_new) {
-        next_owner_++;
-    }
-    group->second.processes++;
-    process.owner = group->second.owner;
-    process.group = group->first;
-}
-
-void CudaAggregator::leave_group(Process &process, nanoseconds at) {
-    Group &group = groups_.at(process.group);
-    group.processes--;
-    group.idle_since = at;
+    process.group = labels(process, {});
+    process.owner = groups_.join(process.group);
 }
 
 void CudaAggregator::end(Process &process, nanoseconds at) {
@@ -185,21 +159,16 @@ void CudaAggregator::tidy(nanoseconds now) {
             ++entry;
             continue;
         }
-        leave_group(process, *process.ended);
+        groups_.leave(process.group, *process.ended);
         recent_ = nullptr;
         entry = processes_.erase(entry);
     }
     families_.launches.rebalance();
-    std::erase_if(groups_, [&](const auto &entry) {
-        const Group &group = entry.second;
-        if (group.processes > 0 || now - group.idle_since < settings_.retention) {
-            return false;
-        }
+    for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
         for (series::Family *family : families_.all()) {
-            family->remove(group.owner);
+            family->remove(owner);
         }
-        return true;
-    });
+    }
 }
 
 }  // namespace gpusnoop::probes

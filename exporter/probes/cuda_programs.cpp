@@ -14,7 +14,9 @@
 #include "exporter/base/text.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/link.h"
+#include "exporter/kernel/object.h"
 #include "exporter/kernel/skeleton.h"
+#include "exporter/probes/attach_modes.h"
 #include "exporter/probes/cuda_functions.h"
 #include "exporter/symbols/elf_file.h"
 
@@ -29,22 +31,6 @@ struct CudaPrograms::Loaded {
 };
 
 namespace {
-
-std::vector<AttachMode> modes_to_try(config::Config::Cuda::Attach wanted,
-                                     const kernel::Features &features) {
-    using Attach = config::Config::Cuda::Attach;
-    switch (wanted) {
-        case Attach::session:
-            return {AttachMode::session};
-        case Attach::multi:
-            return {AttachMode::multi};
-        case Attach::perf:
-            return {AttachMode::perf};
-        case Attach::automatic:
-            break;
-    }
-    return features.attach_modes();
-}
 
 // Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
 // came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
@@ -119,8 +105,8 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
 
 }  // namespace
 
-CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, AttachMode mode)
-    : loaded_(std::move(loaded)), mode_(mode) {}
+CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls)
+    : loaded_(std::move(loaded)), calls_(calls) {}
 CudaPrograms::~CudaPrograms() = default;
 
 int CudaPrograms::allocations_ring() const {
@@ -149,7 +135,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::C
                                                          const kernel::Features &features,
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
-    for (const AttachMode mode : modes_to_try(config.attach, features)) {
+    for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, config, tracing);
         if (programs) {
             return programs;
@@ -168,12 +154,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    bpf_program__set_autoload(programs.session, mode == AttachMode::session);
-    bpf_program__set_autoload(programs.multi_enter, mode == AttachMode::multi);
-    bpf_program__set_autoload(programs.multi_leave, mode == AttachMode::multi);
-    bpf_program__set_autoload(programs.perf_enter, mode == AttachMode::perf);
-    bpf_program__set_autoload(programs.perf_leave, mode == AttachMode::perf);
-    kernel::expect_session(programs.session);
+    const kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
     bpf_map__set_max_entries(loaded->skeleton->maps.allocations, config.allocation_ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.call_ring_bytes);
     size_tables(*loaded->skeleton, config);
@@ -199,20 +180,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         }
         loaded->tracepoints.push_back(std::move(*link));
     }
-    return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), mode));
-}
-
-kernel::CallPrograms CudaPrograms::call_programs() const {
-    const auto &programs = loaded_->skeleton->progs;
-    switch (mode_) {
-        case AttachMode::session:
-            return {mode_, programs.session, nullptr};
-        case AttachMode::multi:
-            return {mode_, programs.multi_enter, programs.multi_leave};
-        case AttachMode::perf:
-            break;
-    }
-    return {mode_, programs.perf_enter, programs.perf_leave};
+    return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls));
 }
 
 tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
@@ -246,7 +214,7 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
         return tl::unexpected(
             Failure{"no_symbols", {"it has none of the functions that are traced"}});
     }
-    auto set = kernel::UprobeSet::attach(call_programs(), library.file.get(), points);
+    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), points);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }
@@ -257,19 +225,8 @@ const CudaPins *CudaPrograms::pins() const {
     return loaded_->pins ? &*loaded_->pins : nullptr;
 }
 
-Runs CudaPrograms::runs() const {
-    Runs sum;
-    bpf_program *program = nullptr;
-    while ((program = bpf_object__next_program(loaded_->skeleton->obj, program)) != nullptr) {
-        bpf_prog_info info{};
-        std::uint32_t size = sizeof(info);
-        if (bpf_program__fd(program) >= 0 &&
-            bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
-            sum.count += info.run_cnt;
-            sum.nanoseconds += info.run_time_ns;
-        }
-    }
-    return sum;
+kernel::Runs CudaPrograms::runs() const {
+    return kernel::runs_of(loaded_->skeleton->obj);
 }
 
 }  // namespace gpusnoop::probes

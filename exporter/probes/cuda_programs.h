@@ -12,17 +12,13 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/kernel/features.h"
+#include "exporter/kernel/object.h"
 #include "exporter/kernel/uprobe.h"
 #include "exporter/probes/cuda_pins.h"
 #include "exporter/probes/cuda_tables.h"
 #include "exporter/probes/cuda_tracing.h"
 
 namespace gpusnoop::probes {
-
-struct Runs {
-    std::uint64_t count = 0;
-    std::uint64_t nanoseconds = 0;
-};
 
 class CudaPrograms {
 public:
@@ -43,7 +39,7 @@ public:
     };
     tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library) const;
 
-    [[nodiscard]] kernel::AttachMode mode() const { return mode_; }
+    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int allocations_ring() const;
     [[nodiscard]] int calls_ring() const;
     // These two when tracing only.
@@ -51,20 +47,19 @@ public:
     [[nodiscard]] int traces_lost_map() const;
     [[nodiscard]] int account_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
-    [[nodiscard]] Runs runs() const;
+    [[nodiscard]] kernel::Runs runs() const;
     // Null unless the configuration asks for pins.
     [[nodiscard]] const CudaPins *pins() const;
 
 private:
     struct Loaded;
-    CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::AttachMode mode);
+    CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
     static Result<std::unique_ptr<CudaPrograms>> load_as(kernel::AttachMode mode,
                                                          const config::Config::Cuda &config,
                                                          const CudaTracing *tracing);
-    [[nodiscard]] kernel::CallPrograms call_programs() const;
 
     std::unique_ptr<Loaded> loaded_;
-    kernel::AttachMode mode_;
+    kernel::CallPrograms calls_;
 };
 
 }  // namespace gpusnoop::probes

@@ -1,6 +1,7 @@
 #include "exporter/probes/registry.h"
 
 #include "exporter/probes/cuda.h"
+#include "exporter/probes/func.h"
 
 namespace gpusnoop::probes {
 
@@ -11,6 +12,7 @@ using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Fe
 // One line per probe. A probe that the configuration switches off makes none.
 constexpr Make all_probes[] = {
     make_cuda,
+    make_func,
 };
 
 }  // namespace

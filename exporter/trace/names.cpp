@@ -108,11 +108,12 @@ void Names::on_record(std::span<const std::byte> bytes) {
 
 void Names::on_process(const cuda_process_record &record) {
     Known &known = processes_[{record.head.tgid, record.head.since_ns}];
-    known.process.comm = printable(until_nul(record.comm), max_text_bytes);
-    known.process.container = printable(
-        discovery::parse_cgroup_names(until_nul(record.cgroup), until_nul(record.cgroup_parent))
-            .container_id,
-        max_text_bytes);
+    known.process.comm = printable(until_nul(record.identity.comm), max_text_bytes);
+    known.process.container =
+        printable(discovery::parse_cgroup_names(until_nul(record.identity.cgroup),
+                                                until_nul(record.identity.cgroup_parent))
+                      .container_id,
+                  max_text_bytes);
     known.executable = {record.head.tgid,
                         {record.exe_inode, record.exe_device, record.exe_generation, 0},
                         record.exe_bytes,

@@ -24,8 +24,8 @@ void missing(const std::string &what);
 
 class Exporter {
 public:
-    // Started on `config` (YAML) and serving when this returns. `through` is a command that runs
-    // the command after it, such as setpriv.
+    // Started on `config` (YAML) and serving when this returns. Without a block `functions:` there,
+    // that probe is off. `through` is a command that runs the command after it, such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
     [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -53,7 +53,8 @@ inline cuda_process_record process(std::string_view comm = "python", std::uint32
     record.head = head(CUDA_RECORD_PROCESS, "", since, CUDA_DEVICE_UNCHOSEN);
     record.head.tgid = pid;
     record.head.since_ns = since;
-    std::memcpy(record.comm, comm.data(), std::min(comm.size(), sizeof(record.comm)));
+    std::memcpy(record.identity.comm, comm.data(),
+                std::min(comm.size(), sizeof(record.identity.comm)));
     return record;
 }
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* FuncSnoop's contract: calls of functions that users name. */
+#ifndef GPUSNOOP_FUNC_H
+#define GPUSNOOP_FUNC_H
+
+#include "bpf/lib/process.h"
+
+/* The attach cookie: the function's number, and how its calls are followed. */
+#define FUNC_NUMBER(cookie) ((__u32)(cookie))
+#define FUNC_ENTRY_ONLY	    (1ULL << 32) /* counted where they begin, nothing else is known */
+#define FUNC_EXITS	    (1ULL << 33) /* until an instruction that leaves it, not by a return probe */
+#define FUNC_JUMPS_TO_ENTRY (1ULL << 34) /* it begins again inside one call */
+#define FUNC_AT_TAIL_CALL   (1ULL << 35) /* at an exit: another function returns for it */
+
+enum func_record_type {
+	FUNC_RECORD_PROCESS, /* a process made its first call */
+	FUNC_RECORD_EXIT,    /* it ended, or became another program by exec */
+	FUNC_RECORD_ENTRY,   /* of a function that is counted at its entry only */
+	FUNC_RECORD_RETURN,
+	FUNC_RECORD_TAIL_CALL, /* as a return, but the result is not known */
+};
+
+/* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns), as in cuda.h. */
+struct func_record {
+	__u64 ended_ns;
+	__u64 since_ns;
+	__u32 tgid;
+	__u32 type; /* enum func_record_type */
+};
+WIRE_SIZE(struct func_record, 24);
+
+struct func_call_record {
+	struct func_record head;
+	__u64 duration_ns;
+	__u64 result; /* the register: as many of its bits as the function's type has */
+	__u32 function;
+	__u32 tid;
+};
+WIRE_SIZE(struct func_call_record, 48);
+
+struct func_process_record {
+	struct func_record head;
+	struct process_identity identity;
+};
+WIRE_SIZE(struct func_process_record, 24 + sizeof(struct process_identity));
+
+struct func_exit_record {
+	struct func_record head;
+};
+WIRE_SIZE(struct func_exit_record, 24);
+
+#endif

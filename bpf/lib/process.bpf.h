@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What a probe reads of the current process, and the budget that it has in a ring. */
+#ifndef GPUSNOOP_PROCESS_BPF_H
+#define GPUSNOOP_PROCESS_BPF_H
+
+#include "bpf/lib/process.h"
+
+/* Calls a thread takes from its process's budget at a time, so that the budget costs next to
+ * nothing. */
+#define CALLS_PER_LEASE	 64
+#define BUDGET_WINDOW_NS 100000000 /* 100 ms */
+
+static __always_inline void fill_cgroup(struct process_identity *identity, struct task_struct *task)
+{
+	struct kernfs_node *node = task->cgroups->dfl_cgrp->kn;
+	struct kernfs_node *parent;
+
+	identity->cgroup[0] = identity->cgroup_parent[0] = 0;
+	bpf_probe_read_kernel_str(identity->cgroup, sizeof(identity->cgroup), node->name);
+	if (bpf_core_field_exists(node->__parent))
+		parent = node->__parent;
+	else
+		parent = ((struct kernfs_node___before_6_15 *)node)->parent;
+	if (parent)
+		bpf_probe_read_kernel_str(identity->cgroup_parent, sizeof(identity->cgroup_parent),
+					  parent->name);
+}
+
+static __always_inline void fill_identity(struct process_identity *identity,
+					  struct task_struct *task)
+{
+	identity->start_boottime_ns = task->group_leader->start_boottime;
+	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), task->group_leader->comm);
+	fill_cgroup(identity, task);
+}
+
+/* Takes calls for a thread from its process's budget, as it stands when a call ends. False: there
+ * are none left. */
+static __always_inline bool take_lease(struct call_budget *budget, __u64 *lease, __u64 ended_ns,
+				       __u64 per_second)
+{
+	/* Another thread may have begun the window a moment after our call ended. */
+	if ((__s64)(ended_ns - budget->window_started_ns) >= BUDGET_WINDOW_NS) {
+		budget->window_started_ns = ended_ns;
+		budget->window_calls = 0;
+	}
+	if (budget->window_calls >= per_second / (1000000000 / BUDGET_WINDOW_NS) + 1)
+		return false;
+	__sync_fetch_and_add(&budget->window_calls, CALLS_PER_LEASE);
+	*lease = CALLS_PER_LEASE - 1;
+	return true;
+}
+
+#endif

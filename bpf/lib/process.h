@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What probes tell of a process, and how much it may send. */
+#ifndef GPUSNOOP_PROCESS_H
+#define GPUSNOOP_PROCESS_H
+
+#include "bpf/lib/wire.h"
+
+#define PROCESS_COMM_BYTES   16
+#define PROCESS_CGROUP_BYTES 96 /* "cri-containerd-<64 digits>.scope" and a NUL */
+
+struct process_identity {
+	__u64 start_boottime_ns;       /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
+	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
+	char cgroup[PROCESS_CGROUP_BYTES];
+	char cgroup_parent[PROCESS_CGROUP_BYTES];
+};
+WIRE_SIZE(struct process_identity, 8 + 16 + 2 * 96);
+
+/* Calls that a process has recorded in the present tenth of a second. */
+struct call_budget {
+	__u64 window_started_ns;
+	__u64 window_calls;
+};
+
+#endif

@@ -1,0 +1,14 @@
+// FuncSnoop: calls of the functions that the configuration names, in every process.
+#pragma once
+
+#include <memory>
+
+#include "exporter/config/config.h"
+#include "exporter/kernel/features.h"
+#include "exporter/probes/probe.h"
+
+namespace gpusnoop::probes {
+
+std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Features &features);
+
+}  // namespace gpusnoop::probes

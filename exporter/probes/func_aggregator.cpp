@@ -1,0 +1,264 @@
+#include "exporter/probes/func_aggregator.h"
+
+#include <algorithm>
+
+#include "exporter/kernel/record.h"
+#include "exporter/probes/func_errors.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+// A result can be any number: past so many, they are one code.
+constexpr std::size_t max_codes = 256;
+
+nanoseconds at(const func_record &head) {
+    return nanoseconds(static_cast<std::int64_t>(head.ended_ns));
+}
+
+}  // namespace
+
+FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
+                               std::function<bool(ProcessIdentity &)> look_up)
+    : settings_(std::move(settings)),
+      table_(&table),
+      look_up_(std::move(look_up)),
+      families_(make_func_families(settings_.budget, settings_.pid_label)) {}
+
+void FuncAggregator::on_record(std::span<const std::byte> bytes) {
+    const auto head =
+        kernel::decode<func_record>(bytes.first(std::min(bytes.size(), sizeof(func_record))));
+    switch (head ? head->type : ~0U) {
+        case FUNC_RECORD_PROCESS:
+            if (const auto record = kernel::decode<func_process_record>(bytes)) {
+                return on_process(*record);
+            }
+            break;
+        case FUNC_RECORD_EXIT:
+            if (const auto record = kernel::decode<func_exit_record>(bytes)) {
+                return assume_ended({record->head.tgid, record->head.since_ns}, at(record->head));
+            }
+            break;
+        case FUNC_RECORD_ENTRY:
+        case FUNC_RECORD_RETURN:
+        case FUNC_RECORD_TAIL_CALL:
+            if (const auto record = kernel::decode<func_call_record>(bytes)) {
+                return on_call(*record);
+            }
+            break;
+        default:
+            break;
+    }
+    undecodable_++;
+}
+
+void FuncAggregator::on_process(const func_process_record &record) {
+    const ProcessKey key{record.head.tgid, record.head.since_ns};
+    auto &process = processes_[key];
+    if (process == nullptr) {
+        process = std::make_unique<Process>();
+        process->key = key;
+    }
+    if (process->owner != 0) {
+        return;  // its calls came first, and are under other labels: they stay together
+    }
+    take(*process, record.identity);
+    look_up_(*process);
+    join_group(*process);
+}
+
+// Its record comes before the first call's. Should it be lost, the calls are counted all the same.
+FuncAggregator::Process &FuncAggregator::process_of(const func_record &head) {
+    const ProcessKey key{head.tgid, head.since_ns};
+    if (recent_ != nullptr && recent_->key == key) {
+        return *recent_;
+    }
+    auto found = processes_.find(key);
+    if (found == processes_.end()) {
+        found = processes_.emplace(key, std::make_unique<Process>()).first;
+        found->second->key = key;
+        look_up_(*found->second);
+        join_group(*found->second);
+    }
+    recent_ = found->second.get();
+    return *recent_;
+}
+
+void FuncAggregator::on_call(const func_call_record &record) {
+    Process &process = process_of(record.head);
+    Counted *const one = counted(process, record.function);
+    if (one == nullptr) {
+        undecodable_++;
+        return;
+    }
+    families_.calls.add(one->calls, 1);
+    if (record.head.type != FUNC_RECORD_ENTRY) {
+        count_end(process, *one, record);
+    }
+}
+
+// What is seen of a call only when it ends.
+void FuncAggregator::count_end(Process &process, Counted &counted, const func_call_record &record) {
+    counted.durations->observe(*counted.duration, record.duration_ns);
+    counted.extremes->add(record.head.ended_ns, record.duration_ns);
+    const config::FunctionOptions &options = counted.function->options;
+    if (counted.slow_calls &&
+        record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count())) {
+        families_.slow_calls.add(*counted.slow_calls, 1);
+    }
+    if (record.head.type == FUNC_RECORD_RETURN) {
+        if (const auto code = error_of(options.errors, record.result)) {
+            count_error(process, counted, *code);
+        }
+    }
+}
+
+void FuncAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
+    auto found = counted.errors.find(code);
+    if (found == counted.errors.end()) {
+        const std::string shown = counted.errors.size() < max_codes ? code : "other";
+        auto values = labels(process, *counted.function);
+        values.push_back(shown);
+        found =
+            counted.errors.try_emplace(shown, families_.errors.slot(process.owner, values)).first;
+    }
+    families_.errors.add(found->second, 1);
+}
+
+FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t number) {
+    auto found = process.functions.find(number);
+    if (found == process.functions.end()) {
+        auto function = table_->find(number);
+        if (function == nullptr) {
+            return nullptr;
+        }
+        found = process.functions.emplace(number, count(process, std::move(function))).first;
+    }
+    return &found.value();
+}
+
+FuncAggregator::Counted FuncAggregator::count(Process &process,
+                                              std::shared_ptr<const FuncFunction> function) {
+    const auto values = labels(process, *function);
+    Counted one;
+    one.calls = families_.calls.slot(process.owner, values);
+    if (!function->options.entry_only) {
+        one.durations = &durations(function->options);
+        one.duration = one.durations->slot(process.owner, values);
+        one.extremes = &extremes_[{process.owner, values}];
+        if (function->options.slow_threshold) {
+            one.slow_calls = families_.slow_calls.slot(process.owner, values);
+        }
+    }
+    one.function = std::move(function);
+    return one;
+}
+
+series::Family &FuncAggregator::durations(const config::FunctionOptions &options) {
+    std::vector<std::uint64_t> bounds;
+    for (const nanoseconds bound : options.buckets) {
+        bounds.push_back(static_cast<std::uint64_t>(bound.count()));
+    }
+    const auto found = durations_.find(bounds);
+    return found != durations_.end()
+               ? found->second
+               : durations_
+                     .emplace(bounds,
+                              make_func_durations(settings_.budget, settings_.pid_label, bounds))
+                     .first->second;
+}
+
+series::LabelValues FuncAggregator::labels(const Process &process,
+                                           const FuncFunction &function) const {
+    series::LabelValues values = process.group;
+    values.push_back(function.library);
+    values.push_back(function.name);
+    return values;
+}
+
+void FuncAggregator::join_group(Process &process) {
+    process.group = {process.comm, process.container};
+    if (settings_.pid_label) {
+        process.group.push_back(std::to_string(process.key.tgid));
+    }
+    process.owner = groups_.join(process.group);
+}
+
+void FuncAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
+    const auto found = processes_.find(key);
+    if (found != processes_.end() && !found->second->ended) {
+        found->second->ended = now;
+    }
+}
+
+std::vector<std::pair<ProcessKey, nanoseconds>> FuncAggregator::running() const {
+    std::vector<std::pair<ProcessKey, nanoseconds>> running;
+    for (const auto &[key, process] : processes_) {
+        if (!process->ended) {
+            running.emplace_back(key, process->started);
+        }
+    }
+    return running;
+}
+
+void FuncAggregator::tidy(nanoseconds now) {
+    std::erase_if(processes_, [&](const auto &entry) {
+        const Process &process = *entry.second;
+        if (process.ended) {
+            groups_.leave(process.group, *process.ended);
+        }
+        return process.ended.has_value();
+    });
+    recent_ = nullptr;
+    for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
+        for (series::Family *family : families_.all()) {
+            family->remove(owner);
+        }
+        for (auto &[bounds, family] : durations_) {
+            family.remove(owner);
+        }
+        std::erase_if(extremes_, [&](const auto &entry) { return entry.first.first == owner; });
+    }
+}
+
+std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
+    FuncGauges gauges = make_func_gauges(settings_.budget, settings_.pid_label);
+    for (const auto &[key, extremes] : extremes_) {
+        if (const auto range = extremes.before(now)) {
+            gauges.min.add(gauges.min.slot(0, key.second), range->min_ns);
+            gauges.max.add(gauges.max.slot(0, key.second), range->max_ns);
+        }
+    }
+    std::vector<series::FamilySnapshot> snapshots;
+    for (const series::Family *family : families_.all()) {
+        snapshots.push_back(family->snapshot());
+    }
+    for (const auto &[bounds, family] : durations_) {
+        snapshots.push_back(family.snapshot());
+    }
+    for (const series::Family *family : gauges.all()) {
+        // Gauges are made anew for each page, so the most that were folded on one.
+        std::uint64_t &most = folded_gauges_[family->description().name];
+        most = std::max(most, family->folded());
+        snapshots.push_back(family->snapshot());
+    }
+    return snapshots;
+}
+
+std::map<std::string, std::uint64_t> FuncAggregator::folded() const {
+    std::map<std::string, std::uint64_t> folded = folded_gauges_;
+    const auto add = [&](const series::Family &family) {
+        folded[family.description().name] += family.folded();
+    };
+    add(families_.calls);
+    add(families_.errors);
+    add(families_.slow_calls);
+    for (const auto &[bounds, family] : durations_) {
+        add(family);
+    }
+    return folded;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,104 @@
+// FuncSnoop's records -> counters and histograms. No BPF here: records in, families out.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <tsl/robin_map.h>
+
+#include "bpf/func.h"
+#include "exporter/probes/family_maker.h"
+#include "exporter/probes/func_extremes.h"
+#include "exporter/probes/func_families.h"
+#include "exporter/probes/func_table.h"
+#include "exporter/probes/process_groups.h"
+#include "exporter/probes/process_identity.h"
+#include "exporter/series/family.h"
+
+namespace gpusnoop::probes {
+
+struct FuncSettings {
+    Budget budget;
+    bool pid_label = false;
+    std::chrono::nanoseconds retention{};
+};
+
+// All times are those of the kernel's monotonic clock.
+class FuncAggregator {
+public:
+    // `table` must outlive it. `look_up` is for the process of a record; see process_identity.h.
+    FuncAggregator(FuncSettings settings, const FuncTable &table,
+                   std::function<bool(ProcessIdentity &)> look_up);
+
+    void on_record(std::span<const std::byte> bytes);
+
+    // Lets go of what ended. For once a second.
+    void tidy(std::chrono::nanoseconds now);
+    // Each with when it started.
+    [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
+    // For a process whose end was not recorded.
+    void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
+
+    [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
+    // Label sets folded so far, by family.
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    // Records that were none of ours, or of the wrong size.
+    [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
+
+private:
+    // A function as one process's calls of it are counted.
+    struct Counted {
+        std::shared_ptr<const FuncFunction> function;
+        series::Slot calls{};
+        std::optional<series::Slot> slow_calls;  // where there is a threshold
+        std::optional<series::Slot> duration;    // of calls whose end is seen
+        series::Family *durations = nullptr;
+        MinuteExtremes *extremes = nullptr;
+        std::map<std::string, series::Slot> errors;  // by code
+    };
+    struct Process : ProcessIdentity {
+        series::Owner owner = 0;    // 0: in no group yet
+        series::LabelValues group;  // of the group it joined
+        std::optional<std::chrono::nanoseconds> ended;
+        tsl::robin_map<std::uint32_t, Counted> functions;  // by number
+    };
+    // Of one function in one group of processes.
+    using ExtremesKey = std::pair<series::Owner, series::LabelValues>;
+
+    void on_process(const func_process_record &record);
+    void on_call(const func_call_record &record);
+    Process &process_of(const func_record &head);
+    Counted *counted(Process &process, std::uint32_t number);
+    Counted count(Process &process, std::shared_ptr<const FuncFunction> function);
+    void count_end(Process &process, Counted &counted, const func_call_record &record);
+    void count_error(Process &process, Counted &counted, const std::string &code);
+    series::Family &durations(const config::FunctionOptions &options);
+    void join_group(Process &process);
+    [[nodiscard]] series::LabelValues labels(const Process &process,
+                                             const FuncFunction &function) const;
+
+    FuncSettings settings_;
+    const FuncTable *table_;
+    std::function<bool(ProcessIdentity &)> look_up_;
+    FuncFamilies families_;
+    std::map<std::vector<std::uint64_t>, series::Family> durations_;  // by their bounds
+    std::map<ExtremesKey, MinuteExtremes> extremes_;
+    std::map<std::string, std::uint64_t> folded_gauges_;
+
+    std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
+    Process *recent_ = nullptr;  // of the last record: they come in runs
+    ProcessGroups groups_;
+    std::uint64_t undecodable_ = 0;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,58 @@
+// The shortest and the longest call of the last whole minute.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace gpusnoop::probes {
+
+// Minutes of the kernel's monotonic clock.
+class MinuteExtremes {
+public:
+    struct Range {
+        std::uint64_t min_ns;
+        std::uint64_t max_ns;
+        bool operator==(const Range &) const = default;
+    };
+
+    // A call that ended then. News of an older minute than the last two is dropped.
+    void add(std::uint64_t ended_ns, std::uint64_t duration_ns) {
+        const std::uint64_t minute = ended_ns / minute_ns;
+        if (!now_ || minute > now_->number) {
+            last_ = now_;
+            now_ = Minute{minute, {duration_ns, duration_ns}};
+            return;
+        }
+        Minute *const one = minute == now_->number             ? &*now_
+                            : last_ && minute == last_->number ? &*last_
+                                                               : nullptr;
+        if (one != nullptr) {
+            one->range.min_ns = std::min(one->range.min_ns, duration_ns);
+            one->range.max_ns = std::max(one->range.max_ns, duration_ns);
+        }
+    }
+
+    // Of the minute before the one that `now` is in; nothing if no call ended in it.
+    [[nodiscard]] std::optional<Range> before(std::chrono::nanoseconds now) const {
+        const std::uint64_t wanted = static_cast<std::uint64_t>(now.count()) / minute_ns - 1;
+        for (const auto &minute : {now_, last_}) {
+            if (minute && minute->number == wanted) {
+                return minute->range;
+            }
+        }
+        return std::nullopt;
+    }
+
+private:
+    static constexpr std::uint64_t minute_ns = 60'000'000'000;
+    struct Minute {
+        std::uint64_t number;
+        Range range;
+    };
+    std::optional<Minute> now_;
+    std::optional<Minute> last_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,60 @@
+#include "exporter/probes/func_families.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+constexpr double nanoseconds = 1e9;
+
+const std::vector<series::Label> of_function = {{"library"}, {"function"}};
+
+}  // namespace
+
+series::Family make_func_durations(const Budget &budget, bool pid_label,
+                                   std::vector<std::uint64_t> bounds) {
+    return FamilyMaker(budget, pid_label)
+        .histogram("function_duration_seconds",
+                   "Time inside each call of a traced function, calls that failed included, until "
+                   "it returned or jumped to another function that returns for it.",
+                   of_function, std::move(bounds), nanoseconds);
+}
+
+FuncFamilies make_func_families(const Budget &budget, bool pid_label) {
+    const FamilyMaker maker(budget, pid_label);
+    return {
+        .calls =
+            maker.counter("function_calls_total",
+                          "Calls of traced functions that have ended; of those that are traced "
+                          "at their entry only, calls that have begun.",
+                          of_function),
+        .errors = maker.counter("function_errors_total",
+                                "Calls of traced functions that returned an error, by its name.",
+                                {{"library"}, {"function"}, {"code"}}),
+        .slow_calls = maker.counter("function_slow_calls_total",
+                                    "Calls that took as long as the function's slow_threshold, or "
+                                    "longer.",
+                                    of_function),
+    };
+}
+
+std::vector<series::Family *> FuncFamilies::all() {
+    return {&calls, &errors, &slow_calls};
+}
+
+FuncGauges make_func_gauges(const Budget &budget, bool pid_label) {
+    const FamilyMaker maker(budget, pid_label);
+    return {
+        .min = maker.gauge("function_duration_min_seconds",
+                           "Shortest call that ended in the last whole minute.", of_function,
+                           nanoseconds),
+        .max = maker.gauge("function_duration_max_seconds",
+                           "Longest call that ended in the last whole minute.", of_function,
+                           nanoseconds),
+    };
+}
+
+std::vector<series::Family *> FuncGauges::all() {
+    return {&min, &max};
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,122 @@
+#include "exporter/probes/func_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <string>
+#include <utility>
+
+#include "bpf/func.h"
+#include "exporter/base/text.h"
+#include "exporter/kernel/link.h"
+#include "exporter/kernel/skeleton.h"
+#include "exporter/probes/attach_modes.h"
+#include "func.skel.h"
+
+namespace gpusnoop::probes {
+
+using kernel::AttachMode;
+
+struct FuncPrograms::Loaded {
+    kernel::Skeleton<func_bpf> skeleton;
+    std::vector<kernel::Link> tracepoints;  // detached before the skeleton goes
+};
+
+namespace {
+
+constexpr std::size_t max_label_bytes = 128;
+
+std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
+    std::uint64_t cookie = number;
+    switch (function.ending) {
+        case FuncEnding::return_probe:
+            break;
+        case FuncEnding::exits:
+            cookie |= FUNC_EXITS | (function.jumps_to_entry ? FUNC_JUMPS_TO_ENTRY : 0);
+            break;
+        case FuncEnding::none:
+            cookie |= FUNC_ENTRY_ONLY;
+            break;
+    }
+    return cookie;
+}
+
+}  // namespace
+
+FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls)
+    : loaded_(std::move(loaded)), calls_(calls) {}
+FuncPrograms::~FuncPrograms() = default;
+
+int FuncPrograms::calls_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.calls);
+}
+int FuncPrograms::account_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.account);
+}
+kernel::Runs FuncPrograms::runs() const {
+    return kernel::runs_of(loaded_->skeleton->obj);
+}
+
+Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::Functions &config,
+                                                         const kernel::Features &features) {
+    Error last{"no way to attach to functions works on this machine"};
+    for (const AttachMode mode : attach_modes(config.attach, features)) {
+        auto programs = load_as(mode, config);
+        if (programs) {
+            return programs;
+        }
+        last = programs.error();
+    }
+    return tl::unexpected(last);
+}
+
+Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(
+    AttachMode mode, const config::Config::Functions &config) {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->skeleton.reset(func_bpf::open());
+    if (!loaded->skeleton) {
+        return fail_errno("open the BPF programs");
+    }
+    auto &programs = loaded->skeleton->progs;
+    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    kernel::load_if(programs.multi_exit, mode != AttachMode::perf);
+    kernel::load_if(programs.perf_exit, mode == AttachMode::perf);
+    calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
+    bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
+    loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    if (const int error = func_bpf::load(loaded->skeleton.get()); error != 0) {
+        return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
+    }
+    for (const bpf_program *program : {programs.thread_exit, programs.process_exec}) {
+        kernel::Link link(bpf_program__attach(program));
+        if (!link) {
+            return fail_errno(std::string("attach to the tracepoint of ") +
+                              bpf_program__name(program));
+        }
+        loaded->tracepoints.push_back(std::move(link));
+    }
+    return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls));
+}
+
+Result<kernel::UprobeSet> FuncPrograms::attach(const discovery::Library &library,
+                                               const std::vector<SelectedFunction> &functions,
+                                               FuncTable &table) const {
+    const std::string name = to_valid_utf8(library.name, max_label_bytes);
+    std::vector<kernel::AttachPoint> entries;
+    std::vector<kernel::AttachPoint> exits;
+    for (const SelectedFunction &function : functions) {
+        config::FunctionOptions options = *function.options;
+        options.entry_only = function.ending == FuncEnding::none;
+        const std::uint32_t number =
+            table.number_of({name, function.group, function.name, std::move(options)});
+        const std::uint64_t cookie = cookie_of(function, number);
+        entries.push_back({function.entry, cookie, function.ending != FuncEnding::return_probe});
+        for (const symbols::FunctionExit &exit : function.exits) {
+            const bool returns = exit.kind == symbols::ExitKind::return_;
+            exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
+        }
+    }
+    return kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits);
+}
+
+}  // namespace gpusnoop::probes

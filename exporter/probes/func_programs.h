@@ -1,0 +1,47 @@
+// FuncSnoop's BPF side: loading it, and attaching it to the functions that are wanted of a library.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/discovery/library.h"
+#include "exporter/kernel/features.h"
+#include "exporter/kernel/object.h"
+#include "exporter/kernel/uprobe.h"
+#include "exporter/probes/func_selection.h"
+#include "exporter/probes/func_table.h"
+
+namespace gpusnoop::probes {
+
+class FuncPrograms {
+public:
+    // Loads the programs in the best way that works, or in the one that the configuration names.
+    static Result<std::unique_ptr<FuncPrograms>> load(const config::Config::Functions &config,
+                                                      const kernel::Features &features);
+    ~FuncPrograms();
+    FuncPrograms(const FuncPrograms &) = delete;
+    FuncPrograms &operator=(const FuncPrograms &) = delete;
+
+    // All of them at once, under the numbers that `table` gives them.
+    Result<kernel::UprobeSet> attach(const discovery::Library &library,
+                                     const std::vector<SelectedFunction> &functions,
+                                     FuncTable &table) const;
+
+    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int calls_ring() const;
+    [[nodiscard]] int account_map() const;
+    [[nodiscard]] kernel::Runs runs() const;
+
+private:
+    struct Loaded;
+    FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
+    static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
+                                                         const config::Config::Functions &config);
+
+    std::unique_ptr<Loaded> loaded_;
+    kernel::CallPrograms calls_;
+};
+
+}  // namespace gpusnoop::probes

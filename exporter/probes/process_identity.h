@@ -1,0 +1,59 @@
+// Who made the calls: what is told of a process on the page, and by what it is known.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/lib/process.h"
+
+namespace gpusnoop::probes {
+
+// A process is its id and when it made its first traced call: a reused pid, or the next program
+// after an exec, is another process.
+struct ProcessKey {
+    std::uint32_t tgid = 0;
+    std::uint64_t since_ns = 0;
+
+    auto operator<=>(const ProcessKey &) const = default;
+};
+
+struct ProcessKeyHash {
+    std::size_t operator()(const ProcessKey &key) const {
+        return key.since_ns ^ (static_cast<std::uint64_t>(key.tgid) << 40);
+    }
+};
+
+// Texts are valid UTF-8 and not long.
+struct ProcessIdentity {
+    ProcessKey key;
+    std::chrono::nanoseconds started{};  // since boot, as /proc/PID/stat says; 0: not known
+    std::string comm = "unknown";
+    std::string container;
+    std::string pod_uid;
+    std::string exe = "unknown";
+};
+
+// What the kernel's side says of it.
+void take(ProcessIdentity &identity, const process_identity &record);
+
+// What /proc says, of what is not known yet or known better there. False: the process has ended.
+bool look_up(ProcessIdentity &identity);
+
+// The net below the exit records, should one be lost. What is gone at one look is taken for ended
+// only at the next, when all its records have been seen.
+class EndedProcesses {
+public:
+    // Those of `running`, each with when it started, that have ended.
+    std::vector<ProcessKey> look(
+        const std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> &running);
+
+private:
+    std::vector<ProcessKey> gone_;  // at the last look
+};
+
+}  // namespace gpusnoop::probes

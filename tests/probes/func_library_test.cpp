@@ -1,0 +1,164 @@
+// What the tests of functions rely on: that the library has the symbols and the instructions that
+// they are about, whatever compiled it, and that its own count is right.
+#include <catch2/catch_test_macros.hpp>
+#include <sstream>
+
+#include "exporter/config/config.h"
+#include "tests/harness/calls_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+std::string library() {
+    return standin("libcalls.so.1");
+}
+
+// Addresses by symbol.
+std::map<std::string, std::string> symbols(std::vector<std::string> command) {
+    command.push_back(library());
+    const Finished nm = run(std::move(command));
+    REQUIRE(nm.code == 0);
+    std::map<std::string, std::string> found;
+    std::istringstream lines(nm.output);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string address;
+        std::string kind;
+        std::string symbol;
+        if (words >> address >> kind >> symbol && (kind == "T" || kind == "W" || kind == "t")) {
+            found[symbol] = address;
+        }
+    }
+    return found;
+}
+
+// The instructions of a function, one in each line.
+std::string code_of(const std::string &symbol) {
+    const Finished objdump =
+        run({"objdump", "-d", "--no-show-raw-insn", "--disassemble=" + symbol, library()});
+    REQUIRE(objdump.code == 0);
+    std::string code;
+    std::istringstream lines(objdump.output);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(
+            line.substr(line.find(':') == std::string::npos ? line.size() : line.find(':') + 1));
+        // With one space between words.
+        for (std::string word; words >> word;) {
+            code += word + ' ';
+        }
+        code += '\n';
+    }
+    return code;
+}
+
+std::size_t count(const std::string &text, const std::string &part) {
+    std::size_t times = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+        times++;
+    }
+    return times;
+}
+
+}  // namespace
+
+TEST_CASE("the library of functions has every symbol that the tests configure") {
+    const auto exported = symbols({"nm", "-D", "--defined-only"});
+    for (const CallsFunction &function : calls_functions()) {
+        CAPTURE(function.name);
+        CHECK(exported.contains(function.symbol));
+    }
+    CHECK(exported.at("_ZN5calls6ObjectC1El") == exported.at("_ZN5calls6ObjectC2El"));
+    CHECK(exported.at("_ZN5calls6ObjectD1Ev") == exported.at("_ZN5calls6ObjectD2Ev"));
+}
+
+#if defined(__x86_64__) && !defined(__clang__)
+TEST_CASE("the library of functions has the jumps that the tests are about") {
+    const std::string tail = code_of("_ZN5calls4tailEl");
+    CHECK(count(tail, "jmp ") == 1);
+    CHECK(count(tail, "<_ZN5calls5plainEl") == 1);
+    CHECK(count(tail, "ret \n") == 0);
+    const std::string indirect = code_of("_ZN5calls13tail_indirectEl");
+    CHECK(count(indirect, "jmp *%") == 1);
+    CHECK(count(indirect, "ret \n") == 0);
+    CHECK(count(code_of("_ZN5calls10maybe_tailEl"), "jne ") == 1);
+    CHECK(count(code_of("_ZN5calls10maybe_tailEl"), "<_ZN5calls5plainEl") == 1);
+    CHECK(count(code_of("_ZN5calls4loopEm"), "<_ZN5calls4loopEm> \n") == 1);
+    const std::string choose = code_of("_ZN5calls6chooseEjl");
+    CHECK(count(choose, "jmp *%") == 1);
+    CHECK(count(choose, "ret \n") > 3);
+    CHECK(count(code_of("_ZN5calls4failEi"), "ret \n") == 0);
+    const auto all = symbols({"nm", "--defined-only"});
+    CHECK(all.contains("_ZN5calls6rarelyEl.cold"));
+    CHECK(all.contains("_ZN5calls9may_throwEb.cold"));
+}
+#endif
+
+TEST_CASE("the functions' own count is the same for the same seed, and adds up") {
+    const auto mix = [](const std::string &seed) {
+        const Finished mixed = run({standin("calls"), "--scenario", "mix_with_leaving", "--threads",
+                                    "8", "--iterations", "500", "--seed", seed});
+        CHECK(mixed.code == 0);
+        return mixed.output;
+    };
+    const std::string first = mix("7");
+    CHECK(without_times(first) == without_times(mix("7")));
+    CHECK(without_times(first) != without_times(mix("8")));
+    const CallsTruth truth = parse_calls(first);
+    CHECK(truth.size() == calls_functions().size());
+    for (const auto &[name, count] : truth) {
+        CAPTURE(name);
+        CHECK(count.entered > 0);
+        CHECK(count.entered == count.returned + count.left);
+        CHECK(count.inner_ns <= count.outer_ns);
+        CHECK(count.slow <= count.slow_at_most);
+    }
+    CHECK(truth.at("calls_wait").slow > 0);
+    CHECK(truth.at("calls::fail").returned == 0);
+    CHECK(truth.at("calls::through").left > 0);
+    CHECK(truth.at("calls_jump").left > 0);
+    CHECK_FALSE(truth.at("calls_dirty").errors.contains(0));
+    CHECK(truth.at("calls_status").errors.at(-22) > 0);
+    CHECK((truth + truth).at("calls_plain").entered == 2 * truth.at("calls_plain").entered);
+}
+
+TEST_CASE("the configurations of the tests are valid") {
+    const CallsConfig configs[] = {{},
+                                   {.mode = "perf", .entry_only = true},
+                                   {.mode = "multi", .slow_threshold = ""},
+                                   {.mode = "session", .say_at_entry = false}};
+    for (const CallsConfig &config : configs) {
+        const std::string text = calls_config(config);
+        CAPTURE(text);
+        const auto read = gpusnoop::config::parse(text, "config.yaml");
+        REQUIRE(read);
+        CHECK_FALSE(read->functions.groups.at("cuda").enabled);
+        const auto &group = read->functions.groups.at("calls");
+        CHECK(group.options.entry_only == config.entry_only);
+        REQUIRE(group.functions.size() == calls_functions().size());
+        for (std::size_t i = 0; i < group.functions.size(); i++) {
+            const auto options = options_of(group, group.functions[i]);
+            CHECK(group.functions[i].symbol == calls_functions()[i].symbol);
+            CHECK((config.entry_only || options.errors == calls_functions()[i].errors));
+        }
+    }
+}
+
+TEST_CASE("lines of the truth that are not whole are refused") {
+    CHECK(parse_calls("mix ok\ndone\n").empty());
+    CHECK_THROWS(parse_calls("truth calls_plain entered=1 returned=1 left=0\n"));
+    CHECK_THROWS(parse_calls("truth calls_other entered=1\n"));
+    CHECK_THROWS(parse_calls("truth calls_plain entered\n"));
+    const CallsTruth truth = parse_calls(
+        "truth calls_open entered=3 returned=2 left=1 error:2=1 slow=0 slow_at_most=1 inner_ns=5 "
+        "outer_ns=9\n");
+    CHECK(truth.at("calls_open").errors == std::map<std::int64_t, std::uint64_t>{{2, 1}});
+    CHECK(truth.at("calls_open").outer_ns == 9);
+    using gpusnoop::config::ErrorKind;
+    CHECK(calls_error_name(ErrorKind::errno_value, 2) == "ENOENT");
+    CHECK(calls_error_name(ErrorKind::nccl_result, 1) == "ncclUnhandledCudaError");
+    CHECK(calls_error_name(ErrorKind::nonzero, -22) == "-22");
+    CHECK(calls_error_name(ErrorKind::null, 1) == "null");
+    CHECK(calls_error_name(ErrorKind::cuda_error, 600) == "cudaErrorNotReady");
+}

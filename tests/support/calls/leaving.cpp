@@ -1,0 +1,197 @@
+// Calls that are entered and do not return.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+
+#include "calls/around.h"
+#include "calls/calls_cpp.h"
+#include "calls/scenario.h"
+
+namespace scenario {
+
+namespace {
+
+constexpr int kTimes = 100;
+
+void jump_inside(void *to) {
+    calls_jump(to);
+}
+
+// In a function of its own: what else its caller keeps in registers stays right.
+__attribute__((noinline)) bool jump_out_of(void (*call)(void (*)(void *), void *)) {
+    std::jmp_buf here;
+    if (setjmp(here) == 0) {
+        call(jump_inside, &here);
+        return false;
+    }
+    return true;
+}
+
+bool longjmp_out(const Options & /*options*/) {
+    bool left = true;
+    for (int i = 0; i < kTimes; i++) {
+        left = jump_out_of_calls() && left;
+        // The same place on the stack, and this time the calls return.
+        left = around(CALLS_plain, [] { return calls_plain(1); }) == 4 && left;
+        left = around(CALLS_cpp_plain, [] { return calls::plain(1); }) == 7 && left;
+    }
+    return left;
+}
+
+bool exceptions(const Options & /*options*/) {
+    int caught = 0;
+    for (int i = 0; i < kTimes; i++) {
+        try {
+            const long result =
+                around(CALLS_cpp_through, [&] { return calls::through(i % 3 != 0); });
+            std::printf("returned %ld\n", result);
+        } catch (const std::runtime_error &error) {
+            std::printf("caught %s\n", error.what());
+            caught++;
+        }
+        caught += around(CALLS_cpp_catches, [] { return calls::catches(true); }) == -1 ? 1 : 0;
+    }
+    return caught == kTimes / 3 * 2 + kTimes;
+}
+
+std::terminate_handler g_terminate = nullptr;
+
+bool uncaught(const Options & /*options*/) {
+    // The calls are counted by then, and the standard's own handler ends the program as ever.
+    g_terminate = std::set_terminate([] {
+        announce("uncaught");
+        g_terminate();
+    });
+    return calls::through(true) == 0;
+}
+
+bool no_return(const Options & /*options*/) {
+    int caught = 0;
+    for (int i = 0; i < kTimes; i++) {
+        try {
+            calls::fail(i);
+        } catch (const std::runtime_error &) {
+            caught++;
+        }
+    }
+    return caught == kTimes;
+}
+
+void throw_it(void * /*unused*/) {
+    throw std::runtime_error("through C");
+}
+
+bool throw_through_c(const Options & /*options*/) {
+    int caught = 0;
+    for (int i = 0; i < kTimes; i++) {
+        try {
+            calls_callback(throw_it, nullptr);
+        } catch (const std::runtime_error &error) {
+            std::printf("caught %s\n", error.what());
+            caught++;
+        }
+    }
+    return caught == kTimes;
+}
+
+void end_thread(void * /*unused*/) {
+    calls_end_thread(1);
+}
+
+void *end_in_c(void * /*unused*/) {
+    calls_callback(end_thread, nullptr);
+    return nullptr;
+}
+
+void *end_in_cpp(void * /*unused*/) {
+    calls::callback(end_thread, nullptr);
+    return nullptr;
+}
+
+bool thread_exit(const Options & /*options*/) {
+    for (int i = 0; i < kTimes; i++) {
+        pthread_t thread{};
+        if (pthread_create(&thread, nullptr, i % 2 == 0 ? end_in_c : end_in_cpp, nullptr) != 0 ||
+            pthread_join(thread, nullptr) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void exit_inside(void * /*unused*/) {
+    announce("exit_in_call");
+    ::_exit(3);
+}
+
+void call_and_exit(void * /*unused*/) {
+    calls::callback(exit_inside, nullptr);
+}
+
+bool exit_in_call(const Options & /*options*/) {
+    calls_callback(call_and_exit, nullptr);
+    return false;
+}
+
+std::atomic<int> g_waiting = 0;
+
+void wait_for_ever(void * /*unused*/) {
+    g_waiting++;
+    for (;;) {
+        ::pause();
+    }
+}
+
+void start_waiting_threads() {
+    constexpr int kThreads = 8;
+    for (int i = 0; i < kThreads; i++) {
+        std::thread([i] {
+            (i % 2 == 0 ? calls_callback : calls::callback)(wait_for_ever, nullptr);
+        }).detach();
+    }
+    while (g_waiting != kThreads) {
+        ::usleep(1000);
+    }
+}
+
+bool killed(const Options & /*options*/) {
+    start_waiting_threads();
+    announce("killed");
+    ::kill(::getpid(), SIGKILL);
+    return false;
+}
+
+// The process ends while threads are in calls.
+bool threads_left(const Options & /*options*/) {
+    start_waiting_threads();
+    return true;
+}
+
+}  // namespace
+
+bool jump_out_of_calls() {
+    return jump_out_of(calls_callback) && jump_out_of(calls::callback);
+}
+
+std::vector<Scenario> leaving_scenarios() {
+    return {
+        {"longjmp", longjmp_out},
+        {"exceptions", exceptions},
+        {"uncaught", uncaught, 128 + SIGABRT},
+        {"no_return", no_return},
+        {"throw_through_c", throw_through_c, 0, "fragile"},
+        {"thread_exit", thread_exit},
+        {"exit_in_call", exit_in_call, 3},
+        {"killed", killed, 128 + SIGKILL},
+        {"threads_left", threads_left},
+    };
+}
+
+}  // namespace scenario
