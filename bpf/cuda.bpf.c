@@ -18,7 +18,9 @@
 /* What must be read or done before the call itself changes it. */
 static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
 {
-	if (tracing || call->function & ON_STACK)
+	if (!tracing && CUDA_COOKIE_OPERATION(call->function) == CUDA_LAUNCH_DRIVER)
+		call_read_seventh(call, regs);
+	else if (tracing || call->function & ON_STACK)
 		call_read_stack(call, regs);
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_ALLOCATE:
@@ -67,7 +69,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		if (!thread->since_ns)
 			return 1;
 	}
-	call = call_begin(&thread->open, regs);
+	call = call_begin(&thread->open, regs, bpf_get_attach_cookie(regs));
 	if (!call)
 		return 1;
 	begin(thread, call, regs);

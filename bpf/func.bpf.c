@@ -192,7 +192,7 @@ static __always_inline long func_enter(struct pt_regs *regs)
 		send_call(thread, cookie, thread->ended_ns, 0, FUNC_RECORD_ENTRY);
 		return 1;
 	}
-	call = call_begin(&thread->open, regs);
+	call = call_begin(&thread->open, regs, cookie);
 	if (!call) {
 		ACCOUNT(lost[LOST_too_deep], 1);
 		return 1;

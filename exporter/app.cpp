@@ -67,7 +67,8 @@ Result<> App::start_probes() {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
-    pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), config_.cuda.drain_interval);
+    pipeline_ = std::make_unique<probes::Pipeline>(
+        std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval));
     discovery_->start();
     for (const probes::Health &probe : health()) {
         if (probe.up && probe.attached_functions == 0) {

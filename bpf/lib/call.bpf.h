@@ -111,7 +111,8 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 }
 
 /* Opens a call. NULL when CALL_DEPTH are open already. */
-static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs)
+static __always_inline struct call *call_begin(struct call_stack *stack, struct pt_regs *regs,
+					       __u64 cookie)
 {
 	__u64 top = stack->depth;
 	struct call *call;
@@ -120,7 +121,7 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 		return NULL;
 	call = &stack->call[top];
 	call->sp = CALL_SP(regs);
-	call->function = bpf_get_attach_cookie(regs);
+	call->function = cookie;
 	call->argument[1] = PT_REGS_PARM1(regs);
 	call->argument[2] = PT_REGS_PARM2(regs);
 	call->argument[3] = PT_REGS_PARM3(regs);
@@ -132,6 +133,19 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 }
 
 #if CALL_SLOTS > 9
+/* The seventh alone, for calls that are made often. */
+static __always_inline void call_read_seventh(struct call *call, struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u64 word = 0; /* not the call itself: the kernel checks what is copied to its heap */
+
+	bpf_probe_read_user(&word, sizeof(word), (const void *)(CALL_SP(regs) + 8));
+	call->argument[7] = word;
+#else
+	call->argument[7] = regs->user_regs.regs[6];
+#endif
+}
+
 /* The arguments past the sixth. The callee may change them: they are to be read at entry. */
 static __always_inline void call_read_stack(struct call *call, struct pt_regs *regs)
 {

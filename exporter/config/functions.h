@@ -20,7 +20,7 @@ enum class ErrorKind {
     cublas_status,
     cudnn_status,
     nccl_result,
-    errno_value,  // -1 or NULL, and errno says which
+    errno_value,  // from -4095 to -1: a negative code, or -1 where errno has it, which is not seen
     nonzero,      // any but 0
     null,         // a null pointer
 };

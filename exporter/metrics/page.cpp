@@ -2,8 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
-#include <iterator>
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 namespace gpusnoop::metrics {
@@ -72,6 +73,45 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
     return family;
 }
 
+namespace {
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+// Two histograms of one label set, as what is folded has: they are one, with the bounds that both
+// have, where the counts of both are known.
+void add_to(prometheus::ClientMetric::Histogram &sum,
+            const prometheus::ClientMetric::Histogram &other) {
+    std::vector<prometheus::ClientMetric::Bucket> common;
+    for (const auto &bucket : sum.bucket) {
+        const auto same = std::ranges::find(other.bucket, bucket.upper_bound,
+                                            &prometheus::ClientMetric::Bucket::upper_bound);
+        if (same != other.bucket.end()) {
+            common.push_back(
+                {bucket.cumulative_count + same->cumulative_count, bucket.upper_bound});
+        }
+    }
+    sum.bucket = std::move(common);
+    sum.sample_count += other.sample_count;
+    sum.sample_sum += other.sample_sum;
+}
+
+void move_to(prometheus::MetricFamily &all, prometheus::MetricFamily more) {
+    std::map<Labels, std::size_t> places;
+    for (std::size_t i = 0; i < all.metric.size(); i++) {
+        places.emplace(all.metric[i].label, i);
+    }
+    for (prometheus::ClientMetric &metric : more.metric) {
+        const auto place = places.find(metric.label);
+        if (place == places.end()) {
+            all.metric.push_back(std::move(metric));
+        } else {
+            add_to(all.metric[place->second].histogram, metric.histogram);
+        }
+    }
+}
+
+}  // namespace
+
 std::vector<prometheus::MetricFamily> to_metric_families(
     const std::vector<series::FamilySnapshot> &snapshots) {
     std::vector<prometheus::MetricFamily> families;
@@ -79,11 +119,9 @@ std::vector<prometheus::MetricFamily> to_metric_families(
         auto family = to_metric_family(snapshot);
         if (families.empty() || families.back().name != family.name) {
             families.push_back(std::move(family));
-            continue;
+        } else {
+            move_to(families.back(), std::move(family));
         }
-        auto &metrics = families.back().metric;
-        metrics.insert(metrics.end(), std::make_move_iterator(family.metric.begin()),
-                       std::make_move_iterator(family.metric.end()));
     }
     return families;
 }

@@ -87,22 +87,28 @@ FuncAggregator::Process &FuncAggregator::process_of(const func_record &head) {
 }
 
 void FuncAggregator::on_call(const func_call_record &record) {
+    if (!processes_.contains({record.head.tgid, record.head.since_ns}) &&
+        table_->find(record.function) == nullptr) {
+        undecodable_++;
+        return;  // no record of ours: what it says of its process is not believed
+    }
     Process &process = process_of(record.head);
     Counted *const one = counted(process, record.function);
-    if (one == nullptr) {
+    const bool has_ended = record.head.type != FUNC_RECORD_ENTRY;
+    if (one == nullptr || (has_ended && one->shown == nullptr)) {
         undecodable_++;
         return;
     }
     families_.calls.add(one->calls, 1);
-    if (record.head.type != FUNC_RECORD_ENTRY) {
+    if (has_ended) {
         count_end(process, *one, record);
     }
 }
 
 // What is seen of a call only when it ends.
 void FuncAggregator::count_end(Process &process, Counted &counted, const func_call_record &record) {
-    counted.durations->observe(*counted.duration, record.duration_ns);
-    counted.extremes->add(record.head.ended_ns, record.duration_ns);
+    counted.shown->durations->observe(*counted.duration, record.duration_ns);
+    counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
     const config::FunctionOptions &options = counted.function->options;
     if (counted.slow_calls &&
         record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count())) {
@@ -145,9 +151,11 @@ FuncAggregator::Counted FuncAggregator::count(Process &process,
     Counted one;
     one.calls = families_.calls.slot(process.owner, values);
     if (!function->options.entry_only) {
-        one.durations = &durations(function->options);
-        one.duration = one.durations->slot(process.owner, values);
-        one.extremes = &extremes_[{process.owner, values}];
+        one.shown = &shown_[{process.owner, values}];
+        if (one.shown->durations == nullptr) {
+            one.shown->durations = &durations(function->options);
+        }
+        one.duration = one.shown->durations->slot(process.owner, values);
         if (function->options.slow_threshold) {
             one.slow_calls = families_.slow_calls.slot(process.owner, values);
         }
@@ -219,16 +227,20 @@ void FuncAggregator::tidy(nanoseconds now) {
         for (auto &[bounds, family] : durations_) {
             family.remove(owner);
         }
-        std::erase_if(extremes_, [&](const auto &entry) { return entry.first.first == owner; });
+        std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
     }
 }
 
 std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
     FuncGauges gauges = make_func_gauges(settings_.budget, settings_.pid_label);
-    for (const auto &[key, extremes] : extremes_) {
-        if (const auto range = extremes.before(now)) {
-            gauges.min.add(gauges.min.slot(0, key.second), range->min_ns);
-            gauges.max.add(gauges.max.slot(0, key.second), range->max_ns);
+    for (const auto &[key, shown] : shown_) {
+        if (const auto range = shown.extremes.before(now)) {
+            // What is folded is one label set: its extremes are those of all.
+            const series::Slot min = gauges.min.slot(0, key.second);
+            const series::Slot max = gauges.max.slot(0, key.second);
+            const std::uint64_t so_far = gauges.min.value(min);  // 0: the first
+            gauges.min.set(min, so_far == 0 ? range->min_ns : std::min(so_far, range->min_ns));
+            gauges.max.set(max, std::max(gauges.max.value(max), range->max_ns));
         }
     }
     std::vector<series::FamilySnapshot> snapshots;

@@ -56,14 +56,19 @@ public:
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
 private:
+    // What numbers that are shown as one function have together, in one group of processes.
+    struct Shown {
+        MinuteExtremes extremes;
+        series::Family *durations = nullptr;  // with the buckets of the first of them
+    };
+    using ShownKey = std::pair<series::Owner, series::LabelValues>;
     // A function as one process's calls of it are counted.
     struct Counted {
         std::shared_ptr<const FuncFunction> function;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // of calls whose end is seen
-        series::Family *durations = nullptr;
-        MinuteExtremes *extremes = nullptr;
+        Shown *shown = nullptr;
         std::map<std::string, series::Slot> errors;  // by code
     };
     struct Process : ProcessIdentity {
@@ -72,8 +77,6 @@ private:
         std::optional<std::chrono::nanoseconds> ended;
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
     };
-    // Of one function in one group of processes.
-    using ExtremesKey = std::pair<series::Owner, series::LabelValues>;
 
     void on_process(const func_process_record &record);
     void on_call(const func_call_record &record);
@@ -92,7 +95,7 @@ private:
     std::function<bool(ProcessIdentity &)> look_up_;
     FuncFamilies families_;
     std::map<std::vector<std::uint64_t>, series::Family> durations_;  // by their bounds
-    std::map<ExtremesKey, MinuteExtremes> extremes_;
+    std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;
 
     std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;

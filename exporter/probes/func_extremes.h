@@ -17,7 +17,7 @@ public:
         bool operator==(const Range &) const = default;
     };
 
-    // A call that ended then. News of an older minute than the last two is dropped.
+    // A call that ended then. News of a minute before the last two is dropped.
     void add(std::uint64_t ended_ns, std::uint64_t duration_ns) {
         const std::uint64_t minute = ended_ns / minute_ns;
         if (!now_ || minute > now_->number) {
@@ -25,12 +25,12 @@ public:
             now_ = Minute{minute, {duration_ns, duration_ns}};
             return;
         }
-        Minute *const one = minute == now_->number             ? &*now_
-                            : last_ && minute == last_->number ? &*last_
-                                                               : nullptr;
-        if (one != nullptr) {
-            one->range.min_ns = std::min(one->range.min_ns, duration_ns);
-            one->range.max_ns = std::max(one->range.max_ns, duration_ns);
+        if (minute == now_->number) {
+            widen(now_->range, duration_ns);
+        } else if (last_ && minute == last_->number) {
+            widen(last_->range, duration_ns);
+        } else if (minute + 1 == now_->number) {  // the first of its minute, told late
+            last_ = Minute{minute, {duration_ns, duration_ns}};
         }
     }
 
@@ -47,6 +47,12 @@ public:
 
 private:
     static constexpr std::uint64_t minute_ns = 60'000'000'000;
+
+    static void widen(Range &range, std::uint64_t duration_ns) {
+        range.min_ns = std::min(range.min_ns, duration_ns);
+        range.max_ns = std::max(range.max_ns, duration_ns);
+    }
+
     struct Minute {
         std::uint64_t number;
         Range range;

@@ -1,5 +1,7 @@
 #include "exporter/probes/process_groups.h"
 
+#include <algorithm>
+
 namespace gpusnoop::probes {
 
 series::Owner ProcessGroups::join(const series::LabelValues &labels) {
@@ -14,7 +16,7 @@ series::Owner ProcessGroups::join(const series::LabelValues &labels) {
 void ProcessGroups::leave(const series::LabelValues &labels, std::chrono::nanoseconds at) {
     Group &group = groups_.at(labels);
     group.processes--;
-    group.idle_since = at;
+    group.idle_since = std::max(group.idle_since, at);
 }
 
 std::vector<series::Owner> ProcessGroups::expire(std::chrono::nanoseconds now,

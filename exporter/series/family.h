@@ -74,6 +74,9 @@ public:
 
     void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
     void observe(Slot slot, std::uint64_t value);
+    // For gauges: label sets that are folded into one have one value.
+    void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
+    [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }
 
     // Shows heavy candidates in the place of light sets. For once a second: weights are what was
     // added lately, and an eighth of them fades at each call. Does nothing within the budget.
