@@ -83,7 +83,9 @@ static __always_inline bool call_is_alive(struct task_struct *task, const struct
 	if (!CALL_HAS_RETURN_PROBE(call))
 		return call->sp != sp;
 #if defined(__TARGET_ARCH_x86)
-	bpf_probe_read_user(&return_address, sizeof(return_address), (const void *)call->sp);
+	/* A page that is not in memory, or that is being moved, cannot be read here. */
+	if (bpf_probe_read_user(&return_address, sizeof(return_address), (const void *)call->sp))
+		return call->sp != sp;
 	return return_address == return_trampoline(task);
 #else
 	/* The return address is in a register first, and then anywhere: only a tail call shows. */

@@ -46,6 +46,9 @@ std::string library_problem(const std::string &library) {
                " can be no mapped file: write the path as /proc/PID/maps does, without //, /./, "
                "/../ and a / at the end";
     }
+    if (library.find_first_not_of("*?", library.rfind('/') + 1) == std::string::npos) {
+        return quoted(library) + " means every file: say something of the file's name";
+    }
     return glob_problem(library);
 }
 

@@ -6,8 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <cstdint>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "exporter/base/text.h"
 
@@ -69,11 +72,16 @@ Result<std::string> mapped_path(const kernel::Mapping &mapping) {
     if (!maps) {
         return fail_errno("open " + file);
     }
-    const std::string start = hexadecimal(mapping.start) + "-";
     for (std::string line; std::getline(maps, line);) {
-        // Older kernels pad addresses to eight digits; ours of interest are longer.
+        std::uint64_t start = 0;  // written with eight digits at least
+        const char *const end = line.data() + line.size();
         const std::size_t path = line.find('/');
-        if (line.starts_with(start) && path != std::string::npos) {
+        if (std::from_chars(line.data(), end, start, 16).ec == std::errc{} &&
+            start == mapping.start && path != std::string::npos) {
+            constexpr std::string_view gone = " (deleted)";  // of a file without a name any more
+            if (line.ends_with(gone)) {
+                line.resize(line.size() - gone.size());
+            }
             return line.substr(path);
         }
     }

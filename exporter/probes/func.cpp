@@ -167,7 +167,7 @@ void FuncProbe::report(const Selection &selection, const std::string &library) c
 Result<> FuncProbe::attach(const discovery::Library &library) {
     // Programs are offered because of a library that they use, and paths are only known here.
     if (!probes::wants(config_.groups, library.name, library.path)) {
-        return {};
+        return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     const auto selection = select(library);

@@ -87,8 +87,9 @@ FuncAggregator::Process &FuncAggregator::process_of(const func_record &head) {
 }
 
 void FuncAggregator::on_call(const func_call_record &record) {
-    if (!processes_.contains({record.head.tgid, record.head.since_ns}) &&
-        table_->find(record.function) == nullptr) {
+    const ProcessKey key{record.head.tgid, record.head.since_ns};
+    const bool is_recent = recent_ != nullptr && recent_->key == key;
+    if (!is_recent && !processes_.contains(key) && table_->find(record.function) == nullptr) {
         undecodable_++;
         return;  // no record of ours: what it says of its process is not believed
     }
@@ -220,6 +221,9 @@ void FuncAggregator::tidy(nanoseconds now) {
         return process.ended.has_value();
     });
     recent_ = nullptr;
+    for (series::Family *family : families_.all()) {
+        family->rebalance();
+    }
     for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
         for (series::Family *family : families_.all()) {
             family->remove(owner);

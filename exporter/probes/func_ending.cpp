@@ -8,25 +8,28 @@
 namespace gpusnoop::probes {
 namespace {
 
-// Begins of names: C++ and older Rust, Rust, what throws C++ exceptions, what unwinds the stack
-// (and so meets its own return address), and what PLTs jump to in the dynamic linker.
-constexpr std::array<std::string_view, 5> kPrefixes{"_Z", "_R", "__cxa_", "_Unwind_",
-                                                    "_dl_runtime_"};
+// Begins of names: C++ and older Rust, Rust, what throws the exceptions of C++, Rust, Objective C,
+// D and Ada, what unwinds the stack (and so meets its own return address), what PLTs jump to in the
+// dynamic linker, and functions of OCaml, V8 and Julia, whose runtimes look for return addresses.
+constexpr auto kPrefixes = std::to_array<std::string_view>(
+    {"_Z", "_R", "__cxa_", "rust_panic", "rust_begin_unwind", "__rust_start_panic",
+     "objc_exception_", "_d_throw", "__gnat_", "_Unwind_", "_dl_runtime_", "caml", "Builtins_",
+     "julia_", "jlsys_", "jfptr_"});
 
 // C functions that a return probe would break.
-constexpr std::array<std::string_view, 26> kNames{
-    // Which library calls is told by the return address: RTLD_NEXT, and the paths to search.
-    "dlopen", "dlmopen", "dlsym", "dlvsym",
-    // Return twice, or keep the return address for another function.
-    "setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext",
-    "swapcontext", "__swapcontext", "vfork", "__vfork", "jump_fcontext", "ontop_fcontext",
-    "__morestack",
-    // Unwind their own stack.
-    "pthread_exit", "thrd_exit",
-    // Are entered without a return address on the stack.
-    "_start", "__restore", "__restore_rt",
-    // Are called in a way of their own, with the return address of somebody else.
-    "mcount", "_mcount", "__fentry__"};
+constexpr auto kNames = std::to_array<std::string_view>(
+    {// Which library calls is told by the return address: RTLD_NEXT, and the paths to search.
+     "dlopen", "dlmopen", "dlsym", "dlvsym",
+     // Return twice, or keep the return address for another function.
+     "setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext",
+     "swapcontext", "__swapcontext", "vfork", "__vfork", "jump_fcontext", "ontop_fcontext",
+     "__morestack",
+     // Unwind their own stack.
+     "pthread_exit", "thrd_exit",
+     // Are entered without a return address on the stack.
+     "_start", "__restore", "__restore_rt",
+     // Are called in a way of their own, with the return address of somebody else.
+     "mcount", "_mcount", "__fentry__"});
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -76,14 +79,19 @@ bool allows_return_probe(std::string_view symbol) {
            std::find(kNames.begin(), kNames.end(), symbol) == kNames.end();
 }
 
-bool is_cold_part(std::string_view symbol) {
-    const std::size_t at = symbol.rfind(".cold");
-    if (at == std::string_view::npos) {
-        return false;
+bool is_part(std::string_view symbol) {
+    const auto is_number = [](std::string_view rest) {  // .N
+        return rest.size() > 1 && rest.front() == '.' &&
+               std::all_of(rest.begin() + 1, rest.end(), is_digit);
+    };
+    constexpr std::string_view cold = ".cold";
+    constexpr std::string_view part = ".part";
+    if (const std::size_t at = symbol.rfind(cold); at != std::string_view::npos) {
+        const std::string_view rest = symbol.substr(at + cold.size());
+        return rest.empty() || is_number(rest);
     }
-    const std::string_view rest = symbol.substr(at + std::string_view(".cold").size());
-    return rest.empty() || (rest.size() > 1 && rest.front() == '.' &&
-                            std::all_of(rest.begin() + 1, rest.end(), is_digit));
+    const std::size_t at = symbol.rfind(part);
+    return at != std::string_view::npos && is_number(symbol.substr(at + part.size()));
 }
 
 std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,

@@ -24,8 +24,9 @@ enum class FuncEnding : std::uint8_t {
 // called at all. Of a C function with another name, none of this is expected.
 [[nodiscard]] bool allows_return_probe(std::string_view symbol);
 
-// Whether it is a part of a function, which is jumped to: a name that ends in .cold or .cold.<n>.
-[[nodiscard]] bool is_cold_part(std::string_view symbol);
+// Whether it is a part of a function, which is jumped to or called for it: a name that ends in
+// .cold, .cold.<n> or .part.<n>.
+[[nodiscard]] bool is_part(std::string_view symbol);
 
 struct Ending {
     FuncEnding kind = FuncEnding::none;

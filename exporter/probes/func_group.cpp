@@ -48,7 +48,7 @@ FuncGroup::FuncGroup(const std::string &name, const config::FunctionGroup &group
 std::optional<FuncPatterns::Match> FuncGroup::find(std::string_view symbol) const {
     const auto match = symbol.empty() ? std::nullopt : patterns_.find(symbol);
     // A part of a function is none, unless somebody says so.
-    return match && !match->exact && is_cold_part(symbol) ? std::nullopt : match;
+    return match && !match->exact && is_part(symbol) ? std::nullopt : match;
 }
 
 bool FuncGroup::excludes(std::string_view symbol) const {

@@ -3,10 +3,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
 #include "bpf/func.h"
+#include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/link.h"
 #include "exporter/kernel/skeleton.h"
@@ -25,6 +27,8 @@ struct FuncPrograms::Loaded {
 namespace {
 
 constexpr std::size_t max_label_bytes = 128;
+// Of the kernel's own, for uprobes on instructions that it does not step.
+constexpr int kernel_enotsupp = 524;
 
 std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
     std::uint64_t cookie = number;
@@ -101,6 +105,29 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(
 Result<kernel::UprobeSet> FuncPrograms::attach(const discovery::Library &library,
                                                const std::vector<SelectedFunction> &functions,
                                                FuncTable &table) const {
+    auto set = attach_all(library, functions, table);
+    const int code = set ? 0 : set.error().code;
+    // Which of the instructions it is, the kernel does not say.
+    if (code == EINVAL || code == kernel_enotsupp) {
+        log::warn(
+            "the kernel refuses a probe on an instruction that leaves a function, so functions "
+            "that need these are counted at their entry only",
+            {{"probe", "func"}, {"library", to_valid_utf8(library.name, max_label_bytes)}});
+        std::vector<SelectedFunction> without_exits = functions;
+        for (SelectedFunction &function : without_exits) {
+            if (function.ending == FuncEnding::exits) {
+                function.ending = FuncEnding::none;
+                function.exits.clear();
+            }
+        }
+        set = attach_all(library, without_exits, table);
+    }
+    return set;
+}
+
+Result<kernel::UprobeSet> FuncPrograms::attach_all(const discovery::Library &library,
+                                                   const std::vector<SelectedFunction> &functions,
+                                                   FuncTable &table) const {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     std::vector<kernel::AttachPoint> entries;
     std::vector<kernel::AttachPoint> exits;

@@ -24,7 +24,8 @@ public:
     FuncPrograms(const FuncPrograms &) = delete;
     FuncPrograms &operator=(const FuncPrograms &) = delete;
 
-    // All of them at once, under the numbers that `table` gives them.
+    // All of them at once, under the numbers that `table` gives them. Where the kernel refuses one
+    // of the exits, functions with exits are counted at their entry only, and the log says so.
     Result<kernel::UprobeSet> attach(const discovery::Library &library,
                                      const std::vector<SelectedFunction> &functions,
                                      FuncTable &table) const;
@@ -39,6 +40,10 @@ private:
     FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
     static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
                                                          const config::Config::Functions &config);
+
+    Result<kernel::UprobeSet> attach_all(const discovery::Library &library,
+                                         const std::vector<SelectedFunction> &functions,
+                                         FuncTable &table) const;
 
     std::unique_ptr<Loaded> loaded_;
     kernel::CallPrograms calls_;

@@ -13,6 +13,9 @@ using namespace harness;
 
 namespace {
 
+// Enough that nothing is folded.
+const std::string budget = "series:\n  budget: 100000\n";
+
 // The fewest capabilities that attach to functions and look into other namespaces.
 const std::vector<std::string> fewest_capabilities = {
     "setpriv", "--bounding-set=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search"};
@@ -70,13 +73,13 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
     SECTION("when it is there before the exporter") {
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
-        const Exporter exporter("", through);
+        const Exporter exporter(budget, through);
         wait_until_attached(exporter, container.outside("/"));
         container.go();
         check_counted(exporter, container, "inside");
     }
     SECTION("when it appears while the exporter runs") {
-        const Exporter exporter("", through);
+        const Exporter exporter(budget, through);
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
         wait_until_attached(exporter, container.outside("/"));
@@ -94,7 +97,7 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
     const TemporaryDirectory layers;
     e2e::make_image(image.path());
     const auto library = image / (e2e::image_library + 1);
-    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
     const double functions = exporter.scrape().sum("gpusnoop_probe_attached_functions");
 
     e2e::Container one(on_overlay(image, layers / "one"), "one");
@@ -129,7 +132,7 @@ TEST_CASE("a container that brings its own copy of the library has its own file"
     const TemporaryDirectory image;
     const TemporaryDirectory layers;
     e2e::make_image(image.path());
-    const Exporter exporter;
+    const Exporter exporter(budget);
     e2e::Container one(on_overlay(image, layers / "one"), "one");
     // It writes to the library: overlayfs copies it up.
     e2e::Container other(
@@ -151,7 +154,7 @@ TEST_CASE("a runtime that is linked into a container's program is traced there",
     const TemporaryDirectory image;
     e2e::make_image(image.path());
     const std::string shared = "mount --bind " + image.path().string() + " \"$1\"";
-    const Exporter exporter("series:\n  budget: 100000\n");
+    const Exporter exporter(budget);
     // Such a program loads the driver at its first call, and is known by that: so there is one
     // before.
     e2e::Container before(shared, "before", e2e::Enter::pivot_root, program);

@@ -151,6 +151,11 @@ TEST_CASE("wrong libraries are reported") {
     CHECK(of_library("\"a\\0b\"") == "libraries[0]: holds a control character");
     CHECK(of_library("'a[.so'") ==
           "libraries[0]: \"a[.so\" has a [ without its ]: write [[] for the character itself");
+    for (const std::string all : {"*", "/opt/*", "/opt/a/?*"}) {
+        CHECK(of_library("'" + all + "'") == "libraries[0]: \"" + all +
+                                                 "\" means every file: say something of the file's "
+                                                 "name");
+    }
     for (const std::string path : {"/usr/lib/", "/usr//lib/a", "/./a", "/usr/../a"}) {
         CHECK(of_library(path) ==
               "libraries[0]: \"" + path +
