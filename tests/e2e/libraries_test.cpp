@@ -88,7 +88,7 @@ TEST_CASE("a library that is replaced while programs run is attached to anew", "
     CAPTURE(mode);
     const TemporaryDirectory directory;
     fs::copy_file(original, directory / name);
-    const Exporter exporter("cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(attached_by(mode));
     const Process old_program = workload_on(directory.path(), "old");
     exporter.wait_until_attached_to(directory / name);
 

@@ -38,6 +38,11 @@ void missing(const std::string &what) {
     SKIP("this test needs " << what);
 }
 
+std::string attached_by(const std::string &mode) {
+    return "cuda:\n  attach: " + mode + "\n" +
+           (mode == "perf" ? "  libraries: [\"libcudart.so*\"]\n" : "");
+}
+
 void require_bpf() {
     if (::geteuid() != 0) {
         missing("root");

@@ -19,7 +19,11 @@ std::string standin(const std::string &name);  // a program or library of tests/
 // Kernel tests need root and BPF. Where they are missing, the test is skipped with that reason; in
 // CI (the variable CI is set) it fails instead.
 void require_bpf();
-// The same for something else that a machine may lack.
+// The block `cuda:` for attaching in this mode; by perf to the runtime alone, as the kernel takes
+// nearly a tenth of a second to detach from each function.
+std::string attached_by(const std::string &mode);
+
+// The same as require_bpf() for something else that a machine may lack.
 void missing(const std::string &what);
 
 class Exporter {
