@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
-#include "exporter/base/text.h"
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/ring.h"
+#include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/cuda_aggregator.h"
 #include "exporter/probes/cuda_describe.h"
 #include "exporter/probes/cuda_documents.h"
@@ -23,8 +22,6 @@ namespace gpusnoop::probes {
 namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr std::size_t max_label_bytes = 128;
 
 class CudaProbe final : public Probe, public discovery::Attacher {
 public:
@@ -59,18 +56,11 @@ public:
     [[nodiscard]] bool wants(std::string_view name) const override;
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override;
-    void failed(std::string_view reason) override;
+    void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:
-    struct Attached {
-        std::string name;
-        kernel::UprobeSet probes;
-    };
-
     CudaSurroundings surroundings();
     Result<> open();
-    void note_attached(const discovery::Library &library, kernel::UprobeSet probes,
-                       std::string_view what);
     void drain_rings(nanoseconds now);
     void look_around(nanoseconds now);
     void reconcile();
@@ -95,11 +85,7 @@ private:
     // When a library was last attached to, since boot: a process that started later was seen whole.
     std::atomic<nanoseconds> last_attached_{nanoseconds::zero()};
 
-    // What the discovery thread changes and health() reads.
-    mutable std::mutex mutex_;
-    std::string down_because_ = "not started";
-    std::map<FileId, Attached> attached_;
-    std::map<std::string, std::uint64_t> attach_failures_;
+    AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
 };
 
 CudaSurroundings CudaProbe::surroundings() {
@@ -126,8 +112,7 @@ CudaSurroundings CudaProbe::surroundings() {
 
 Result<> CudaProbe::start() {
     const auto opened = open();
-    const std::lock_guard lock(mutex_);
-    down_because_ = opened ? "" : opened.error().message;
+    attached_.started(opened);
     return opened;
 }
 
@@ -238,7 +223,7 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
     const CudaPins *pins = programs_->pins();
     if (pins != nullptr) {
         if (auto adopted = pins->adopt(library)) {
-            note_attached(library, std::move(*adopted), "still attached");
+            attached_.add(library, std::move(*adopted), programs_->mode(), "still attached");
             return {};
         }
     }
@@ -260,67 +245,23 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
             return kept;
         }
     }
-    note_attached(library, std::move(*probes), "attached");
+    attached_.add(library, std::move(*probes), programs_->mode(), "attached");
     return {};
 }
 
-void CudaProbe::note_attached(const discovery::Library &library, kernel::UprobeSet probes,
-                              std::string_view what) {
-    const std::string name = to_valid_utf8(library.name, max_label_bytes);
-    log::info(what, {{"probe", "cuda"},
-                     {"library", name},
-                     {"functions", probes.functions()},
-                     {"inode", library.id.inode},
-                     {"mode", to_string(programs_->mode())}});
-    const std::lock_guard lock(mutex_);
-    attached_.insert_or_assign(library.id, Attached{name, std::move(probes)});
-}
-
 void CudaProbe::detach(const FileId &id) {
-    // Detaching waits for running probes: not under the lock.
-    decltype(attached_)::node_type gone;
-    {
-        const std::lock_guard lock(mutex_);
-        gone = attached_.extract(id);
-    }
-    if (gone) {
+    if (attached_.remove(id)) {
         if (const CudaPins *pins = programs_->pins()) {
             pins->forget(id);
         }
-        log::info("detached: no process uses it any more",
-                  {{"probe", "cuda"}, {"library", gone.mapped().name}, {"inode", id.inode}});
     }
-}
-
-void CudaProbe::failed(std::string_view reason) {
-    const std::lock_guard lock(mutex_);
-    attach_failures_[std::string(reason)]++;
 }
 
 Health CudaProbe::health() const {
-    Health health;
-    health.name = "cuda";
+    Health health = attached_.health();
     health.undecodable = undecodable_;
     if (programs_) {
-        if (const auto account = kernel::read_account(programs_->account_map())) {
-            health.account = *account;
-        }
-        const kernel::Runs runs = programs_->runs();
-        health.runs = runs.count;
-        health.run_nanoseconds = runs.nanoseconds;
-    }
-    const std::lock_guard lock(mutex_);
-    health.up = down_because_.empty();
-    health.detail = down_because_;
-    health.attach_failures = attach_failures_;
-    for (const auto &[id, one] : attached_) {
-        health.attached_functions += one.probes.functions();
-        health.libraries.push_back(one.name);
-    }
-    if (health.up) {
-        health.detail = attached_.empty()
-                            ? "no CUDA library in use yet"
-                            : "attached by " + std::string(to_string(programs_->mode()));
+        add_counts(health, programs_->account_map(), programs_->runs());
     }
     return health;
 }

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/base/text.h"
-#include "exporter/kernel/account.h"
 #include "exporter/kernel/ring.h"
+#include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/func_programs.h"
 #include "exporter/probes/func_selection.h"
@@ -62,14 +61,9 @@ public:
     }
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override;
-    void failed(std::string_view reason) override;
+    void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:
-    struct Attached {
-        std::string name;
-        kernel::UprobeSet probes;
-    };
-
     Result<> open();
     Result<Selection> select(const discovery::Library &library);
     void report(const Selection &selection, const std::string &library) const;
@@ -86,17 +80,12 @@ private:
     EndedProcesses ended_;
     std::atomic<std::uint64_t> undecodable_ = 0;
 
-    // What the discovery thread changes and health() reads.
-    mutable std::mutex mutex_;
-    std::string down_because_ = "not started";
-    std::map<FileId, Attached> attached_;
-    std::map<std::string, std::uint64_t> attach_failures_;
+    AttachedLibraries attached_{"func", "no library of a group in use yet"};
 };
 
 Result<> FuncProbe::start() {
     const auto opened = open();
-    const std::lock_guard lock(mutex_);
-    down_because_ = opened ? "" : opened.error().message;
+    attached_.started(opened);
     return opened;
 }
 
@@ -184,58 +173,19 @@ Result<> FuncProbe::attach(const discovery::Library &library) {
         failed("attach");
         return tl::unexpected(probes.error());
     }
-    log::info("attached", {{"probe", "func"},
-                           {"library", name},
-                           {"functions", probes->functions()},
-                           {"inode", library.id.inode},
-                           {"mode", to_string(programs_->mode())}});
-    const std::lock_guard lock(mutex_);
-    attached_.insert_or_assign(library.id, Attached{name, std::move(*probes)});
+    attached_.add(library, std::move(*probes), programs_->mode(), "attached");
     return {};
 }
 
 void FuncProbe::detach(const FileId &id) {
-    // Detaching waits for running probes: not under the lock.
-    decltype(attached_)::node_type gone;
-    {
-        const std::lock_guard lock(mutex_);
-        gone = attached_.extract(id);
-    }
-    if (gone) {
-        log::info("detached: no process uses it any more",
-                  {{"probe", "func"}, {"library", gone.mapped().name}, {"inode", id.inode}});
-    }
-}
-
-void FuncProbe::failed(std::string_view reason) {
-    const std::lock_guard lock(mutex_);
-    attach_failures_[std::string(reason)]++;
+    attached_.remove(id);
 }
 
 Health FuncProbe::health() const {
-    Health health;
-    health.name = "func";
+    Health health = attached_.health();
     health.undecodable = undecodable_;
     if (programs_) {
-        if (const auto account = kernel::read_account(programs_->account_map())) {
-            health.account = *account;
-        }
-        const kernel::Runs runs = programs_->runs();
-        health.runs = runs.count;
-        health.run_nanoseconds = runs.nanoseconds;
-    }
-    const std::lock_guard lock(mutex_);
-    health.up = down_because_.empty();
-    health.detail = down_because_;
-    health.attach_failures = attach_failures_;
-    for (const auto &[id, one] : attached_) {
-        health.attached_functions += one.probes.functions();
-        health.libraries.push_back(one.name);
-    }
-    if (health.up) {
-        health.detail = attached_.empty()
-                            ? "no library of a group in use yet"
-                            : "attached by " + std::string(to_string(programs_->mode()));
+        add_counts(health, programs_->account_map(), programs_->runs());
     }
     return health;
 }

@@ -1,0 +1,77 @@
+#include "exporter/probes/attached_libraries.h"
+
+#include "exporter/base/log.h"
+#include "exporter/base/text.h"
+#include "exporter/kernel/account.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+constexpr std::size_t max_label_bytes = 128;
+
+}  // namespace
+
+void AttachedLibraries::started(const Result<> &result) {
+    const std::lock_guard lock(mutex_);
+    down_because_ = result ? "" : result.error().message;
+}
+
+void AttachedLibraries::add(const discovery::Library &library, kernel::UprobeSet probes,
+                            kernel::AttachMode mode, std::string_view what) {
+    const std::string name = to_valid_utf8(library.name, max_label_bytes);
+    log::info(what, {{"probe", probe_},
+                     {"library", name},
+                     {"functions", probes.functions()},
+                     {"inode", library.id.inode},
+                     {"mode", to_string(mode)}});
+    const std::lock_guard lock(mutex_);
+    mode_ = mode;
+    attached_.insert_or_assign(library.id, Attached{name, std::move(probes)});
+}
+
+bool AttachedLibraries::remove(const FileId &id) {
+    // Detaching waits for running probes: not under the lock.
+    decltype(attached_)::node_type gone;
+    {
+        const std::lock_guard lock(mutex_);
+        gone = attached_.extract(id);
+    }
+    if (gone) {
+        log::info("detached: no process uses it any more",
+                  {{"probe", probe_}, {"library", gone.mapped().name}, {"inode", id.inode}});
+    }
+    return !gone.empty();
+}
+
+void AttachedLibraries::failed(std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    failures_[std::string(reason)]++;
+}
+
+Health AttachedLibraries::health() const {
+    const std::lock_guard lock(mutex_);
+    Health health;
+    health.name = probe_;
+    health.up = down_because_.empty();
+    health.detail = down_because_;
+    health.attach_failures = failures_;
+    for (const auto &[id, one] : attached_) {
+        health.attached_functions += one.probes.functions();
+        health.libraries.push_back(one.name);
+    }
+    if (health.up) {
+        health.detail = attached_.empty() ? idle_ : "attached by " + std::string(to_string(mode_));
+    }
+    return health;
+}
+
+void add_counts(Health &health, int account_map, const kernel::Runs &runs) {
+    if (const auto account = kernel::read_account(account_map)) {
+        health.account = *account;
+    }
+    health.runs = runs.count;
+    health.run_nanoseconds = runs.nanoseconds;
+}
+
+}  // namespace gpusnoop::probes
