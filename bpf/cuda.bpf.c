@@ -84,7 +84,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_FREE:
-		undo_free(thread);
+		undo_free(thread, call);
 		break;
 	case CUDA_MAP:
 		undo_map(thread, call);

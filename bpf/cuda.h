@@ -73,10 +73,12 @@ struct cuda_record {
 };
 WIRE_SIZE(struct cuda_record, 40);
 
-#define CUDA_ALLOCATION_KNOWN 1 /* a free: the allocation was in the table */
-#define CUDA_ALLOCATION_REPLACES                                                                   \
-	2 /* an allocation: another one was in the table at its address                            \
-	   */
+enum cuda_allocation_flags {
+	CUDA_ALLOCATION_KNOWN = 1,    /* a free: the allocation was in the table */
+	CUDA_ALLOCATION_REPLACES = 2, /* an allocation: another was in the table at its address */
+	CUDA_ALLOCATION_UNTABLED = 4, /* an allocation: the table had no room for it, so that only
+				       * the exporter knows of it */
+};
 
 /* CUDA_RECORD_ALLOCATE and CUDA_RECORD_FREE. That of a free says, but for its times, what the
  * allocation was. */
@@ -224,10 +226,11 @@ struct cuda_live_process {
 	__u64 since_ns;
 	__u64 start_boottime_ns;
 	__u64 lost_allocations; /* records about its memory that had no room in the ring */
+	__u64 untabled;		/* allocations that had no room in the table */
 	struct call_budget budget;
 	__u64 reset_ns[CUDA_MAX_DEVICES]; /* what was allocated before is gone */
 };
-WIRE_SIZE(struct cuda_live_process, 40 + 8 * CUDA_MAX_DEVICES);
+WIRE_SIZE(struct cuda_live_process, 48 + 8 * CUDA_MAX_DEVICES);
 
 /* The table of driver contexts: which device, and since when everything in it is gone. */
 struct cuda_context {

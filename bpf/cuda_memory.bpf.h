@@ -103,6 +103,35 @@ static __always_inline long add_live(struct thread *thread)
 	return error;
 }
 
+static __always_inline bool replace_live(struct thread *thread)
+{
+	struct cuda_live *found;
+
+	if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_EXIST))
+		return true;
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (found) /* no room for a new entry: the old one is nobody's any more */
+		__builtin_memcpy(found, &thread->live, sizeof(*found));
+	return found;
+}
+
+/* Of the process's allocations that only the exporter knows of, so that they cannot fill its
+ * memory. Far more than a momentary lack of room makes. */
+#define MAX_UNTABLED 65536
+
+/* The allocation in thread->live has no room in the table. False: it is counted as lost. */
+static __always_inline bool leave_to_exporter(struct thread *thread)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+
+	if (process && process->untabled < MAX_UNTABLED) {
+		__sync_fetch_and_add(&process->untabled, 1);
+		return true;
+	}
+	ACCOUNT(lost[LOST_allocation_table], 1);
+	return false;
+}
+
 static __always_inline void finish_allocation(struct thread *thread, const struct call *call)
 {
 	__u16 flags = 0;
@@ -122,11 +151,9 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 	thread->live.imported = 0;
 	/* One of 0 bytes has no address and is never freed. */
 	if (thread->key.address && add_live(thread)) {
-		flags = CUDA_ALLOCATION_REPLACES;
-		if (bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_EXIST)) {
-			ACCOUNT(lost[LOST_allocation_table], 1);
+		flags = replace_live(thread) ? CUDA_ALLOCATION_REPLACES : CUDA_ALLOCATION_UNTABLED;
+		if (flags == CUDA_ALLOCATION_UNTABLED && !leave_to_exporter(thread))
 			return;
-		}
 	}
 	send_allocation(thread, call, CUDA_RECORD_ALLOCATE, flags);
 }
@@ -172,13 +199,18 @@ static __always_inline void finish_free(struct thread *thread, const struct call
 
 /* The free failed: the memory is still there, at an address that nobody else can have been given.
  */
-static __always_inline void undo_free(struct thread *thread)
+static __always_inline void undo_free(struct thread *thread, const struct call *call)
 {
 	struct cuda_live *found;
 
 	if (thread->taken == TAKEN_ENTRY) {
 		thread->live.uses = CUDA_ONE_REFERENCE;
-		bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+		if (!add_live(thread))
+			return;
+		ACCOUNT(entered, 1); /* a record besides the call's own */
+		if (leave_to_exporter(thread))
+			send_allocation(thread, call, CUDA_RECORD_ALLOCATE,
+					CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED);
 	} else if (thread->taken == TAKEN_USE) {
 		found = bpf_map_lookup_elem(&live, &thread->key);
 		if (found)
@@ -219,20 +251,6 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 	ACCOUNT(events, 1);
 }
 
-static __always_inline void finish_map(struct thread *thread, const struct call *call)
-{
-	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
-	__builtin_memset(&thread->live, 0, sizeof(thread->live));
-	thread->live.bytes = argument(call, CUDA_BYTES);
-	thread->live.born_ns = thread->ended_ns;
-	thread->live.context = argument(call, CUDA_OTHER);
-	if (bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_ANY)) {
-		ACCOUNT(lost[LOST_allocation_table], 1);
-		return;
-	}
-	send_mapping(thread, call, CUDA_RECORD_MAP);
-}
-
 /* Gives up one mapping of the handle at thread->key. */
 static __always_inline void drop_mapping(struct thread *thread, const struct call *call)
 {
@@ -246,6 +264,25 @@ static __always_inline void undo_map(struct thread *thread, const struct call *c
 {
 	if (thread->taken == TAKEN_USE)
 		drop_mapping(thread, call);
+}
+
+static __always_inline void finish_map(struct thread *thread, const struct call *call)
+{
+	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.bytes = argument(call, CUDA_BYTES);
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.context = argument(call, CUDA_OTHER);
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_ANY)) {
+			send_mapping(thread, call, CUDA_RECORD_MAP);
+			return;
+		}
+	}
+	ACCOUNT(lost[LOST_allocation_table], 1);
+	/* Its end will not be known, and the handle must not wait for it. */
+	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	undo_map(thread, call);
 }
 
 /* Several mappings that follow one another can be ended at once. words: where, end. */

@@ -62,6 +62,27 @@ bool AllocationBook::free(const Key &key) {
     return true;
 }
 
+std::optional<std::pair<AllocationBook::Key, Allocation>> AllocationBook::find_untabled(
+    bool is_handle, std::uint64_t address, std::int64_t time) const {
+    auto above = live_.upper_bound({is_handle, address, time});
+    while (above != live_.begin()) {
+        const auto &[key, allocation] = *--above;
+        if (key.is_handle != is_handle || key.address != address) {
+            break;
+        }
+        if (allocation.untabled) {
+            return std::pair(key, allocation);
+        }
+    }
+    return std::nullopt;
+}
+
+void AllocationBook::note_untabled(const Key &key) {
+    if (const auto found = live_.find(key); found != live_.end()) {
+        found->second.untabled = true;
+    }
+}
+
 std::vector<Allocation> AllocationBook::forget_older(const Key &key) {
     std::vector<Allocation> gone;
     auto entry = live_.lower_bound({key.is_handle, key.address, INT64_MIN});

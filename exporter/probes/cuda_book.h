@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <memory_resource>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "bpf/cuda.h"
@@ -32,6 +34,7 @@ struct Allocation {
     Site site;
     std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
     cuda_memory_kind kind = MEMORY_device;
+    bool untabled = false;  // the kernel's table of live allocations does not have it
 };
 
 struct Amount {
@@ -62,6 +65,13 @@ public:
     bool allocate(std::uint64_t address, const Allocation &allocation);
     // Takes one out; false: it is not there.
     bool free(const Key &key);
+    // Of what the kernel's table does not have: the youngest at the address that was there at
+    // `time`.
+    [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_untabled(bool is_handle,
+                                                                          std::uint64_t address,
+                                                                          std::int64_t time) const;
+    // The kernel's table does not have it any more.
+    void note_untabled(const Key &key);
     // Takes out what was born earlier at the same address, and returns it: it must have gone
     // unseen.
     std::vector<Allocation> forget_older(const Key &key);

@@ -92,7 +92,8 @@ void CudaAggregator::enter(const cuda_allocation_record &record) {
                                 .context = record.context,
                                 .site = {record.stack, record.caller},
                                 .device = device_of(process, record.head.device),
-                                .kind = memory_kind(record.kind)};
+                                .kind = memory_kind(record.kind),
+                                .untabled = (record.flags & CUDA_ALLOCATION_UNTABLED) != 0};
     if (record.address == 0) {  // one of 0 bytes has no address and is never freed
         return count_allocation(process, allocation.device, allocation.kind, record.bytes);
     }
@@ -104,6 +105,9 @@ void CudaAggregator::enter(const cuda_allocation_record &record) {
     }
     if (enter_allocation(process, record.address, allocation)) {
         count_allocation(process, allocation.device, allocation.kind, record.bytes);
+    } else if (allocation.untabled) {  // a free failed, and the way back into the table was barred
+        process.book.note_untabled(
+            {allocation.kind == MEMORY_vmm, record.address, allocation.born_ns});
     }
 }
 
@@ -152,6 +156,14 @@ void CudaAggregator::free_memory(Process &process, const cuda_allocation_record 
     const std::int32_t device = device_of(process, record.head.device);
     const cuda_memory_kind kind = memory_kind(record.kind);
     if ((record.flags & CUDA_ALLOCATION_KNOWN) == 0) {
+        const nanoseconds began = ended_at(record) - nanoseconds(record.head.duration_ns);
+        if (const auto untabled =
+                process.book.find_untabled(kind == MEMORY_vmm, record.address, began.count())) {
+            const auto &[key, allocation] = *untabled;
+            process.book.free(key);
+            count_free(process, allocation.device, allocation.kind, allocation.bytes);
+            return;
+        }
         MemorySlots &slots = memory_slots(process, device, kind);
         if (!slots.unknown_frees) {
             slots.unknown_frees = families_.unknown_frees.slot(

@@ -116,7 +116,7 @@ void CudaAggregator::compare(Process &process, const LiveTable &table,
     surroundings_.forget_live(reset);
     std::vector<std::pair<AllocationBook::Key, Allocation>> gone;
     for (const auto &[key, allocation] : process.book.live()) {
-        if (key.born_ns >= table.since.count() || present.contains(key)) {
+        if (allocation.untabled || key.born_ns >= table.since.count() || present.contains(key)) {
             continue;
         }
         if (key.born_ns > (table.since - max_entering_time).count()) {

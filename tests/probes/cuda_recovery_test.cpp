@@ -91,13 +91,36 @@ TEST_CASE("books heal when records of allocations were lost", "[kernel]") {
           number(memory.outstanding_bytes));
 }
 
-TEST_CASE("what the table of live allocations has no room for is counted", "[kernel]") {
+TEST_CASE("what the table of live allocations has no room for is in the books all the same",
+          "[kernel]") {
     require_bpf();
+    const Exporter exporter("series: {budget: 100000}\ncuda:\n  max_live_allocations: 1024\n");
+    const Process holder = hold(exporter);
+    const TemporaryDirectory directory;
+    const Process first = start(
+        directory.path(), {"--iterations", "1100", "--leak", "100", "--name", "fills_the_table"});
+    first.wait_for_output("holding");
+    const Process many = start(directory.path(), {"--api", "both", "--threads", "4", "--iterations",
+                                                  "2000", "--leak", "100", "--name", "many"});
+    many.wait_for_output("holding");
+    const auto truth = truth_of(directory.path(), "many");
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "many"}},
+                                        number(truth.launches));
+    check_counters(page, truth, "many");
+    check_outstanding(page, truth);
+    check_account_at_rest(exporter);
+}
+
+TEST_CASE(
+    "a process's allocations without room in the table are bounded, and what is past is counted",
+    "[kernel]") {
+    require_bpf();
+    constexpr double room = 1024 + 65'536;
     const Exporter exporter("cuda:\n  max_live_allocations: 1024\n");
     const Process holder = hold(exporter);
     const TemporaryDirectory directory;
     const Process many =
-        start(directory.path(), {"--iterations", "2000", "--leak", "100", "--name", "many"});
+        start(directory.path(), {"--iterations", "70000", "--leak", "100", "--name", "many"});
     many.wait_for_output("holding");
     const auto memory = truth_of(directory.path(), "many").of(truth::MemoryKind::device);
     const Labels of = {{"comm", "many"}};
@@ -109,7 +132,8 @@ TEST_CASE("what the table of live allocations has no room for is counted", "[ker
     });
     const Page page = exporter.scrape();
     CHECK(lost(page, "allocation_table") > 0);
-    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) <= 1024);
+    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) <= room);
+    CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) > 1024);
 }
 
 TEST_CASE("with pins, a killed exporter's successor knows what is allocated at its first page",

@@ -263,8 +263,8 @@ struct Bench {
                                     const std::vector<std::string> &labels = {}) const {
         std::uint64_t sum = 0;
         for (const auto &[own, value] : page(name)) {
-            if (std::ranges::all_of(labels, [&own = own](const auto &label) {
-                    return std::ranges::find(own, label) != own.end();
+            if (std::ranges::all_of(labels, [&values = own](const auto &label) {
+                    return std::ranges::find(values, label) != values.end();
                 })) {
                 sum += value;
             }

@@ -133,6 +133,61 @@ TEST_CASE("an allocation at the address of another one took its place") {
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 130);
 }
 
+TEST_CASE("what the kernel's table has no room for is freed by its address") {
+    Bench bench;
+    bench.allocations(process());
+    auto untabled = allocation(0x1000, 100, 2'000, MEMORY_managed, 1);
+    untabled.flags = CUDA_ALLOCATION_UNTABLED;
+    bench.allocations(untabled);
+    bench.allocations(allocation(0x2000, 10, 2'001));
+    bench.settle();
+    CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
+
+    SECTION("as what it was, though the free knows nothing of it") {
+        bench.allocations(unknown_release(0x1000, 4'000));
+        bench.settle();
+        CHECK(bench.page("cuda_memory_freed_bytes_total") ==
+              Page{{{"python", "", "5", "managed"}, 100}});
+        CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+        bench.allocations(unknown_release(0x1000, 5'000));
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+    }
+    SECTION("but not by a free of another address, or of a handle") {
+        bench.allocations(unknown_release(0x1001, 4'000));
+        bench.allocations(unknown_release(0x1000, 4'000, MEMORY_vmm));
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
+        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 2);
+    }
+    SECTION("nor by a free that began before it was there") {
+        auto earlier = unknown_release(0x1000, 4'000);
+        earlier.head.duration_ns = 2'500;
+        bench.allocations(earlier);
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
+        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+    }
+    SECTION("and what the table has is left to the table") {
+        bench.allocations(unknown_release(0x2000, 4'000));
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
+        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+    }
+    SECTION("also what the table had until a free failed") {
+        auto back = allocation(0x2000, 10, 2'001);
+        back.flags = CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED;
+        back.head.ended_ns = 3'000;
+        bench.allocations(back);
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_allocations_total") == 2);
+        bench.allocations(unknown_release(0x2000, 4'000));
+        bench.settle();
+        CHECK(bench.sum("cuda_memory_outstanding_bytes") == 100);
+        CHECK(bench.sum("cuda_memory_frees_total") == 1);
+    }
+}
+
 TEST_CASE("an address that is allocated again while its free returns keeps the new allocation") {
     Bench bench;
     bench.allocations(process());

@@ -294,3 +294,15 @@ TEST_CASE("a process that is known from the table only is a process") {
     REQUIRE(bench.asked_sites.size() == 1);
     CHECK(bench.asked_sites[0].site == Site{3, 0});
 }
+
+TEST_CASE("the table says nothing of what it had no room for") {
+    Bench bench;
+    bench.allocations(process());
+    auto untabled = allocation(0x1000, 1, 2'000);
+    untabled.flags = CUDA_ALLOCATION_UNTABLED;
+    bench.allocations(untabled);
+    bench.allocations(allocation(0x2000, 2, 2'000));
+    agree(bench, Table().has_process());
+    CHECK(outstanding(bench) == 1);
+    CHECK(bench.sum("cuda_memory_frees_total") == 1);
+}
