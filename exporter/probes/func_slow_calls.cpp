@@ -201,7 +201,7 @@ std::vector<SlowCall> FuncSlowCalls::list() const {
         all.push_back(*one);
     }
     // Calls come by two ways.
-    std::ranges::stable_sort(all, std::ranges::greater{}, &SlowCall::ended);
+    std::ranges::sort(all, std::ranges::greater{}, &SlowCall::ended);
     return all;
 }
 
