@@ -8,147 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/func.h"
-#include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/process.bpf.h"
-
-/* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
-#define CALL_DEPTH		    64
-#define CALL_SLOTS		    7
-#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
-#include "bpf/lib/call.bpf.h"
-
-/* Calls that one process may record a second; 0: no limit. */
-const volatile __u64 max_calls_per_second = 0;
-
-struct func_process {
-	__u64 since_ns;
-	__u64 start_boottime_ns;
-	struct call_budget budget;
-};
-
-struct thread {
-	struct call_stack open;
-	__u64 since_ns; /* the process's; 0: not known yet */
-	__u64 lease;	/* calls left */
-	__u64 ended_ns; /* of the call that ends now */
-	__u32 tgid;
-	__u32 tid;
-	struct func_process fresh; /* scratch */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} calls SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} threads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
-	__type(key, __u32);
-	__type(value, struct func_process);
-} processes SEC(".maps");
-
-static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
-				      enum func_record_type type)
-{
-	head->ended_ns = bpf_ktime_get_ns();
-	head->since_ns = since_ns;
-	head->tgid = tgid;
-	head->type = type;
-}
-
-/* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room in the
- * table, and the call is counted as lost. The process's record has its place in the ring before the
- * process is in the table, so whoever finds it there sends its calls behind it. */
-static __always_inline void enter_process(struct thread *thread)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct func_process_record *record;
-	struct func_process *known;
-
-	thread->tgid = task->tgid;
-	thread->tid = task->pid;
-	thread->fresh.start_boottime_ns = task->group_leader->start_boottime;
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known) {
-		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
-			thread->since_ns = known->since_ns;
-			return;
-		}
-		/* One of the same id that we did not see ending: the exporter finds out by itself.
-		 */
-		bpf_map_delete_elem(&processes, &thread->tgid);
-	}
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
-	thread->fresh.since_ns = bpf_ktime_get_ns();
-	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
-		thread->since_ns = thread->fresh.since_ns;
-		if (record) {
-			fill_head(&record->head, thread->since_ns, thread->tgid,
-				  FUNC_RECORD_PROCESS);
-			fill_identity(&record->identity, task);
-			SUBMIT(record);
-		}
-		return;
-	}
-	if (record)
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	/* Another thread of the process was first, or the table is full. */
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known)
-		thread->since_ns = known->since_ns;
-	else
-		ACCOUNT(lost[LOST_process_table], 1);
-}
-
-static __always_inline bool within_budget(struct thread *thread)
-{
-	struct func_process *process;
-
-	if (!max_calls_per_second)
-		return true;
-	if (thread->lease) {
-		thread->lease--;
-		return true;
-	}
-	process = bpf_map_lookup_elem(&processes, &thread->tgid);
-	return !process ||
-	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
-}
-
-static __always_inline void send_call(struct thread *thread, __u64 cookie, __u64 started_ns,
-				      __u64 result, enum func_record_type type)
-{
-	struct func_call_record *record;
-
-	if (!within_budget(thread)) {
-		ACCOUNT(lost[LOST_throttled], 1);
-		return;
-	}
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
-	record->head.ended_ns = thread->ended_ns;
-	record->head.since_ns = thread->since_ns;
-	record->head.tgid = thread->tgid;
-	record->head.type = type;
-	record->duration_ns = thread->ended_ns - started_ns;
-	record->result = result;
-	record->function = FUNC_NUMBER(cookie);
-	record->tid = thread->tid;
-	SUBMIT(record);
-	ACCOUNT(events, 1);
-}
+#include "bpf/func_records.bpf.h"
 
 /* A jump to a function's first instruction from inside it. */
 static __always_inline bool is_same_call(const struct call_stack *stack, struct pt_regs *regs,
@@ -189,7 +49,10 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	cookie = bpf_get_attach_cookie(regs);
 	if (cookie & FUNC_ENTRY_ONLY) {
 		thread->ended_ns = bpf_ktime_get_ns();
-		send_call(thread, cookie, thread->ended_ns, 0, FUNC_RECORD_ENTRY);
+		if (within_budget(thread))
+			send_call(thread, cookie, thread->ended_ns, 0, FUNC_RECORD_ENTRY);
+		else
+			ACCOUNT(lost[LOST_throttled], 1);
 		return 1;
 	}
 	call = call_begin(&thread->open, regs, cookie);
@@ -217,7 +80,7 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	if (dead)
 		ACCOUNT(stale, dead);
 	thread->ended_ns = now_ns;
-	send_call(thread, cookie, call->started_ns, PT_REGS_RC(regs), FUNC_RECORD_RETURN);
+	finish_call(thread, call, regs, FUNC_RECORD_RETURN);
 }
 
 /* Before an instruction that may leave a function: it does if the stack pointer is what it was at
@@ -239,8 +102,9 @@ static __always_inline int func_exit(struct pt_regs *regs)
 		if (dead)
 			ACCOUNT(stale, dead);
 		thread->ended_ns = now_ns;
-		send_call(thread, cookie, call->started_ns, PT_REGS_RC(regs),
-			  cookie & FUNC_AT_TAIL_CALL ? FUNC_RECORD_TAIL_CALL : FUNC_RECORD_RETURN);
+		finish_call(thread, call, regs,
+			    cookie & FUNC_AT_TAIL_CALL ? FUNC_RECORD_TAIL_CALL
+						       : FUNC_RECORD_RETURN);
 	}
 	guard_end();
 	return 0;

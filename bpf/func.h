@@ -38,6 +38,44 @@ struct func_call_record {
 };
 WIRE_SIZE(struct func_call_record, 48);
 
+/* What the programs do for calls of a function besides counting them, by its number. A call that
+ * has its end seen sends one record, of these three; a longer one begins with the shorter. */
+#define FUNC_MAX_FUNCTIONS 65536 /* numbers from there on have only the shortest record */
+
+#define FUNC_SENDS_ARGUMENTS 1U /* each call, func_arguments_record */
+
+struct func_options {
+	__u64 slow_ns; /* calls that take as long send func_slow_record; 0: none does */
+	__u32 flags;   /* FUNC_SENDS_ARGUMENTS */
+	__u32 unused;
+};
+WIRE_SIZE(struct func_options, 16);
+
+#define FUNC_ARGUMENTS 6 /* those in registers */
+
+struct func_arguments_record {
+	struct func_call_record call;
+	__u64 argument[FUNC_ARGUMENTS]; /* integers and pointers as they were at the entry */
+	__u64 pointed;			/* the word that the first argument points to, at the end */
+	__u32 has_pointed;		/* whether it could be read */
+	__u32 unused;
+};
+WIRE_SIZE(struct func_arguments_record, 112);
+
+#define FUNC_STACK_FRAMES 127 /* what the kernel gives by default (perf_event_max_stack) */
+#define FUNC_COMM_BYTES	  16
+
+struct func_slow_record {
+	struct func_arguments_record arguments;
+	char comm[FUNC_COMM_BYTES]; /* of the thread */
+	__u64 code_start;	    /* of the program, as mm->start_code */
+	__u64 trampoline; /* where calls with a return probe seem to return to; 0: nowhere yet */
+	__u32 frame_count;
+	__u32 unused;
+	__u64 frames[FUNC_STACK_FRAMES]; /* return addresses, the caller's first */
+};
+WIRE_SIZE(struct func_slow_record, 112 + 16 + 3 * 8 + 8 * FUNC_STACK_FRAMES);
+
 struct func_process_record {
 	struct func_record head;
 	struct process_identity identity;

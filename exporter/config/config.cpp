@@ -131,6 +131,11 @@ void read_functions(Section functions, Config::Functions &value) {
     if (const Value *groups = functions.find("groups")) {
         read_function_groups(*groups, value.groups);
     }
+    Section slow_calls = functions.section("slow_calls");
+    slow_calls.integer("keep", value.slow_calls.keep, 0, 1'000);
+    slow_calls.integer("log_per_second", value.slow_calls.log_per_second, 0, 10'000);
+    slow_calls.size("ring_bytes", value.slow_calls.ring_bytes, kMinRing, kMaxRing);
+    slow_calls.finish();
     functions.finish();
 }
 
@@ -144,6 +149,9 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     read_discovery(file.section("discovery"), config.discovery);
     read_cuda(file.section("cuda"), config.cuda);
     read_functions(file.section("functions"), config.functions);
+    if (const Value *sinks = file.find("sinks")) {
+        config.sinks = read_sinks(*sinks);
+    }
     file.finish();
     return config;
 }

@@ -12,6 +12,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
 #include "exporter/config/functions.h"
+#include "exporter/config/sinks.h"
 
 namespace gpusnoop::config {
 
@@ -89,8 +90,19 @@ struct Config {
         // Functions of one file, over all groups; a file where more match is not traced.
         std::uint32_t max_functions = 4096;
         FunctionGroups groups = shipped_function_groups();
+        struct SlowCalls {
+            // Those that /api/v1/slow_calls shows.
+            std::uint32_t keep = 100;
+            // Lines in the log; 0 is none.
+            std::uint32_t log_per_second = 10;
+            // A power of two.
+            std::uint32_t ring_bytes = 1U << 20U;
+            bool operator==(const SlowCalls &) const = default;
+        } slow_calls;
         bool operator==(const Functions &) const = default;
     } functions;
+
+    std::vector<Sink> sinks;
 
     bool operator==(const Config &) const = default;
 };

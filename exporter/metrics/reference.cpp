@@ -62,6 +62,8 @@ std::string metrics_reference() {
     probes::Health probe;
     probe.name = "cuda";
     probe.runs = 1;
+    probe.slow_details_lost = {{"busy", 0}};
+    probe.sinks = {{"file", 0, {{"queue_full", 0}}}};
     std::vector<prometheus::MetricFamily> self = probe_families({probe});
     for (auto &family : series_families(snapshots, folded)) {
         self.push_back(std::move(family));

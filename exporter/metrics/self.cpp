@@ -80,6 +80,48 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
     return builder.take();
 }
 
+// What is known of slow calls.
+void add_slow_calls(const std::vector<probes::Health> &probes,
+                    std::vector<MetricFamily> &families) {
+    Builder lost("slow_call_details_lost_total",
+                 "Slow calls that are counted, but of which not all is known. ring_full: no room "
+                 "for their record, so without arguments and stack; busy: too many stacks to look "
+                 "up, so without the stack.",
+                 MetricType::Counter);
+    Builder not_logged("slow_calls_not_logged_total",
+                       "Slow calls that are not in the log, being more than log_per_second.",
+                       MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        for (const auto &[reason, count] : probe.slow_details_lost) {
+            lost.add({{"reason", reason}}, static_cast<double>(count));
+        }
+        if (!probe.slow_details_lost.empty()) {
+            not_logged.add({}, static_cast<double>(probe.slow_calls_not_logged));
+        }
+    }
+    families.push_back(lost.take());
+    families.push_back(not_logged.take());
+}
+
+void add_sinks(const std::vector<probes::Health> &probes, std::vector<MetricFamily> &families) {
+    Builder sent("sink_events_total", "Events that the sink's target has taken.",
+                 MetricType::Counter);
+    Builder lost("sink_events_lost_total",
+                 "Events that the sink's target never got. queue_full: it was too slow, or not "
+                 "there; stopped: they waited when the exporter stopped.",
+                 MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        for (const sinks::Status &sink : probe.sinks) {
+            sent.add({{"sink", sink.name}}, static_cast<double>(sink.sent));
+            for (const auto &[reason, count] : sink.lost) {
+                lost.add({{"sink", sink.name}, {"reason", reason}}, static_cast<double>(count));
+            }
+        }
+    }
+    families.push_back(sent.take());
+    families.push_back(lost.take());
+}
+
 }  // namespace
 
 std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &probes) {
@@ -111,6 +153,8 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &prob
                   "Returns without an entry: a fork's child, or a call older than the probe.",
                   counter, [](const Health &probe) { return probe.account.unmatched; }),
     };
+    add_slow_calls(probes, families);
+    add_sinks(probes, families);
     // The kernel counts runs only when told to; zeros would be a lie.
     std::vector<Health> counted;
     for (const Health &probe : probes) {

@@ -12,6 +12,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/frame_json.h"
 #include "exporter/symbols/stack_text.h"
 
 namespace gpusnoop::probes {
@@ -94,22 +95,10 @@ std::string to_text(const Json &json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json known(const std::string &text) {
-    return text.empty() ? Json() : Json(text);
-}
-
-Json frame_json(const symbols::Frame &frame) {
-    // Without a function or a file, the offset would be an address of the process.
-    const bool has_offset = !frame.function.empty() || !frame.module.empty();
-    return {{"function", known(frame.function)},
-            {"module", known(frame.module)},
-            {"offset", has_offset ? Json(frame.offset) : Json()}};
-}
-
 Json site_json(const SiteAllocations &site) {
     Json frames = Json::array();
     for (const symbols::Frame &frame : site.name.frames) {
-        frames.push_back(frame_json(frame));
+        frames.push_back(to_json(frame));
     }
     return {{"site", site.name.label.empty() ? "unknown" : site.name.label},
             {"bytes", site.amount.bytes},

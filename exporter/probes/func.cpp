@@ -11,6 +11,7 @@
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/func_aggregator.h"
+#include "exporter/probes/func_details.h"
 #include "exporter/probes/func_programs.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/symbols/elf_file.h"
@@ -40,9 +41,12 @@ public:
         : config_(config.functions),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
+          details_(config),
           aggregator_({.budget = budget_of(config.series),
                        .pid_label = config.labels.pid,
-                       .retention = config.series.retention},
+                       .retention = config.series.retention,
+                       .on_slow_call = details_.on_slow_call(),
+                       .on_call = details_.on_call()},
                       table_, look_up) {}
 
     Result<> start() override;
@@ -53,6 +57,9 @@ public:
     }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
+    }
+    [[nodiscard]] std::vector<Document> documents() const override {
+        return programs_ ? details_.documents() : std::vector<Document>{};
     }
     [[nodiscard]] Health health() const override;
 
@@ -72,9 +79,11 @@ private:
     nanoseconds rescan_interval_;
     kernel::Features features_;
     FuncTable table_;
+    FuncDetails details_;
     FuncAggregator aggregator_;
     std::unique_ptr<FuncPrograms> programs_;
     std::unique_ptr<kernel::Ring> calls_;
+    std::unique_ptr<kernel::Ring> slow_calls_;
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     EndedProcesses ended_;
@@ -90,7 +99,7 @@ Result<> FuncProbe::start() {
 }
 
 Result<> FuncProbe::open() {
-    auto programs = FuncPrograms::load(config_, features_);
+    auto programs = FuncPrograms::load(config_, details_.wanted(), features_);
     if (!programs) {
         return tl::unexpected(programs.error());
     }
@@ -99,8 +108,17 @@ Result<> FuncProbe::open() {
     if (!calls) {
         return tl::unexpected(calls.error());
     }
+    auto slow_calls = kernel::Ring::open((*programs)->slow_ring(),
+                                         [this](auto bytes) { aggregator_.on_record(bytes); });
+    if (!slow_calls) {
+        return tl::unexpected(slow_calls.error());
+    }
+    if (const auto started = details_.start(); !started) {
+        return started;
+    }
     programs_ = std::move(*programs);
     calls_ = std::move(*calls);
+    slow_calls_ = std::move(*slow_calls);
     return {};
 }
 
@@ -109,7 +127,13 @@ void FuncProbe::drain() {
         return;
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    details_.begin_round(now);
+    // A process is in the ring of the calls before it has a slow one, and is not tidied away before
+    // the slow ones from before `now` are read.
+    const std::uint64_t slow_until = slow_calls_->produced();
     calls_->drain_to(calls_->produced());
+    slow_calls_->drain_to(slow_until);
+    details_.end_round();
     if (now - tidied_ > std::chrono::seconds(1)) {
         tidied_ = now;
         aggregator_.tidy(now);
@@ -186,6 +210,7 @@ Health FuncProbe::health() const {
     health.undecodable = undecodable_;
     if (programs_) {
         add_counts(health, programs_->account_map(), programs_->runs());
+        details_.add_to(health, programs_->slow_details_lost());
     }
     return health;
 }

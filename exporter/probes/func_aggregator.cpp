@@ -1,6 +1,7 @@
 #include "exporter/probes/func_aggregator.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "exporter/kernel/record.h"
 #include "exporter/probes/func_errors.h"
@@ -42,16 +43,30 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
             }
             break;
         case FUNC_RECORD_ENTRY:
-        case FUNC_RECORD_RETURN:
-        case FUNC_RECORD_TAIL_CALL:
             if (const auto record = kernel::decode<func_call_record>(bytes)) {
                 return on_call(*record);
             }
             break;
+        case FUNC_RECORD_RETURN:
+        case FUNC_RECORD_TAIL_CALL:
+            return on_end(bytes);
         default:
             break;
     }
     undecodable_++;
+}
+
+// The longer records begin with the shorter ones.
+void FuncAggregator::on_end(std::span<const std::byte> bytes) {
+    if (const auto call = kernel::decode<func_call_record>(bytes)) {
+        on_call(*call);
+    } else if (const auto with = kernel::decode<func_arguments_record>(bytes)) {
+        on_call(with->call, &*with);
+    } else if (const auto slow = kernel::decode<func_slow_record>(bytes)) {
+        on_call(slow->arguments.call, &slow->arguments, &*slow);
+    } else {
+        undecodable_++;
+    }
 }
 
 void FuncAggregator::on_process(const func_process_record &record) {
@@ -86,7 +101,8 @@ FuncAggregator::Process &FuncAggregator::process_of(const func_record &head) {
     return *recent_;
 }
 
-void FuncAggregator::on_call(const func_call_record &record) {
+void FuncAggregator::on_call(const func_call_record &record, const func_arguments_record *arguments,
+                             const func_slow_record *slow) {
     const ProcessKey key{record.head.tgid, record.head.since_ns};
     const bool is_recent = recent_ != nullptr && recent_->key == key;
     if (!is_recent && !processes_.contains(key) && table_->find(record.function) == nullptr) {
@@ -101,25 +117,41 @@ void FuncAggregator::on_call(const func_call_record &record) {
         return;
     }
     families_.calls.add(one->calls, 1);
+    bool is_slow = false;
+    std::optional<std::string> error;
     if (has_ended) {
-        count_end(process, *one, record);
+        std::tie(is_slow, error) = count_end(process, *one, record);
+    }
+    const FuncCall call{
+        &process, &one->function, &record, arguments, slow, error ? &*error : nullptr, is_slow};
+    if (is_slow && settings_.on_slow_call) {
+        settings_.on_slow_call(call);
+    }
+    if (settings_.on_call) {
+        settings_.on_call(call);
     }
 }
 
 // What is seen of a call only when it ends.
-void FuncAggregator::count_end(Process &process, Counted &counted, const func_call_record &record) {
+std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
+    Process &process, Counted &counted, const func_call_record &record) {
     counted.shown->durations->observe(*counted.duration, record.duration_ns);
     counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
     const config::FunctionOptions &options = counted.function->options;
-    if (counted.slow_calls &&
-        record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count())) {
+    const bool is_slow =
+        counted.slow_calls &&
+        record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count());
+    if (is_slow) {
         families_.slow_calls.add(*counted.slow_calls, 1);
     }
+    std::optional<std::string> error;
     if (record.head.type == FUNC_RECORD_RETURN) {
-        if (const auto code = error_of(options.errors, record.result)) {
-            count_error(process, counted, *code);
-        }
+        error = error_of(options.errors, record.result);
     }
+    if (error) {
+        count_error(process, counted, *error);
+    }
+    return {is_slow, std::move(error)};
 }
 
 void FuncAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
@@ -215,10 +247,12 @@ std::vector<std::pair<ProcessKey, nanoseconds>> FuncAggregator::running() const 
 void FuncAggregator::tidy(nanoseconds now) {
     std::erase_if(processes_, [&](const auto &entry) {
         const Process &process = *entry.second;
-        if (process.ended) {
+        // Later ones may have calls in the other ring that are not read yet.
+        const bool is_over = process.ended && *process.ended <= now;
+        if (is_over) {
             groups_.leave(process.group, *process.ended);
         }
-        return process.ended.has_value();
+        return is_over;
     });
     recent_ = nullptr;
     for (series::Family *family : families_.all()) {

@@ -18,6 +18,7 @@
 
 #include "bpf/func.h"
 #include "exporter/probes/family_maker.h"
+#include "exporter/probes/func_call.h"
 #include "exporter/probes/func_extremes.h"
 #include "exporter/probes/func_families.h"
 #include "exporter/probes/func_table.h"
@@ -31,6 +32,9 @@ struct FuncSettings {
     Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
+    // Who wants to know of single calls, if anybody: of those that are slow, and of each.
+    OnFuncCall on_slow_call{};
+    OnFuncCall on_call{};
 };
 
 // All times are those of the kernel's monotonic clock.
@@ -79,11 +83,16 @@ private:
     };
 
     void on_process(const func_process_record &record);
-    void on_call(const func_call_record &record);
+    void on_end(std::span<const std::byte> bytes);
+    // Of longer records also what they say besides.
+    void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
+                 const func_slow_record *slow = nullptr);
     Process &process_of(const func_record &head);
     Counted *counted(Process &process, std::uint32_t number);
     Counted count(Process &process, std::shared_ptr<const FuncFunction> function);
-    void count_end(Process &process, Counted &counted, const func_call_record &record);
+    // Whether the call was slow, and its error.
+    std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
+                                                          const func_call_record &record);
     void count_error(Process &process, Counted &counted, const std::string &code);
     series::Family &durations(const config::FunctionOptions &options);
     void join_group(Process &process);

@@ -47,12 +47,19 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
 
 }  // namespace
 
-FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls)
-    : loaded_(std::move(loaded)), calls_(calls) {}
+FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls,
+                           Details details)
+    : loaded_(std::move(loaded)), calls_(calls), details_(details) {}
 FuncPrograms::~FuncPrograms() = default;
 
 int FuncPrograms::calls_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.calls);
+}
+int FuncPrograms::slow_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.slow_calls);
+}
+std::uint64_t FuncPrograms::slow_details_lost() const {
+    return __atomic_load_n(&loaded_->skeleton->bss->slow_details_lost, __ATOMIC_RELAXED);
 }
 int FuncPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
@@ -62,10 +69,11 @@ kernel::Runs FuncPrograms::runs() const {
 }
 
 Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::Functions &config,
+                                                         Details details,
                                                          const kernel::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config);
+        auto programs = load_as(mode, config, details);
         if (programs) {
             return programs;
         }
@@ -74,8 +82,9 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::F
     return tl::unexpected(last);
 }
 
-Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(
-    AttachMode mode, const config::Config::Functions &config) {
+Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
+                                                            const config::Config::Functions &config,
+                                                            Details details) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(func_bpf::open());
     if (!loaded->skeleton) {
@@ -87,6 +96,7 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(
     kernel::load_if(programs.perf_exit, mode == AttachMode::perf);
     calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
+    bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     if (const int error = func_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
@@ -99,7 +109,7 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(
         }
         loaded->tracepoints.push_back(std::move(link));
     }
-    return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls));
+    return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls, details));
 }
 
 Result<kernel::UprobeSet> FuncPrograms::attach(const discovery::Library &library,
@@ -125,6 +135,31 @@ Result<kernel::UprobeSet> FuncPrograms::attach(const discovery::Library &library
     return set;
 }
 
+Result<> FuncPrograms::set_options(std::uint32_t number,
+                                   const config::FunctionOptions &options) const {
+    func_options value{};
+    if (details_.slow_calls && options.slow_threshold) {
+        value.slow_ns = static_cast<std::uint64_t>(options.slow_threshold->count());
+    }
+    if (details_.all_arguments && !options.arguments.empty()) {
+        value.flags |= FUNC_SENDS_ARGUMENTS;
+    }
+    if (value.slow_ns == 0 && value.flags == 0) {
+        return {};  // as the table has it: numbers are not given again
+    }
+    if (number >= FUNC_MAX_FUNCTIONS) {
+        log::warn(
+            "too many functions: the slow calls of this one are shown without arguments and stack",
+            {{"probe", "func"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
+        return {};
+    }
+    const int map = bpf_map__fd(loaded_->skeleton->maps.functions);
+    if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
+        return fail_errno("say what is to be known of a function's calls");
+    }
+    return {};
+}
+
 Result<kernel::UprobeSet> FuncPrograms::attach_all(const discovery::Library &library,
                                                    const std::vector<SelectedFunction> &functions,
                                                    FuncTable &table) const {
@@ -136,6 +171,9 @@ Result<kernel::UprobeSet> FuncPrograms::attach_all(const discovery::Library &lib
         options.entry_only = function.ending == FuncEnding::none;
         const std::uint32_t number =
             table.number_of({name, function.group, function.name, std::move(options)});
+        if (const auto set = set_options(number, table.find(number)->options); !set) {
+            return tl::unexpected(set.error());
+        }
         const std::uint64_t cookie = cookie_of(function, number);
         entries.push_back({function.entry, cookie, function.ending != FuncEnding::return_probe});
         for (const symbols::FunctionExit &exit : function.exits) {

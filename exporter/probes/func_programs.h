@@ -1,6 +1,7 @@
 // FuncSnoop's BPF side: loading it, and attaching it to the functions that are wanted of a library.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,8 +18,15 @@ namespace gpusnoop::probes {
 
 class FuncPrograms {
 public:
+    // What is to be known of single calls.
+    struct Details {
+        bool slow_calls = false;     // what was going on in them
+        bool all_arguments = false;  // of each call of a function with `arguments`
+    };
+
     // Loads the programs in the best way that works, or in the one that the configuration names.
     static Result<std::unique_ptr<FuncPrograms>> load(const config::Config::Functions &config,
+                                                      Details details,
                                                       const kernel::Features &features);
     ~FuncPrograms();
     FuncPrograms(const FuncPrograms &) = delete;
@@ -32,14 +40,19 @@ public:
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int calls_ring() const;
+    [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
+    // Slow calls whose record found no room in their ring, and were sent as others are.
+    [[nodiscard]] std::uint64_t slow_details_lost() const;
     [[nodiscard]] kernel::Runs runs() const;
 
 private:
     struct Loaded;
-    FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
+    FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls, Details details);
     static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
-                                                         const config::Config::Functions &config);
+                                                         const config::Config::Functions &config,
+                                                         Details details);
+    Result<> set_options(std::uint32_t number, const config::FunctionOptions &options) const;
 
     Result<kernel::UprobeSet> attach_all(const discovery::Library &library,
                                          const std::vector<SelectedFunction> &functions,
@@ -47,6 +60,7 @@ private:
 
     std::unique_ptr<Loaded> loaded_;
     kernel::CallPrograms calls_;
+    Details details_;
 };
 
 }  // namespace gpusnoop::probes

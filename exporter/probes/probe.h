@@ -11,6 +11,7 @@
 #include "exporter/discovery/library.h"
 #include "exporter/probes/document.h"
 #include "exporter/series/family.h"
+#include "exporter/sinks/sink.h"
 
 namespace gpusnoop::probes {
 
@@ -24,6 +25,10 @@ struct Health {
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
+    // What could not be told of slow calls, by reason; empty for a probe that has none.
+    std::map<std::string, std::uint64_t> slow_details_lost;
+    std::uint64_t slow_calls_not_logged = 0;
+    std::vector<sinks::Status> sinks;
     // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
     std::uint64_t runs = 0;
     std::uint64_t run_nanoseconds = 0;

@@ -41,19 +41,6 @@ bool says_something(const Frame &frame) {
            (!frame.module.empty() && !frame.module.starts_with("libc.so"));
 }
 
-std::string text_of(const Frame &frame) {
-    if (!frame.function.empty()) {
-        return frame.function;
-    }
-    if (frame.module.empty()) {
-        return "[unknown]";
-    }
-    std::array<char, 16> digits;
-    const auto end =
-        std::to_chars(digits.data(), digits.data() + digits.size(), frame.offset, 16).ptr;
-    return frame.module + "+0x" + std::string(digits.data(), end);
-}
-
 // Shortens the longest of the names until all fit.
 void shorten(std::vector<std::string> &names, std::size_t max_bytes) {
     std::vector<std::string *> by_size;
@@ -77,6 +64,19 @@ std::string folded(std::string_view text) {
 
 }  // namespace
 
+std::string frame_text(const Frame &frame) {
+    if (!frame.function.empty()) {
+        return frame.function;
+    }
+    if (frame.module.empty()) {
+        return "[unknown]";
+    }
+    std::array<char, 16> digits;
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), frame.offset, 16).ptr;
+    return frame.module + "+0x" + std::string(digits.data(), end);
+}
+
 std::string site_label(std::span<const Frame> frames) {
     std::vector<const Frame *> shown;
     for (const Frame &frame : frames) {
@@ -96,7 +96,7 @@ std::string site_label(std::span<const Frame> frames) {
     }
     std::vector<std::string> names;
     for (const Frame *frame : shown) {
-        names.push_back(to_valid_utf8(text_of(*frame), 4 * kMaxFunctionNameBytes));
+        names.push_back(to_valid_utf8(frame_text(*frame), 4 * kMaxFunctionNameBytes));
     }
     shorten(names, kMaxSiteLabelBytes - kBetween.size() * (names.size() - 1));
     std::string label;
@@ -109,7 +109,7 @@ std::string site_label(std::span<const Frame> frames) {
 std::string folded_line(std::string_view comm, std::span<const Frame> frames, std::uint64_t bytes) {
     std::string line = folded(comm);
     for (const Frame &frame : frames | std::views::reverse) {
-        line += ';' + folded(text_of(frame));
+        line += ';' + folded(frame_text(frame));
     }
     return line + ' ' + std::to_string(bytes);
 }

@@ -18,6 +18,9 @@ struct Frame {
 
 inline constexpr std::size_t kMaxSiteLabelBytes = 128;
 
+// The function; without one "module+0x1234", or "[unknown]".
+[[nodiscard]] std::string frame_text(const Frame &frame);
+
 // Where in a program a CUDA call comes from: the innermost three calls outside of CUDA's own
 // libraries, up to main, as in "leak_big < train_step < main". A call without a known function is
 // "module+0x1234", if that is not libc. Valid UTF-8, at most kMaxSiteLabelBytes; "unknown" if no

@@ -138,7 +138,7 @@ TEST_CASE("the shipped config.yaml names every setting of functions and of each 
                              [&](const std::string &line) { return line.starts_with(start); });
     };
     for (const std::string key : {"enabled", "attach", "max_calls_per_second", "ring_bytes",
-                                  "drain_interval", "max_functions", "groups"}) {
+                                  "drain_interval", "max_functions", "slow_calls", "groups"}) {
         CHECK(times("  " + key + ":") == 1);
     }
     for (const std::string key : {"enabled", "libraries", "functions", "exclude", "slow_threshold",

@@ -260,7 +260,9 @@ TEST_CASE("what is no record of ours is counted and changes nothing") {
         for (std::size_t more = 1; more < 300; more++) {
             auto longer = record;
             longer.resize(record.size() + more);
-            tell(longer);
+            if (longer.size() != sizeof(func_arguments_record)) {  // which begins as a shorter one
+                tell(longer);
+            }
         }
     }
     for (const std::uint32_t number : {f + 1, f + 1'000, UINT32_MAX}) {

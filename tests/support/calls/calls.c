@@ -115,6 +115,14 @@ void calls_wait_long(long milliseconds) {
     count_end(CALLS_wait_long, began);
 }
 
+int calls_sleep(long milliseconds, int b, long c, long d, long e, long *word) {
+    const uint64_t began = count_begin(CALLS_sleep);
+    sleep_for(milliseconds);
+    *word = c + d + e;
+    count_end_with(CALLS_sleep, began, b);
+    return b;
+}
+
 void calls_callback(void (*function)(void *), void *argument) {
     const uint64_t began = count_begin(CALLS_callback);
     function(argument);

@@ -43,6 +43,9 @@ CALLS_TRACED long calls_inner(long number);
 /* They sleep, unless it is for 0 ms. */
 CALLS_TRACED void calls_wait(long milliseconds);
 CALLS_TRACED void calls_wait_long(long milliseconds);
+/* The same with more arguments, all of which it changes before it returns `b`. `word` is written.
+ */
+CALLS_TRACED int calls_sleep(long milliseconds, int b, long c, long d, long e, long *word);
 
 /* Whatever `function` does happens in the middle of the call. */
 CALLS_TRACED void calls_callback(void (*function)(void *), void *argument);

@@ -140,6 +140,16 @@ void wait(long milliseconds) {
     count_end(CALLS_cpp_wait, began);
 }
 
+long sleep(long milliseconds, long b, long c, long d, long e, long *word) {
+    const std::uint64_t began = count_begin(CALLS_cpp_sleep);
+    if (milliseconds > 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    }
+    *word = b + c + d + e;
+    count_end(CALLS_cpp_sleep, began);
+    return *word;
+}
+
 void callback(void (*function)(void *), void *argument) {
     const std::uint64_t began = count_begin(CALLS_cpp_callback);
     function(argument);

@@ -66,6 +66,8 @@ private:
 // Has a part of its own for what hardly ever happens, numbers that 5 divides.
 CALLS_TRACED long rarely(long number);
 CALLS_TRACED void wait(long milliseconds);
+// As calls_sleep(), returns the sum that it writes.
+CALLS_TRACED long sleep(long milliseconds, long b, long c, long d, long e, long *word);
 CALLS_TRACED void callback(void (*function)(void *), void *argument);
 
 }  // namespace calls

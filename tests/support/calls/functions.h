@@ -25,6 +25,7 @@
     X(inner, "calls_inner", "calls_inner", none, at_return)                                     \
     X(wait, "calls_wait", "calls_wait", none, at_return)                                        \
     X(wait_long, "calls_wait_long", "calls_wait_long", none, at_return)                         \
+    X(sleep, "calls_sleep", "calls_sleep", nonzero, at_return)                                  \
     X(callback, "calls_callback", "calls_callback", none, at_return)                            \
     X(jump, "calls_jump", "calls_jump", none, at_return)                                        \
     X(end_thread, "calls_end_thread", "calls_end_thread", none, at_return)                      \
@@ -42,6 +43,7 @@
     X(cpp_destroy, "_ZN5calls6ObjectD1Ev", "calls::Object::~Object", none, at_return)           \
     X(cpp_rarely, "_ZN5calls6rarelyEl", "calls::rarely", none, at_return)                       \
     X(cpp_wait, "_ZN5calls4waitEl", "calls::wait", none, at_return)                             \
+    X(cpp_sleep, "_ZN5calls5sleepElllllPl", "calls::sleep", none, at_return)                    \
     X(cpp_callback, "_ZN5calls8callbackEPFvPvES0_", "calls::callback", none, at_return)         \
     X(cpp_loop, "_ZN5calls4loopEm", "calls::loop", none, at_return)                             \
     X(cpp_maybe_tail, "_ZN5calls10maybe_tailEl", "calls::maybe_tail", none, at_entry)           \

@@ -25,6 +25,9 @@ struct Scenario {
 bool mix(const Options &options);
 bool mix_with_leaving(const Options &options);
 std::vector<Scenario> leaving_scenarios();
+// A few calls that sleep, among many that do not, and a line for each of the few:
+//   slow NAME thread=COMM 1=N 2=N 3=N 4=N 5=N
+bool sleep_now_and_then(const Options &options);
 std::vector<Scenario> all_scenarios();
 
 // Leaves the C and the C++ function with a callback by longjmp(), out of another call inside.

@@ -51,6 +51,7 @@ std::vector<Scenario> all_scenarios() {
         {"recursion", recursion},
         {"deep_recursion", deep_recursion, 0, "lossy"},
         {"many_threads", many_threads},
+        {"sleep", sleep_now_and_then},
     };
     const auto leaving = leaving_scenarios();
     all.insert(all.end(), leaving.begin(), leaving.end());

@@ -1,0 +1,27 @@
+// A call as the aggregator tells of it, to those who want to know of single calls.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bpf/func.h"
+#include "exporter/probes/func_table.h"
+#include "exporter/probes/process_identity.h"
+
+namespace gpusnoop::probes {
+
+// Valid while it is told.
+struct FuncCall {
+    const ProcessIdentity *process;
+    const std::shared_ptr<const FuncFunction> *function;
+    const func_call_record *record;
+    const func_arguments_record *arguments;  // null where they were not sent
+    const func_slow_record *slow;            // null where it is not known what was going on
+    const std::string *error;                // its name; null for a call that did not fail
+    bool is_slow;
+};
+
+using OnFuncCall = std::function<void(const FuncCall &)>;
+
+}  // namespace gpusnoop::probes

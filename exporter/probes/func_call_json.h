@@ -1,0 +1,19 @@
+// Calls of named functions as JSON, for people and for receivers of events.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "exporter/probes/func_call.h"
+#include "exporter/probes/func_slow_calls.h"
+
+namespace gpusnoop::probes {
+
+// One object on one line. `event` is the value of its first member; empty: it has none. docs/api.md
+// describes the members.
+[[nodiscard]] std::string to_json(const SlowCall &call, const std::string &event = "");
+
+// The same of any call, with less in it: {"event":"call",...}. `ended` is on CLOCK_REALTIME.
+[[nodiscard]] std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,119 @@
+#include "exporter/probes/func_details.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/base/machine.h"
+#include "exporter/probes/func_call_json.h"
+#include "exporter/probes/func_slow_document.h"
+
+namespace gpusnoop::probes {
+
+using config::SinkEvents;
+using std::chrono::nanoseconds;
+
+FuncDetails::FuncDetails(const config::Config &config)
+    : config_(config.functions.slow_calls),
+      sinks_config_(config.sinks),
+      slow_calls_({.keep = config_.keep,
+                   .log_per_second = config_.log_per_second,
+                   .on_complete =
+                       [this](const SlowCall &call) {
+                           if (has_sinks_for(SinkEvents::slow)) {
+                               send(SinkEvents::slow, to_json(call, "slow_call"));
+                           }
+                       }},
+                  [this](symbols::StackRequest request) { ask(std::move(request)); }) {}
+
+Result<> FuncDetails::start() {
+    for (const config::Sink &config : sinks_config_) {
+        auto sink = sinks::Sink::start(
+            {.name = config.name, .target = config.target, .queue_bytes = config.queue_bytes});
+        if (!sink) {
+            return fail_in("start the sink " + config.name, sink.error());
+        }
+        sinks_.push_back(std::move(*sink));
+    }
+    if (wanted().slow_calls) {
+        auto resolver = symbols::StackResolver::start();
+        if (resolver) {
+            resolver_ = std::move(*resolver);
+        } else {
+            log::warn("the stacks of slow calls are without names",
+                      {{"probe", "func"}, {"reason", resolver.error().message}});
+        }
+    }
+    return {};
+}
+
+FuncPrograms::Details FuncDetails::wanted() const {
+    return {.slow_calls =
+                config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(SinkEvents::slow),
+            .all_arguments = has_sinks_for(SinkEvents::all)};
+}
+
+OnFuncCall FuncDetails::on_slow_call() {
+    if (!wanted().slow_calls) {
+        return {};
+    }
+    return [this](const FuncCall &call) { slow_calls_.on_call(call, ended(call), now_); };
+}
+
+OnFuncCall FuncDetails::on_call() {
+    if (!has_sinks_for(SinkEvents::all)) {
+        return {};
+    }
+    return [this](const FuncCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
+}
+
+void FuncDetails::begin_round(nanoseconds now) {
+    now_ = now;
+    to_realtime_ = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+}
+
+void FuncDetails::end_round() {
+    auto answers = resolver_ ? resolver_->answers() : std::exchange(unresolved_, {});
+    slow_calls_.on_stacks(std::move(answers), now_);
+    slow_calls_.tidy(now_);
+}
+
+std::vector<Document> FuncDetails::documents() const {
+    return {slow_calls_document(slow_calls_.list())};
+}
+
+void FuncDetails::add_to(Health &health, std::uint64_t ring_full) const {
+    health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
+    health.slow_calls_not_logged = slow_calls_.not_logged();
+    for (const auto &sink : sinks_) {
+        health.sinks.push_back(sink->status());
+    }
+}
+
+bool FuncDetails::has_sinks_for(SinkEvents events) const {
+    return std::ranges::any_of(sinks_config_,
+                               [&](const auto &sink) { return sink.events == events; });
+}
+
+void FuncDetails::ask(symbols::StackRequest request) {
+    if (resolver_) {
+        resolver_->ask(std::move(request));
+    } else {
+        unresolved_.push_back(
+            symbols::StackNamer::unresolved(request.ticket, request.addresses.size()));
+    }
+}
+
+void FuncDetails::send(SinkEvents events, const std::string &line) const {
+    for (std::size_t i = 0; i < sinks_.size(); i++) {
+        if (sinks_config_[i].events == events) {
+            sinks_[i]->offer(line);
+        }
+    }
+}
+
+nanoseconds FuncDetails::ended(const FuncCall &call) const {
+    return nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns)) + to_realtime_;
+}
+
+}  // namespace gpusnoop::probes

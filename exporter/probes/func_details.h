@@ -1,0 +1,63 @@
+// What is told of single calls, besides counting them: the list of slow ones, the log, the sinks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/probes/document.h"
+#include "exporter/probes/func_call.h"
+#include "exporter/probes/func_programs.h"
+#include "exporter/probes/func_slow_calls.h"
+#include "exporter/probes/probe.h"
+#include "exporter/sinks/sink.h"
+#include "exporter/symbols/stack_resolver.h"
+
+namespace gpusnoop::probes {
+
+// Of the aggregating thread, but for add_to().
+class FuncDetails {
+public:
+    explicit FuncDetails(const config::Config &config);
+    FuncDetails(const FuncDetails &) = delete;
+    FuncDetails &operator=(const FuncDetails &) = delete;
+
+    // Starts the sinks, and the thread that looks stacks up.
+    Result<> start();
+
+    [[nodiscard]] FuncPrograms::Details wanted() const;
+
+    // For the aggregator; empty where nobody wants to know. Call them between begin_round() and
+    // end_round().
+    [[nodiscard]] OnFuncCall on_slow_call();
+    [[nodiscard]] OnFuncCall on_call();
+
+    // `now` is the time of the kernel's monotonic clock.
+    void begin_round(std::chrono::nanoseconds now);
+    void end_round();
+
+    [[nodiscard]] std::vector<Document> documents() const;
+    // For any thread, after start(). `ring_full`: slow calls whose record found no room.
+    void add_to(Health &health, std::uint64_t ring_full) const;
+
+private:
+    [[nodiscard]] bool has_sinks_for(config::SinkEvents events) const;
+    void ask(symbols::StackRequest request);
+    // To those that want events of this kind.
+    void send(config::SinkEvents events, const std::string &line) const;
+    [[nodiscard]] std::chrono::nanoseconds ended(const FuncCall &call) const;
+
+    config::Config::Functions::SlowCalls config_;
+    std::vector<config::Sink> sinks_config_;
+    std::vector<std::unique_ptr<sinks::Sink>> sinks_;   // in the order of their configuration
+    std::unique_ptr<symbols::StackResolver> resolver_;  // null: stacks are without names
+    std::vector<symbols::StackAnswer> unresolved_;
+    FuncSlowCalls slow_calls_;
+    std::chrono::nanoseconds now_{};
+    std::chrono::nanoseconds to_realtime_{};  // from the monotonic clock
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,18 @@
+// The last slow calls, for people and programs that look for why.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "exporter/probes/document.h"
+#include "exporter/probes/func_slow_calls.h"
+
+namespace gpusnoop::probes {
+
+// Calls that would not fit are left out, the oldest first, and counted.
+inline constexpr std::size_t max_slow_calls_bytes = std::size_t{8} << 20;
+
+// "slow_calls": `all`, the newest first. docs/api.md describes the parameters and the members.
+[[nodiscard]] Document slow_calls_document(std::vector<SlowCall> all);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,185 @@
+#include "exporter/sinks/connection.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace gpusnoop::sinks {
+
+namespace {
+
+// Without an answer for so long, a TCP receiver is gone.
+constexpr unsigned tcp_patience_ms = 30'000;
+constexpr mode_t file_mode = 0640;
+
+struct FreeAddresses {
+    void operator()(addrinfo *list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Result<Addresses> look_up(const Target &target) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo *list = nullptr;
+    const int error =
+        ::getaddrinfo(target.host.c_str(), std::to_string(target.port).c_str(), &hints, &list);
+    if (error != 0) {
+        return fail("find the address of " + target.host + ": " + ::gai_strerror(error));
+    }
+    return Addresses(list);
+}
+
+// Waits for a connection that is being made.
+Result<> wait_connected(int fd, int stop_fd) {
+    std::array<pollfd, 2> events = {{{fd, POLLOUT, 0}, {stop_fd, POLLIN, 0}}};
+    const int patience_ms =
+        static_cast<int>(std::chrono::milliseconds(Connection::connect_patience).count());
+    const int ready = ::poll(events.data(), events.size(), patience_ms);
+    if (ready < 0) {
+        return fail_errno("wait for the connection");
+    }
+    if (ready == 0 || events[0].revents == 0) {
+        return fail_errno("connect", ETIMEDOUT);
+    }
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+        return fail_errno("connect", error);
+    }
+    return {};
+}
+
+// The receiver has nothing to say: what it sends is read away, so that its end can be seen.
+bool is_open(int fd) {
+    std::array<char, 4096> bytes{};
+    while (true) {
+        const ssize_t n = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (n == 0) {
+            return false;
+        }
+        if (n < 0) {
+            return errno == EAGAIN || errno == EINTR;
+        }
+    }
+}
+
+}  // namespace
+
+Result<Connection> Connection::open(const Target &target, int stop_fd) {
+    switch (target.type) {
+        case TargetType::file:
+            return open_file(target);
+        case TargetType::unix_socket:
+            return open_unix(target);
+        case TargetType::tcp:
+            break;
+    }
+    return open_tcp(target, stop_fd);
+}
+
+Result<Connection> Connection::open_file(const Target &target) {
+    // Not blocking: a fifo that nobody reads is ENXIO then, and a full one EAGAIN.
+    Fd fd(::open(target.path.c_str(),
+                 O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, file_mode));
+    if (!fd) {
+        return fail_errno("open");
+    }
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0) {
+        return fail_errno("look at the file");
+    }
+    Connection connection(std::move(fd));
+    if (S_ISREG(status.st_mode)) {
+        connection.device_ = status.st_dev;
+        connection.inode_ = status.st_ino;
+    }
+    return connection;
+}
+
+Result<Connection> Connection::open_unix(const Target &target) {
+    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) {
+        return fail_errno("make a socket");
+    }
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, target.path.data(),
+                std::min(target.path.size(), sizeof(address.sun_path) - 1));
+    // It is made at once, or not: EAGAIN says that too many wait for the receiver.
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0) {
+        return fail_errno("connect");
+    }
+    Connection connection(std::move(fd));
+    connection.is_socket_ = true;
+    return connection;
+}
+
+Result<Connection> Connection::open_tcp(const Target &target, int stop_fd) {
+    const auto addresses = look_up(target);
+    if (!addresses) {
+        return tl::unexpected(addresses.error());
+    }
+    Error last{"no address"};
+    for (const addrinfo *one = addresses->get(); one != nullptr; one = one->ai_next) {
+        Fd fd(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        if (!fd) {
+            return fail_errno("make a socket");
+        }
+        const int on = 1;
+        ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+        ::setsockopt(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &tcp_patience_ms,
+                     sizeof(tcp_patience_ms));
+        Result<> connected;
+        if (::connect(fd.get(), one->ai_addr, one->ai_addrlen) != 0) {
+            connected = errno == EINPROGRESS ? wait_connected(fd.get(), stop_fd)
+                                             : Result<>(fail_errno("connect"));
+        }
+        if (connected) {
+            Connection connection(std::move(fd));
+            connection.is_socket_ = true;
+            return connection;
+        }
+        last = connected.error();
+    }
+    return tl::unexpected(last);
+}
+
+Result<std::size_t> Connection::write(std::string_view bytes) const {
+    const ssize_t n = is_socket_ ? ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL)
+                                 : ::write(fd_.get(), bytes.data(), bytes.size());
+    if (n >= 0) {
+        return static_cast<std::size_t>(n);
+    }
+    if (errno == EAGAIN || errno == EINTR) {
+        return 0;
+    }
+    return fail_errno("write");
+}
+
+bool Connection::is_current(const Target &target) const {
+    if (is_socket_) {
+        return is_open(fd_.get());
+    }
+    if (inode_ == 0) {
+        pollfd state{fd_.get(), 0, 0};  // a fifo without a reader has an error
+        return ::poll(&state, 1, 0) < 0 || (state.revents & POLLERR) == 0;
+    }
+    struct stat status{};
+    return ::stat(target.path.c_str(), &status) == 0 && status.st_dev == device_ &&
+           status.st_ino == inode_;
+}
+
+}  // namespace gpusnoop::sinks

@@ -1,0 +1,50 @@
+// An open target: a file, a fifo or a socket. Only connecting to a name can wait for long, for the
+// resolver of names.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+#include "exporter/sinks/target.h"
+
+namespace gpusnoop::sinks {
+
+class Connection {
+public:
+    // A connection that is not made in this time has failed, or when `stop_fd` becomes readable.
+    static constexpr std::chrono::seconds connect_patience{5};
+
+    static Result<Connection> open(const Target &target, int stop_fd);
+
+    // How many bytes were taken; 0 where none can be now. An error of code ENOSPC or EDQUOT leaves
+    // it usable.
+    [[nodiscard]] Result<std::size_t> write(std::string_view bytes) const;
+
+    // Whether it is still what the target names, and its receiver there: a file that was renamed or
+    // deleted, or a closed socket, is not.
+    [[nodiscard]] bool is_current(const Target &target) const;
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    [[nodiscard]] bool is_socket() const { return is_socket_; }
+    // Of a regular file: which one it is, 0 for others.
+    [[nodiscard]] dev_t device() const { return device_; }
+    [[nodiscard]] ino_t inode() const { return inode_; }
+
+private:
+    explicit Connection(Fd fd) : fd_(std::move(fd)) {}
+    static Result<Connection> open_file(const Target &target);
+    static Result<Connection> open_unix(const Target &target);
+    static Result<Connection> open_tcp(const Target &target, int stop_fd);
+
+    Fd fd_;
+    bool is_socket_ = false;
+    dev_t device_ = 0;
+    ino_t inode_ = 0;
+};
+
+}  // namespace gpusnoop::sinks

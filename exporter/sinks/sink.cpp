@@ -1,0 +1,192 @@
+#include "exporter/sinks/sink.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "exporter/base/log.h"
+
+namespace gpusnoop::sinks {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto patience_at_end = 1s;
+constexpr auto between_complaints = 60s;
+// How often a file is looked at that nothing is written to.
+constexpr auto longest_wait = 60s;
+
+std::uint64_t count_lines(std::string_view bytes) {
+    return static_cast<std::uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
+}
+
+// Writing to a fifo without a reader is an error, not the end of the program.
+void block_sigpipe() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sink>> Sink::start(Settings settings) {
+    Fd wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    Fd stop(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!wake || !stop) {
+        return fail_errno("make an eventfd");
+    }
+    return std::unique_ptr<Sink>(new Sink(std::move(settings), std::move(wake), std::move(stop)));
+}
+
+Sink::Sink(Settings settings, Fd wake, Fd to_stop)
+    : settings_(std::move(settings)),
+      stop_(std::move(to_stop)),
+      queue_(settings_.queue_bytes, std::move(wake)),
+      thread_([this](const std::stop_token &stop) { run(stop); }) {}
+
+Sink::~Sink() {
+    thread_.request_stop();
+    (void)::eventfd_write(stop_.get(), 1);
+    queue_.wake();
+    thread_.join();
+    if (stopped_ > 0) {
+        log::warn("events were not sent before the end",
+                  {{"sink", settings_.name}, {"events", stopped_.load()}});
+    }
+}
+
+void Sink::offer(std::string_view line) {
+    if (!queue_.push(line)) {
+        full_++;
+    }
+}
+
+Status Sink::status() const {
+    return {settings_.name, sent_, {{"queue_full", full_.load()}, {"stopped", stopped_.load()}}};
+}
+
+void Sink::run(const std::stop_token &stop) {
+    block_sigpipe();
+    while (true) {
+        if (stop.stop_requested() && !end_) {
+            end_ = Clock::now() + patience_at_end;
+            not_before_ = {};  // one more attempt
+        }
+        const bool is_idle = position_ == batch_.size();
+        if (is_idle) {
+            queue_.done(batch_.size());
+            batch_ = queue_.take();
+            position_ = counted_ = 0;
+        }
+        if (end_ && (batch_.empty() || Clock::now() >= *end_)) {
+            break;
+        }
+        const auto now = Clock::now();
+        if (now < not_before_) {
+            wait(not_before_, false);
+        } else if (connection_ && !connection_->is_current(settings_.target)) {
+            disconnect({"the receiver is gone"});
+        } else if (connection_ || connect()) {
+            if (batch_.empty()) {
+                wait(now + longest_wait, true);
+            } else {
+                send();
+            }
+        }
+    }
+    stopped_ += count_lines(std::string_view(batch_).substr(counted_)) + count_lines(queue_.take());
+}
+
+bool Sink::connect() {
+    auto opened = Connection::open(settings_.target, stop_.get());
+    if (!opened) {
+        pause(opened.error());
+        return false;
+    }
+    connection_.emplace(std::move(*opened));
+    // Where a line was cut short, it goes on in the same file, and begins again elsewhere.
+    if (connection_->inode() == 0 || connection_->inode() != inode_ ||
+        connection_->device() != device_) {
+        rewind();
+    }
+    inode_ = connection_->inode();
+    device_ = connection_->device();
+    return true;
+}
+
+void Sink::send() {
+    const auto written = connection_->write(std::string_view(batch_).substr(position_));
+    if (!written) {
+        const int code = written.error().code;
+        if (code == ENOSPC || code == EDQUOT) {
+            pause(written.error());
+        } else {
+            disconnect(written.error());
+        }
+        return;
+    }
+    if (*written == 0) {
+        wait(Clock::now() + longest_wait, true);
+        return;
+    }
+    position_ += *written;
+    const std::size_t whole = batch_.rfind('\n', position_ - 1) + 1;  // npos + 1 is 0
+    if (whole > counted_) {
+        sent_ += count_lines(std::string_view(batch_).substr(counted_, whole - counted_));
+        counted_ = whole;
+    }
+    pause_ = 0ms;
+    if (complained_) {
+        complained_.reset();
+        log::info("the sink takes events again", {{"sink", settings_.name}});
+    }
+}
+
+void Sink::disconnect(const Error &why) {
+    connection_.reset();
+    if (settings_.target.type == TargetType::file && why.code == 0) {
+        return;  // moved or deleted: another file is there by now, or will be made
+    }
+    pause(why);
+}
+
+// What goes wrong is tried again later, and said at first and now and then.
+void Sink::pause(const Error &why) {
+    const auto now = Clock::now();
+    pause_ = std::clamp(pause_ * 2, settings_.first_pause, settings_.longest_pause);
+    not_before_ = now + pause_;
+    if (!complained_ || now - *complained_ >= between_complaints) {
+        complained_ = now;
+        log::warn("the sink takes no events now: they wait, and are lost where too many do",
+                  {{"sink", settings_.name}, {"reason", why.message}});
+    }
+}
+
+void Sink::rewind() {
+    position_ = counted_;
+}
+
+// Until there is something to do: `for_receiver`, that it takes more or is gone. Without, only the
+// end counts.
+void Sink::wait(Clock::time_point until, bool for_receiver) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    const short of_receiver =
+        static_cast<short>((batch_.empty() ? 0 : POLLOUT) |
+                           (connection_ && connection_->is_socket() ? POLLIN | POLLRDHUP : 0));
+    const bool is_watched = for_receiver && connection_;
+    std::array<pollfd, 2> events = {
+        {{queue_.wake_fd(), POLLIN, 0}, {is_watched ? connection_->fd() : -1, of_receiver, 0}}};
+    ::poll(events.data(), events.size(), static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+    if (events[0].revents != 0) {
+        queue_.clear();
+    }
+}
+
+}  // namespace gpusnoop::sinks

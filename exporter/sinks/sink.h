@@ -1,0 +1,87 @@
+// Sends lines to a target from a thread of its own. Whoever offers them never waits: what does not
+// fit into the queue while the target is slow, missing or full is counted.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "exporter/base/result.h"
+#include "exporter/sinks/connection.h"
+#include "exporter/sinks/line_queue.h"
+#include "exporter/sinks/target.h"
+
+namespace gpusnoop::sinks {
+
+// How a sink is doing. Lines that were offered are sent, lost, or still waiting.
+struct Status {
+    std::string name;
+    std::uint64_t sent = 0;                     // the kernel has taken them
+    std::map<std::string, std::uint64_t> lost;  // by reason
+};
+
+class Sink {
+public:
+    struct Settings {
+        std::string name;
+        Target target;
+        std::size_t queue_bytes = 4U << 20U;
+        // Between attempts to open the target, or to write to a full disk; doubled each time.
+        std::chrono::milliseconds first_pause{100};
+        std::chrono::milliseconds longest_pause{5'000};
+    };
+
+    static Result<std::unique_ptr<Sink>> start(Settings settings);
+    // Gives what waits a second to be taken. The rest is lost, and the log says how much it was.
+    ~Sink();
+    Sink(const Sink &) = delete;
+    Sink &operator=(const Sink &) = delete;
+
+    // A line without its newline, for any thread.
+    void offer(std::string_view line);
+
+    [[nodiscard]] Status status() const;
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    Sink(Settings settings, Fd wake, Fd to_stop);
+    void run(const std::stop_token &stop);
+    bool connect();
+    void send();
+    void disconnect(const Error &why);
+    void pause(const Error &why);
+    void rewind();
+    void wait(Clock::time_point until, bool for_receiver) const;
+
+    Settings settings_;
+    Fd stop_;  // an eventfd
+    LineQueue queue_;
+    std::atomic<std::uint64_t> sent_ = 0;
+    std::atomic<std::uint64_t> full_ = 0;
+    std::atomic<std::uint64_t> stopped_ = 0;
+
+    // Of the thread.
+    std::optional<Connection> connection_;
+    std::string batch_;         // what is being sent
+    std::size_t position_ = 0;  // how much of it has been
+    std::size_t counted_ = 0;   // to the end of the last whole line that has been
+    dev_t device_ = 0;          // of the last file
+    ino_t inode_ = 0;
+    std::chrono::milliseconds pause_{0};
+    Clock::time_point not_before_{};
+    std::optional<Clock::time_point> complained_;
+    std::optional<Clock::time_point> end_;  // once it is to stop
+
+    std::jthread thread_;  // the last member: it ends before what it uses goes
+};
+
+}  // namespace gpusnoop::sinks
