@@ -21,6 +21,18 @@
 /* Calls that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
 
+/* By number: functions that are wanted no more, and whose probes are there for others' sake. */
+__u8 muted[FUNC_MUTABLE];
+bool any_muted;
+
+static __always_inline bool is_muted(__u64 cookie)
+{
+	__u32 number = FUNC_NUMBER(cookie);
+
+	OPAQUE(number);
+	return number < FUNC_MUTABLE && muted[number];
+}
+
 struct func_process {
 	__u64 since_ns;
 	__u64 start_boottime_ns;
@@ -166,6 +178,8 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 cookie, dead;
 
+	if (any_muted && is_muted(bpf_get_attach_cookie(regs)))
+		return 1;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -211,7 +225,8 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
-		ACCOUNT(unmatched, 1);
+		if (!is_muted(cookie))
+			ACCOUNT(unmatched, 1);
 		return;
 	}
 	if (dead)
