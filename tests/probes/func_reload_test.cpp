@@ -75,7 +75,11 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
     present.insert(in_other.begin(), in_other.end());
     Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     holder.wait_for_output("holding");
+    const std::string unmatched = "gpusnoop_probe_unmatched_returns_total";
+    const double before = exporter.scrape().sum(unmatched);
     check_counted(exporter, only(run_mix("later"), present), "later", in_one);
+    // Calls of what is muted, or gone, have no ends either.
+    CHECK(exporter.scrape().sum(unmatched) == before);
     reload(exporter, one(mode));
     present = stays;
     present.insert(in_one.begin(), in_one.end());
