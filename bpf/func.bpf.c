@@ -10,6 +10,18 @@
 
 #include "bpf/func_records.bpf.h"
 
+/* By number: functions that are wanted no more, and whose probes are there for others' sake. */
+__u8 muted[FUNC_MUTABLE];
+bool any_muted;
+
+static __always_inline bool is_muted(__u64 cookie)
+{
+	__u32 number = FUNC_NUMBER(cookie);
+
+	OPAQUE(number);
+	return number < FUNC_MUTABLE && muted[number];
+}
+
 /* A jump to a function's first instruction from inside it. */
 static __always_inline bool is_same_call(const struct call_stack *stack, struct pt_regs *regs,
 					 __u64 cookie)
@@ -26,6 +38,8 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 cookie, dead;
 
+	if (any_muted && is_muted(bpf_get_attach_cookie(regs)))
+		return 1;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -74,7 +88,8 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
-		ACCOUNT(unmatched, 1);
+		if (!is_muted(cookie))
+			ACCOUNT(unmatched, 1);
 		return;
 	}
 	if (dead)

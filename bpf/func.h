@@ -12,6 +12,9 @@
 #define FUNC_JUMPS_TO_ENTRY (1ULL << 34) /* it begins again inside one call */
 #define FUNC_AT_TAIL_CALL   (1ULL << 35) /* at an exit: another function returns for it */
 
+/* Functions with numbers below this can be muted in the kernel. */
+#define FUNC_MUTABLE 65536
+
 enum func_record_type {
 	FUNC_RECORD_PROCESS, /* a process made its first call */
 	FUNC_RECORD_EXIT,    /* it ended, or became another program by exec */

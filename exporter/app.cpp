@@ -4,10 +4,12 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <sstream>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/base/version.h"
+#include "exporter/config/reload.h"
 #include "exporter/http/pages.h"
 #include "exporter/http/query.h"
 #include "exporter/kernel/libbpf.h"
@@ -30,8 +32,16 @@ App::~App() {
     discovery_.reset();
 }
 
-Result<std::unique_ptr<App>> App::start(config::Config config) {
-    std::unique_ptr<App> app(new App(std::move(config)));
+App::App(config::Config config, std::function<Result<config::Config>()> read_config)
+    : config_(std::move(config)),
+      read_config_(std::move(read_config)),
+      reloads_([this] { return read_and_apply(); }) {
+    note_reload(true);
+}
+
+Result<std::unique_ptr<App>> App::start(config::Config config,
+                                        std::function<Result<config::Config>()> read_config) {
+    std::unique_ptr<App> app(new App(std::move(config), std::move(read_config)));
     if (const auto started = app->start_probes(); !started) {
         return tl::unexpected(started.error());
     }
@@ -90,7 +100,8 @@ Result<> App::start_server() {
           [this](const auto &request) { return document_page("slow_calls", request); }},
          {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
          // There is no server before everything is attached.
-         {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}});
+         {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}},
+        {{"/-/reload", [this](const auto &) { return reload_page(); }}});
     if (!server) {
         return tl::unexpected(server.error());
     }
@@ -153,9 +164,64 @@ Result<std::string> App::render() {
     append(metrics::probe_families(health()));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::feature_family(features_));
+    {
+        const std::lock_guard lock(last_reload_mutex_);
+        append(metrics::reload_families(last_reload_));
+    }
     families.push_back(metrics::build_info(kernel::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
     return metrics::to_text(std::move(families));
+}
+
+Result<> App::read_and_apply() {
+    const auto config = read_config_();
+    if (!config) {
+        note_reload(false);
+        std::istringstream lines(config.error().message);
+        for (std::string line; std::getline(lines, line);) {
+            log::error("failed to reload config", {{"reason", line}});
+        }
+        return tl::unexpected(config.error());
+    }
+    apply(*config);
+    note_reload(true);
+    log::info("configuration reloaded");
+    return {};
+}
+
+void App::apply(const config::Config &config) {
+    log::set_level(config.log.level);
+    for (const std::string &key : config::keys_for_restart(config_, config)) {
+        log::warn("a changed setting needs a restart", {{"key", key}});
+    }
+    for (const auto &probe : probes_) {
+        if (discovery::Attacher *attacher = probe->attacher()) {
+            discovery_->change(*attacher, [&] { return probe->reconfigure(config); });
+        }
+    }
+}
+
+void App::note_reload(bool successful) {
+    const std::lock_guard lock(last_reload_mutex_);
+    last_reload_.successful = successful;
+    if (successful) {
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        last_reload_.last_success = std::chrono::duration<double>(now).count();
+    }
+}
+
+http::Response App::reload_page() {
+    // One that runs, one that waits, and one for company: the server's other threads are for
+    // scrapes. Whoever waits has the file read once more, so nobody's change is missed.
+    constexpr int most = 3;
+    const bool is_busy = ++reload_pages_ > most;
+    const std::shared_ptr<void> leaving(nullptr, [this](void *) { reload_pages_--; });
+    const Result<> reloaded = is_busy ? fail("too many reloads at once: try again") : reload();
+    if (reloaded) {
+        return http::text_response(200, "");
+    }
+    return http::text_response(is_busy ? 503 : 500,
+                               "failed to reload config: " + reloaded.error().message + "\n");
 }
 
 http::Response App::landing_page() const {

@@ -1,17 +1,21 @@
 // The program: builds the stages in the order of the data and takes them down in reverse.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exporter/base/coalesced.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/http/server.h"
 #include "exporter/kernel/features.h"
+#include "exporter/metrics/self.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"
 
@@ -21,25 +25,36 @@ class App {
 public:
     // Everything is attached and served when this returns. A probe that cannot run does not fail
     // it; a machine without BPF or a busy port does.
-    static Result<std::unique_ptr<App>> start(config::Config config);
+    // `read_config` reads the configuration again, for reload().
+    static Result<std::unique_ptr<App>> start(config::Config config,
+                                              std::function<Result<config::Config>()> read_config);
     ~App();
     App(const App &) = delete;
     App &operator=(const App &) = delete;
 
+    // Reads the configuration again, and takes over what of it can change at run time. An invalid
+    // one changes nothing. Logs what comes of it. For any thread.
+    Result<> reload() { return reloads_.run(); }
+
     [[nodiscard]] std::uint16_t port() const { return server_->port(); }
 
 private:
-    explicit App(config::Config config) : config_(std::move(config)) {}
+    App(config::Config config, std::function<Result<config::Config>()> read_config);
 
     Result<> start_probes();
     Result<> start_server();
     [[nodiscard]] std::vector<probes::Health> health() const;
     [[nodiscard]] http::Response metrics_page();
     [[nodiscard]] Result<std::string> render();
+    Result<> read_and_apply();
+    void apply(const config::Config &config);
+    void note_reload(bool successful);
+    [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response landing_page() const;
     [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
 
-    config::Config config_;
+    const config::Config config_;  // of the start
+    std::function<Result<config::Config>()> read_config_;
     kernel::Features features_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;
@@ -52,6 +67,11 @@ private:
 
     // A document holds a copy of what a probe knows: one at a time.
     std::mutex document_mutex_;
+
+    Coalesced reloads_;
+    std::atomic<int> reload_pages_ = 0;  // threads of the server that wait for a reload
+    std::mutex last_reload_mutex_;
+    metrics::LastReload last_reload_;
 
     std::unique_ptr<http::Server> server_;
 };

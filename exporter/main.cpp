@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -90,14 +91,15 @@ int unpin(const Options &options) {
 }
 
 // Before any thread starts, so that all of them leave the signals to whoever waits for them.
-sigset_t block_signals() {
-    sigset_t stop_signals;
-    sigemptyset(&stop_signals);
-    sigaddset(&stop_signals, SIGINT);
-    sigaddset(&stop_signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+sigset_t block_signals(std::initializer_list<int> numbers) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : numbers) {
+        sigaddset(&signals, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signal(SIGPIPE, SIG_IGN);
-    return stop_signals;
+    return signals;
 }
 
 int serve(const Options &options) {
@@ -107,9 +109,9 @@ int serve(const Options &options) {
     }
     log::setup(settings->log.level, settings->log.format);
     gpusnoop::kernel::route_libbpf_messages();
-    const sigset_t stop_signals = block_signals();
+    const sigset_t signals = block_signals({SIGINT, SIGTERM, SIGHUP});
 
-    const auto app = App::start(*settings);
+    const auto app = App::start(*settings, [options] { return configure(options); });
     if (!app) {
         log::error(app.error().message);
         return 1;
@@ -118,7 +120,10 @@ int serve(const Options &options) {
                             {"port", (*app)->port()},
                             {"version", gpusnoop::version()}});
     int received = 0;
-    sigwait(&stop_signals, &received);
+    while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
+        // What comes of it is in the log and in the metrics.
+        (void)(*app)->reload();
+    }
     log::info("stopping", {{"signal", received}});
     return 0;
 }
@@ -130,7 +135,7 @@ int trace_cuda(const Options &options, const gpusnoop::trace::Options &trace) {
     }
     log::setup(settings->log.level, settings->log.format);
     gpusnoop::kernel::route_libbpf_messages();
-    const sigset_t stop_signals = block_signals();
+    const sigset_t stop_signals = block_signals({SIGINT, SIGTERM});
     const gpusnoop::Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
     const auto traced = gpusnoop::trace::trace_cuda(*settings, trace, stop.get());
     if (!traced) {

@@ -218,6 +218,12 @@ void setup(Level level, Format format, std::FILE *out) {
     spdlog::set_default_logger(std::move(logger));
 }
 
+void set_level(Level level) {
+    if (spdlog::logger *logger = spdlog::default_logger_raw()) {
+        logger->set_level(spdlog_level(level));
+    }
+}
+
 void write(Level level, std::string_view message, Fields fields) {
     spdlog::logger *logger = spdlog::default_logger_raw();
     const spdlog::level::level_enum as = spdlog_level(level);

@@ -27,6 +27,9 @@ enum class Format { logfmt, json };
 // caller's and must outlive the logger. Call it at start, before other threads log.
 void setup(Level level, Format format, std::FILE *out = stderr);
 
+// Of the records that are written from now on. For any thread.
+void set_level(Level level);
+
 // One key and its value. Numbers and booleans stay such in JSON. Holds a copy of the value, and
 // refers to the key, which is a literal.
 class Field {

@@ -88,6 +88,7 @@ void Discovery::run(const std::stop_token &stop) {
         for (const std::uint32_t tgid : changed) {
             look_at(tgid);
         }
+        make_changes();
         const auto now = std::chrono::steady_clock::now();
         if (now >= rescan_at) {
             look_at_all(true);
@@ -170,12 +171,13 @@ Discovery::FileState Discovery::state_of(const Fd &file) {
 // it: let go of it, and look at it anew.
 void Discovery::forget_changed() {
     for (auto &[key, known] : known_) {
-        if (known.settled && state_of(known.file) != known.state) {
+        if (known.settled && state_of(known.library.file) != known.state) {
             log::warn("a library was overwritten while it was traced",
                       {{"inode", key.second.inode}});
             key.first->detach(key.second);
             known.settled = false;
-            known.file.reset();
+            known.is_due = false;
+            known.library.file.reset();
         }
     }
 }
@@ -183,7 +185,19 @@ void Discovery::forget_changed() {
 void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
     // Our own mapping of it: we are identifying the file at this moment, or it is linked into us.
-    if (known.settled || mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+    if ((known.settled && !known.is_due) ||
+        mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+        return;
+    }
+    const auto complain = [&](const Error &error) {
+        log::warn("cannot attach to a library", {{"library", mapping.name},
+                                                 {"pid", std::to_string(mapping.tgid)},
+                                                 {"reason", error.message}});
+    };
+    if (known.is_due) {
+        if (const auto attached = offer(attacher, known, std::move(known.library)); !attached) {
+            complain(attached.error());
+        }
         return;
     }
     auto file = open_mapped(mapping, *mappings_);
@@ -199,21 +213,63 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
     }
     Library library{mapping.file, std::move(*file), mapping.name, mapped_path(mapping).value_or(""),
                     mapping.is_program};
+    if (const auto attached = offer(attacher, known, std::move(library)); !attached) {
+        complain(attached.error());
+    }
+}
+
+// One that cannot be attached to is not tried again while it is in use: the same bytes would fail
+// the same way.
+Result<> Discovery::offer(Attacher &attacher, Known &known, Library library) {
     const FileState state = state_of(library.file);
-    const auto attached = attacher.attach(library);
-    if (!attached) {
-        log::warn("cannot attach to a library", {{"library", mapping.name},
-                                                 {"pid", std::to_string(mapping.tgid)},
-                                                 {"reason", attached.error().message}});
-        if (may_pass(attached.error().code)) {
-            return;
+    auto attached = attacher.attach(library);
+    const bool try_again = !attached && may_pass(attached.error().code);
+    known.is_due = known.settled && try_again;
+    if (known.settled || !try_again) {
+        known.settled = true;
+        known.library = std::move(library);
+        known.state = state;
+    }
+    return attached;
+}
+
+void Discovery::change(Attacher &attacher, std::function<bool()> change) {
+    std::future<void> done;
+    {
+        const std::lock_guard lock(changes_mutex_);
+        changes_.push_back({&attacher, std::move(change), {}});
+        done = changes_.back().done.get_future();
+    }
+    done.wait();
+}
+
+void Discovery::make_changes() {
+    std::vector<Change> changes;
+    {
+        const std::lock_guard lock(changes_mutex_);
+        changes.swap(changes_);
+    }
+    for (Change &change : changes) {
+        if (change.change()) {
+            offer_again(*change.attacher);
+        }
+        change.done.set_value();
+    }
+}
+
+void Discovery::offer_again(Attacher &attacher) {
+    forget_changed();
+    for (auto &[key, known] : known_) {
+        if (key.first != &attacher || !known.settled) {
+            continue;
+        }
+        const std::string name = known.library.name;
+        if (const auto attached = offer(attacher, known, std::move(known.library)); !attached) {
+            log::warn("cannot attach to a library",
+                      {{"library", name}, {"reason", attached.error().message}});
         }
     }
-    // One that cannot be attached to is not tried again while it is in use: the same bytes would
-    // fail the same way.
-    known.settled = true;
-    known.file = std::move(library.file);
-    known.state = state;
+    look_at_all(false);
 }
 
 }  // namespace gpusnoop::discovery

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -37,6 +40,11 @@ public:
     // Looks at every running process, then starts the thread.
     void start();
 
+    // Has the thread call `change`, and if that returns true, offer the attacher all files anew:
+    // those that it was offered before, attached to or not, and then all others that are mapped.
+    // Returns when it has. For other threads, while this one runs.
+    void change(Attacher &attacher, std::function<bool()> change);
+
 private:
     // What a file's contents cannot change without.
     struct FileState {
@@ -50,8 +58,15 @@ private:
     struct Known {
         bool settled = false;  // attached, or refused for good
         int idle_rescans = 0;  // in a row that found no process mapping it
-        Fd file;               // while settled
+        bool is_due = false;   // settled, and to be offered again
+        Library library;       // while settled
         FileState state;       // when it was settled
+    };
+
+    struct Change {
+        Attacher *attacher;
+        std::function<bool()> change;
+        std::promise<void> done;
     };
 
     Discovery(Settings settings, std::vector<Attacher *> attachers);
@@ -61,6 +76,9 @@ private:
     void consider_all(const std::vector<kernel::Mapping> &mappings);
     void forget_changed();
     void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
+    static Result<> offer(Attacher &attacher, Known &known, Library library);
+    void offer_again(Attacher &attacher);
+    void make_changes();
     [[nodiscard]] bool wanted(std::string_view name) const;
 
     Settings settings_;
@@ -68,6 +86,8 @@ private:
     std::unique_ptr<kernel::MappingList> mappings_;
     std::unique_ptr<kernel::MmapEvents> events_;
     std::map<std::pair<Attacher *, FileId>, Known> known_;
+    std::mutex changes_mutex_;
+    std::vector<Change> changes_;
     std::jthread thread_;
 };
 

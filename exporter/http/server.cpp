@@ -84,7 +84,7 @@ void send(mg_connection *connection, const Request &request, const Response &res
     head += "Content-Type: " + response.content_type + "\r\n";
     head += "Content-Length: " + std::to_string(body->size()) + "\r\n";
     head += compressed ? "Content-Encoding: gzip\r\n" : "";
-    head += response.status == 405 ? "Allow: GET, HEAD\r\n" : "";
+    head += response.status == 405 ? "Allow: " + response.allow + "\r\n" : "";
     // Every page says what is now.
     head +=
         "Cache-Control: no-store\r\nVary: Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\n";
@@ -111,7 +111,8 @@ Response text_response(int status, std::string body) {
     return response;
 }
 
-Server::Server(std::map<std::string, Handler> routes) : routes_(std::move(routes)) {
+Server::Server(std::map<std::string, Handler> routes, std::map<std::string, Handler> actions)
+    : routes_(std::move(routes)), actions_(std::move(actions)) {
     mg_init_library(MG_FEATURES_DEFAULT);
 }
 
@@ -123,7 +124,8 @@ Server::~Server() {
 }
 
 Result<std::unique_ptr<Server>> Server::listen(const std::string &address,
-                                               std::map<std::string, Handler> routes) {
+                                               std::map<std::string, Handler> routes,
+                                               std::map<std::string, Handler> actions) {
     const Result<ListenAddress> parsed = parse_listen_address(address);
     if (!parsed) {
         return tl::unexpected<Error>(parsed.error());
@@ -144,7 +146,7 @@ Result<std::unique_ptr<Server>> Server::listen(const std::string &address,
                               : parsed->host.empty() ? port
                               : parsed->ipv6         ? "[" + parsed->host + "]:" + port
                                                      : parsed->host + ":" + port;
-    std::unique_ptr<Server> server(new Server(std::move(routes)));
+    std::unique_ptr<Server> server(new Server(std::move(routes), std::move(actions)));
     if (const Result<> started = server->start(ports); !started) {
         return fail_in(step, started.error());
     }
@@ -196,6 +198,14 @@ Result<> Server::start(const std::string &ports) {
 }
 
 Response Server::answer(const Request &request) const {
+    if (const auto action = actions_.find(request.path); action != actions_.end()) {
+        if (request.method == "POST") {
+            return action->second(request);
+        }
+        Response refusal = text_response(405, "Only POST works here.\n");
+        refusal.allow = "POST";
+        return refusal;
+    }
     const auto route = routes_.find(request.path);
     if (route == routes_.end()) {
         return text_response(404, "There is nothing here. The pages are listed at /\n");

@@ -1,5 +1,5 @@
 // The HTTP server: a few fixed paths, answered on request. Built to be left alone on a network:
-// small requests only, GET and HEAD only, short timeouts, no files.
+// small requests only, GET and HEAD only but where a path takes POST, short timeouts, no files.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ struct mg_context;
 namespace gpusnoop::http {
 
 struct Request {
-    std::string method;  // "GET" or "HEAD"; a handler need not tell them apart
+    std::string
+        method;  // "GET" or "HEAD", or "POST" for an action; a handler need not tell them apart
     std::string path;    // without the query, not decoded
     std::string query;   // what follows '?', not decoded
     std::string accept;  // the Accept header, empty if there is none
@@ -29,6 +30,8 @@ struct Response {
     // Shared, so that one rendered page can serve many requests; null is empty. The server
     // compresses it where the client wants that.
     std::shared_ptr<const std::string> body;
+    // Of a 405: the methods that work.
+    std::string allow = "GET, HEAD";
 };
 
 // A response of one text.
@@ -41,10 +44,12 @@ class Server {
 public:
     // Listens and answers from now on, on threads of its own (which inherit the caller's signal
     // mask). `address` is as parse_listen_address takes it; ":PORT" listens on IPv6 too where the
-    // machine has it. `routes` maps exact paths to handlers. Errors:
+    // machine has it. `routes` maps exact paths to handlers; those of `actions` take POST and
+    // nothing else, and their requests' bodies are not read. Errors:
     // "cannot listen on :19435: address already in use".
     [[nodiscard]] static Result<std::unique_ptr<Server>> listen(
-        const std::string &address, std::map<std::string, Handler> routes);
+        const std::string &address, std::map<std::string, Handler> routes,
+        std::map<std::string, Handler> actions = {});
 
     // Stops listening, cuts off clients that are still sending, and waits for running handlers.
     ~Server();
@@ -55,7 +60,7 @@ public:
     [[nodiscard]] std::uint16_t port() const { return port_; }
 
 private:
-    explicit Server(std::map<std::string, Handler> routes);
+    Server(std::map<std::string, Handler> routes, std::map<std::string, Handler> actions);
 
     [[nodiscard]] Result<> start(const std::string &ports);
     [[nodiscard]] Response answer(const Request &request) const;
@@ -64,6 +69,7 @@ private:
     static int on_log(const mg_connection *connection, const char *message);
 
     std::map<std::string, Handler> routes_;
+    std::map<std::string, Handler> actions_;
     mg_context *context_ = nullptr;
     std::uint16_t port_ = 0;
 };

@@ -69,6 +69,9 @@ std::string metrics_reference() {
         self.push_back(std::move(family));
     }
     self.push_back(feature_family({{{"btf", true, ""}}}));
+    for (auto &family : reload_families({})) {
+        self.push_back(std::move(family));
+    }
     self.push_back(build_info(""));
     for (auto &family : process_families(read_own_process())) {
         self.push_back(std::move(family));

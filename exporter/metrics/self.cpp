@@ -202,4 +202,17 @@ std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapsh
     return {series.take(), folds.take()};
 }
 
+std::vector<MetricFamily> reload_families(const LastReload &reload) {
+    Builder successful("config_last_reload_successful",
+                       "1 if the configuration was valid when it was last read, at the start or by "
+                       "a reload; else the one before stays in effect, and the log says why.",
+                       MetricType::Gauge);
+    Builder timestamp("config_last_reload_success_timestamp_seconds",
+                      "When a valid configuration was last read, in seconds since 1970.",
+                      MetricType::Gauge);
+    successful.add({}, reload.successful ? 1 : 0);
+    timestamp.add({}, reload.last_success);
+    return {successful.take(), timestamp.take()};
+}
+
 }  // namespace gpusnoop::metrics

@@ -24,4 +24,13 @@ std::vector<prometheus::MetricFamily> series_families(
     const std::vector<series::FamilySnapshot> &families,
     const std::map<std::string, std::uint64_t> &folded);
 
+// How the last reading of the configuration went; the first was the start.
+struct LastReload {
+    bool successful = true;
+    double last_success = 0;  // seconds since 1970
+};
+
+// gpusnoop_config_last_reload_*.
+std::vector<prometheus::MetricFamily> reload_families(const LastReload &reload);
+
 }  // namespace gpusnoop::metrics

@@ -19,18 +19,25 @@ void AttachedLibraries::started(const Result<> &result) {
 
 void AttachedLibraries::add(const discovery::Library &library, kernel::UprobeSet probes,
                             kernel::AttachMode mode, std::string_view what) {
+    note(library, probes.functions(), mode, what);
+    const std::lock_guard lock(mutex_);
+    attached_.at(library.id).probes = std::move(probes);
+}
+
+void AttachedLibraries::note(const discovery::Library &library, std::size_t functions,
+                             kernel::AttachMode mode, std::string_view what) {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     log::info(what, {{"probe", probe_},
                      {"library", name},
-                     {"functions", probes.functions()},
+                     {"functions", functions},
                      {"inode", library.id.inode},
                      {"mode", to_string(mode)}});
     const std::lock_guard lock(mutex_);
     mode_ = mode;
-    attached_.insert_or_assign(library.id, Attached{name, std::move(probes)});
+    attached_.insert_or_assign(library.id, Attached{name, functions, {}});
 }
 
-bool AttachedLibraries::remove(const FileId &id) {
+bool AttachedLibraries::remove(const FileId &id, std::string_view why) {
     // Detaching waits for running probes: not under the lock.
     decltype(attached_)::node_type gone;
     {
@@ -38,8 +45,7 @@ bool AttachedLibraries::remove(const FileId &id) {
         gone = attached_.extract(id);
     }
     if (gone) {
-        log::info("detached: no process uses it any more",
-                  {{"probe", probe_}, {"library", gone.mapped().name}, {"inode", id.inode}});
+        log::info(why, {{"probe", probe_}, {"library", gone.mapped().name}, {"inode", id.inode}});
     }
     return !gone.empty();
 }
@@ -57,7 +63,7 @@ Health AttachedLibraries::health() const {
     health.detail = down_because_;
     health.attach_failures = failures_;
     for (const auto &[id, one] : attached_) {
-        health.attached_functions += one.probes.functions();
+        health.attached_functions += one.functions;
         health.libraries.push_back(one.name);
     }
     if (health.up) {

@@ -1,6 +1,7 @@
 // What a probe is attached to, and how that went: changed by the discovery thread, read by any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -26,11 +27,13 @@ public:
     // Whether the probe is up.
     void started(const Result<> &result);
 
-    // Logs it, `what` being "attached" or the like.
+    // Both log it, `what` being "attached" or the like. With note() the probes are kept elsewhere.
     void add(const discovery::Library &library, kernel::UprobeSet probes, kernel::AttachMode mode,
              std::string_view what);
-    // Detaches. False: it was not attached to that.
-    bool remove(const FileId &id);
+    void note(const discovery::Library &library, std::size_t functions, kernel::AttachMode mode,
+              std::string_view what);
+    // Detaches, and logs `why`. False: it was not attached to that.
+    bool remove(const FileId &id, std::string_view why = "detached: no process uses it any more");
     // A library could not be attached to; `reason` is a word for a label.
     void failed(std::string_view reason);
 
@@ -40,6 +43,7 @@ public:
 private:
     struct Attached {
         std::string name;
+        std::size_t functions = 0;
         kernel::UprobeSet probes;
     };
 

@@ -156,9 +156,12 @@ void CudaAggregator::free_memory(Process &process, const cuda_allocation_record 
     const std::int32_t device = device_of(process, record.head.device);
     const cuda_memory_kind kind = memory_kind(record.kind);
     if ((record.flags & CUDA_ALLOCATION_KNOWN) == 0) {
-        const nanoseconds began = ended_at(record) - nanoseconds(record.head.duration_ns);
-        if (const auto untabled =
-                process.book.find_untabled(kind == MEMORY_vmm, record.address, began.count())) {
+        const std::uint64_t began =
+            record.head.ended_ns - std::min(record.head.ended_ns, record.head.duration_ns);
+        const auto untabled = process.book.find_untabled(
+            kind == MEMORY_vmm, record.address,
+            static_cast<std::int64_t>(std::min<std::uint64_t>(began, INT64_MAX)));
+        if (untabled) {
             const auto &[key, allocation] = *untabled;
             process.book.free(key);
             count_free(process, allocation.device, allocation.kind, allocation.bytes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
@@ -12,6 +13,7 @@
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/func_details.h"
+#include "exporter/probes/func_files.h"
 #include "exporter/probes/func_programs.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/symbols/elf_file.h"
@@ -68,20 +70,25 @@ public:
     }
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override;
+    bool reconfigure(const config::Config &config) override;
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:
     Result<> open();
     Result<Selection> select(const discovery::Library &library);
+    Result<> change(const discovery::Library &library,
+                    const std::vector<SelectedFunction> &functions);
+    void let_go(const FileId &id);
     void report(const Selection &selection, const std::string &library) const;
 
-    config::Config::Functions config_;
+    config::Config::Functions config_;  // the discovery thread's, once that runs
     nanoseconds rescan_interval_;
     kernel::Features features_;
     FuncTable table_;
     FuncDetails details_;
     FuncAggregator aggregator_;
     std::unique_ptr<FuncPrograms> programs_;
+    std::optional<FuncFiles> files_;
     std::unique_ptr<kernel::Ring> calls_;
     std::unique_ptr<kernel::Ring> slow_calls_;
     nanoseconds tidied_{};
@@ -117,6 +124,7 @@ Result<> FuncProbe::open() {
         return started;
     }
     programs_ = std::move(*programs);
+    files_.emplace(*programs_, table_);
     calls_ = std::move(*calls);
     slow_calls_ = std::move(*slow_calls);
     return {};
@@ -128,12 +136,19 @@ void FuncProbe::drain() {
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     details_.begin_round(now);
+    // Before the records: calls that were sent before a change count as before it.
+    const std::uint64_t changes = table_.queued();
     // A process is in the ring of the calls before it has a slow one, and is not tidied away before
     // the slow ones from before `now` are read.
     const std::uint64_t slow_until = slow_calls_->produced();
-    calls_->drain_to(calls_->produced());
-    slow_calls_->drain_to(slow_until);
+    const bool all_calls = calls_->drain_to(calls_->produced());
+    const bool all_slow_calls = slow_calls_->drain_to(slow_until);
     details_.end_round();
+    if (all_calls && all_slow_calls) {
+        if (const auto replaced = table_.apply(changes)) {
+            aggregator_.refresh(*replaced, now);
+        }
+    }
     if (now - tidied_ > std::chrono::seconds(1)) {
         tidied_ = now;
         aggregator_.tidy(now);
@@ -180,29 +195,59 @@ void FuncProbe::report(const Selection &selection, const std::string &library) c
 Result<> FuncProbe::attach(const discovery::Library &library) {
     // Programs are offered because of a library that they use, and paths are only known here.
     if (!probes::wants(config_.groups, library.name, library.path)) {
+        let_go(library.id);
         return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     const auto selection = select(library);
     if (!selection) {
+        let_go(library.id);
         failed("elf");
         return tl::unexpected(selection.error());
     }
     report(*selection, name);
-    if (selection->functions.empty()) {
-        return {};
+    return change(library, selection->functions);
+}
+
+Result<> FuncProbe::change(const discovery::Library &library,
+                           const std::vector<SelectedFunction> &functions) {
+    const bool is_new = !files_->has(library.id);
+    const auto changed = files_->change(library, functions);
+    const std::size_t count = files_->functions(library.id);
+    if (count == 0) {
+        let_go(library.id);
+    } else if (is_new) {
+        attached_.note(library, count, programs_->mode(), "attached");
+    } else if (!changed || changed->added + changed->dropped + changed->changed > 0) {
+        attached_.note(library, count, programs_->mode(), "attached as now configured");
     }
-    auto probes = programs_->attach(library, selection->functions, table_);
-    if (!probes) {
+    if (!changed) {
         failed("attach");
-        return tl::unexpected(probes.error());
+        return tl::unexpected(changed.error());
     }
-    attached_.add(library, std::move(*probes), programs_->mode(), "attached");
     return {};
 }
 
 void FuncProbe::detach(const FileId &id) {
+    files_->detach(id, false);
     attached_.remove(id);
+}
+
+void FuncProbe::let_go(const FileId &id) {
+    files_->detach(id, true);
+    attached_.remove(id, "detached: no function of it is configured any more");
+}
+
+// Switched off, it is attached to nothing, and can be switched on again.
+bool FuncProbe::reconfigure(const config::Config &config) {
+    config::Config::Functions wanted = config_;
+    wanted.max_functions = config.functions.max_functions;
+    wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
+    if (wanted == config_) {
+        return false;
+    }
+    config_ = std::move(wanted);
+    return true;
 }
 
 Health FuncProbe::health() const {

@@ -106,13 +106,15 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
     const ProcessKey key{record.head.tgid, record.head.since_ns};
     const bool is_recent = recent_ != nullptr && recent_->key == key;
     if (!is_recent && !processes_.contains(key) && table_->find(record.function) == nullptr) {
-        undecodable_++;
-        return;  // no record of ours: what it says of its process is not believed
+        return reject(record.function);  // what it says of its process is not believed
     }
     Process &process = process_of(record.head);
     Counted *const one = counted(process, record.function);
     const bool has_ended = record.head.type != FUNC_RECORD_ENTRY;
-    if (one == nullptr || (has_ended && one->shown == nullptr)) {
+    if (one == nullptr) {
+        return reject(record.function);
+    }
+    if (has_ended && one->shown == nullptr) {
         undecodable_++;
         return;
     }
@@ -130,6 +132,12 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
     if (settings_.on_call) {
         settings_.on_call(call);
     }
+}
+
+// The record of a call that counts for nothing: it is none of ours, or the function was configured
+// away while its calls were on their way.
+void FuncAggregator::reject(std::uint32_t number) {
+    undecodable_ += table_->is_given(number) ? 0 : 1;
 }
 
 // What is seen of a call only when it ends.
@@ -178,8 +186,7 @@ FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t
     return &found.value();
 }
 
-FuncAggregator::Counted FuncAggregator::count(Process &process,
-                                              std::shared_ptr<const FuncFunction> function) {
+FuncAggregator::Counted FuncAggregator::count(Process &process, FuncFunctionPtr function) {
     const auto values = labels(process, *function);
     Counted one;
     one.calls = families_.calls.slot(process.owner, values);
@@ -198,10 +205,7 @@ FuncAggregator::Counted FuncAggregator::count(Process &process,
 }
 
 series::Family &FuncAggregator::durations(const config::FunctionOptions &options) {
-    std::vector<std::uint64_t> bounds;
-    for (const nanoseconds bound : options.buckets) {
-        bounds.push_back(static_cast<std::uint64_t>(bound.count()));
-    }
+    const auto bounds = func_bounds(options);
     const auto found = durations_.find(bounds);
     return found != durations_.end()
                ? found->second
@@ -258,6 +262,7 @@ void FuncAggregator::tidy(nanoseconds now) {
     for (series::Family *family : families_.all()) {
         family->rebalance();
     }
+    forget_removed(now);
     for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
         for (series::Family *family : families_.all()) {
             family->remove(owner);

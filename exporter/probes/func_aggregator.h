@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -46,6 +47,9 @@ public:
 
     void on_record(std::span<const std::byte> bytes);
 
+    // The table has been changed, and all records from before have been counted. `replaced`: what
+    // calls counted for until now, and do not in that way any more.
+    void refresh(const std::vector<FuncFunctionPtr> &replaced, std::chrono::nanoseconds now);
     // Lets go of what ended. For once a second.
     void tidy(std::chrono::nanoseconds now);
     // Each with when it started.
@@ -68,12 +72,19 @@ private:
     using ShownKey = std::pair<series::Owner, series::LabelValues>;
     // A function as one process's calls of it are counted.
     struct Counted {
-        std::shared_ptr<const FuncFunction> function;
+        FuncFunctionPtr function;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // of calls whose end is seen
         Shown *shown = nullptr;
         std::map<std::string, series::Slot> errors;  // by code
+    };
+    // What is shown of functions.
+    using ShownAs = std::pair<std::string, std::string>;  // library and name
+    struct InUse {
+        bool slow_calls = false;
+        bool errors = false;
+        std::set<std::vector<std::uint64_t>> bounds;  // empty: no durations
     };
     struct Process : ProcessIdentity {
         series::Owner owner = 0;    // 0: in no group yet
@@ -89,13 +100,18 @@ private:
                  const func_slow_record *slow = nullptr);
     Process &process_of(const func_record &head);
     Counted *counted(Process &process, std::uint32_t number);
-    Counted count(Process &process, std::shared_ptr<const FuncFunction> function);
+    void reject(std::uint32_t number);
+    Counted count(Process &process, FuncFunctionPtr function);
     // Whether the call was slow, and its error.
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
     void count_error(Process &process, Counted &counted, const std::string &code);
     series::Family &durations(const config::FunctionOptions &options);
     void join_group(Process &process);
+    void forget_slots();
+    void forget_removed(std::chrono::nanoseconds now);
+    [[nodiscard]] std::map<ShownAs, InUse> in_use() const;
+    [[nodiscard]] ShownAs shown_as(const series::LabelValues &values) const;
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              const FuncFunction &function) const;
 
@@ -106,6 +122,8 @@ private:
     std::map<std::vector<std::uint64_t>, series::Family> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;
+    // What was configured away, and when: series of it stay for a while, as those of processes do.
+    std::map<ShownAs, std::chrono::nanoseconds> removed_;
 
     std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
     Process *recent_ = nullptr;  // of the last record: they come in runs

@@ -10,6 +10,14 @@ const std::vector<series::Label> of_function = {{"library"}, {"function"}};
 
 }  // namespace
 
+std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options) {
+    std::vector<std::uint64_t> bounds;
+    for (const std::chrono::nanoseconds bound : options.buckets) {
+        bounds.push_back(static_cast<std::uint64_t>(bound.count()));
+    }
+    return bounds;
+}
+
 series::Family make_func_durations(const Budget &budget, bool pid_label,
                                    std::vector<std::uint64_t> bounds) {
     return FamilyMaker(budget, pid_label)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exporter/config/functions.h"
 #include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
 
@@ -18,6 +19,9 @@ struct FuncFamilies {
 };
 
 FuncFamilies make_func_families(const Budget &budget, bool pid_label);
+
+// The function's buckets, in nanoseconds.
+std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options);
 
 // One for each list of buckets that functions have; on the page they are one family. `bounds` in
 // nanoseconds.

@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -46,6 +47,14 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
 }
 
 }  // namespace
+
+FuncFunction shown_as(const discovery::Library &library, const SelectedFunction &function,
+                      bool entry_only) {
+    config::FunctionOptions options = *function.options;
+    options.entry_only = entry_only;
+    return {to_valid_utf8(library.name, max_label_bytes), function.group, function.name,
+            std::move(options)};
+}
 
 FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls,
                            Details details)
@@ -112,31 +121,23 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
     return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls, details));
 }
 
-Result<kernel::UprobeSet> FuncPrograms::attach(const discovery::Library &library,
-                                               const std::vector<SelectedFunction> &functions,
-                                               FuncTable &table) const {
-    auto set = attach_all(library, functions, table);
-    const int code = set ? 0 : set.error().code;
+Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
+                                      const std::vector<SelectedFunction> &functions,
+                                      FuncTable &table) const {
+    auto link = attach_all(library, functions, false, table);
+    const int code = link ? 0 : link.error().code;
     // Which of the instructions it is, the kernel does not say.
     if (code == EINVAL || code == kernel_enotsupp) {
         log::warn(
             "the kernel refuses a probe on an instruction that leaves a function, so functions "
             "that need these are counted at their entry only",
             {{"probe", "func"}, {"library", to_valid_utf8(library.name, max_label_bytes)}});
-        std::vector<SelectedFunction> without_exits = functions;
-        for (SelectedFunction &function : without_exits) {
-            if (function.ending == FuncEnding::exits) {
-                function.ending = FuncEnding::none;
-                function.exits.clear();
-            }
-        }
-        set = attach_all(library, without_exits, table);
+        link = attach_all(library, functions, true, table);
     }
-    return set;
+    return link;
 }
 
-Result<> FuncPrograms::set_options(std::uint32_t number,
-                                   const config::FunctionOptions &options) const {
+void FuncPrograms::set_options(std::uint32_t number, const config::FunctionOptions &options) const {
     func_options value{};
     if (details_.slow_calls && options.slow_threshold) {
         value.slow_ns = static_cast<std::uint64_t>(options.slow_threshold->count());
@@ -144,44 +145,70 @@ Result<> FuncPrograms::set_options(std::uint32_t number,
     if (details_.all_arguments && !options.arguments.empty()) {
         value.flags |= FUNC_SENDS_ARGUMENTS;
     }
-    if (value.slow_ns == 0 && value.flags == 0) {
-        return {};  // as the table has it: numbers are not given again
-    }
     if (number >= FUNC_MAX_FUNCTIONS) {
-        log::warn(
-            "too many functions: the slow calls of this one are shown without arguments and stack",
-            {{"probe", "func"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
-        return {};
+        if (value.slow_ns != 0 || value.flags != 0) {
+            log::warn(
+                "too many functions: the slow calls of this one are shown without arguments and "
+                "stack",
+                {{"probe", "func"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
+        }
+        return;
     }
     const int map = bpf_map__fd(loaded_->skeleton->maps.functions);
     if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
-        return fail_errno("say what is to be known of a function's calls");
+        log::warn("cannot tell the programs what is to be known of a function's calls",
+                  {{"probe", "func"}, {"reason", std::strerror(errno)}});
     }
-    return {};
 }
 
-Result<kernel::UprobeSet> FuncPrograms::attach_all(const discovery::Library &library,
-                                                   const std::vector<SelectedFunction> &functions,
-                                                   FuncTable &table) const {
-    const std::string name = to_valid_utf8(library.name, max_label_bytes);
+Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
+                                          const std::vector<SelectedFunction> &functions,
+                                          bool without_exits, FuncTable &table) const {
+    FuncLink link;
     std::vector<kernel::AttachPoint> entries;
     std::vector<kernel::AttachPoint> exits;
     for (const SelectedFunction &function : functions) {
-        config::FunctionOptions options = *function.options;
-        options.entry_only = function.ending == FuncEnding::none;
-        const std::uint32_t number =
-            table.number_of({name, function.group, function.name, std::move(options)});
-        if (const auto set = set_options(number, table.find(number)->options); !set) {
-            return tl::unexpected(set.error());
+        SelectedFunction attached = function;
+        if (without_exits && attached.ending == FuncEnding::exits) {
+            attached.ending = FuncEnding::none;
+            attached.exits.clear();
         }
-        const std::uint64_t cookie = cookie_of(function, number);
-        entries.push_back({function.entry, cookie, function.ending != FuncEnding::return_probe});
-        for (const symbols::FunctionExit &exit : function.exits) {
+        const bool entry_only = attached.ending == FuncEnding::none;
+        FuncFunction shown = shown_as(library, function, entry_only);
+        const config::FunctionOptions options = shown.options;
+        const std::uint32_t number = table.add(std::move(shown));
+        set_options(number, options);
+        const std::uint64_t cookie = cookie_of(attached, number);
+        entries.push_back({attached.entry, cookie, attached.ending != FuncEnding::return_probe});
+        for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
         }
+        link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
     }
-    return kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits);
+    auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits);
+    if (!probes) {
+        std::vector<FuncTable::Change> unused;
+        for (const FuncPlace &place : link.places) {
+            unused.push_back({place.number, nullptr, true, false});
+        }
+        table.change(std::move(unused));
+        return tl::unexpected(probes.error());
+    }
+    link.probes = std::move(*probes);
+    return link;
+}
+
+void FuncPrograms::mute(std::uint32_t number, bool on) {
+    if (number >= FUNC_MUTABLE) {
+        return;  // its records are made, and do not count
+    }
+    auto *const bss = loaded_->skeleton->bss;
+    if ((bss->muted[number] != 0) != on) {
+        bss->muted[number] = on ? 1 : 0;
+        muted_ = on ? muted_ + 1 : muted_ - 1;
+        bss->any_muted = muted_ > 0;
+    }
 }
 
 }  // namespace gpusnoop::probes

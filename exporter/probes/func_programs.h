@@ -1,6 +1,7 @@
 // FuncSnoop's BPF side: loading it, and attaching it to the functions that are wanted of a library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,10 +12,21 @@
 #include "exporter/kernel/features.h"
 #include "exporter/kernel/object.h"
 #include "exporter/kernel/uprobe.h"
+#include "exporter/probes/func_places.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/probes/func_table.h"
 
 namespace gpusnoop::probes {
+
+// Functions of a file that are attached to together, and so only detached together.
+struct FuncLink {
+    kernel::UprobeSet probes;
+    std::vector<FuncPlace> places;
+};
+
+// What calls of a function are counted as.
+[[nodiscard]] FuncFunction shown_as(const discovery::Library &library,
+                                    const SelectedFunction &function, bool entry_only);
 
 class FuncPrograms {
 public:
@@ -34,9 +46,15 @@ public:
 
     // All of them at once, under the numbers that `table` gives them. Where the kernel refuses one
     // of the exits, functions with exits are counted at their entry only, and the log says so.
-    Result<kernel::UprobeSet> attach(const discovery::Library &library,
-                                     const std::vector<SelectedFunction> &functions,
-                                     FuncTable &table) const;
+    Result<FuncLink> attach(const discovery::Library &library,
+                            const std::vector<SelectedFunction> &functions, FuncTable &table) const;
+
+    // What is to be known of the calls that end under this number from now on.
+    void set_options(std::uint32_t number, const config::FunctionOptions &options) const;
+
+    // Has the probes of this number do nothing, but for calls that have begun already. They still
+    // stop the program.
+    void mute(std::uint32_t number, bool on);
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int calls_ring() const;
@@ -52,15 +70,14 @@ private:
     static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
                                                          const config::Config::Functions &config,
                                                          Details details);
-    Result<> set_options(std::uint32_t number, const config::FunctionOptions &options) const;
-
-    Result<kernel::UprobeSet> attach_all(const discovery::Library &library,
-                                         const std::vector<SelectedFunction> &functions,
-                                         FuncTable &table) const;
+    Result<FuncLink> attach_all(const discovery::Library &library,
+                                const std::vector<SelectedFunction> &functions, bool without_exits,
+                                FuncTable &table) const;
 
     std::unique_ptr<Loaded> loaded_;
     kernel::CallPrograms calls_;
     Details details_;
+    std::size_t muted_ = 0;
 };
 
 }  // namespace gpusnoop::probes

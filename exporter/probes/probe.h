@@ -8,6 +8,7 @@
 
 #include "bpf/lib/wire.h"
 #include "exporter/base/result.h"
+#include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/probes/document.h"
 #include "exporter/series/family.h"
@@ -46,6 +47,10 @@ public:
 
     // The libraries it wants to attach to, if any.
     virtual discovery::Attacher *attacher() { return nullptr; }
+
+    // Takes over what of the configuration it can change while it runs. True: the attacher is to be
+    // offered all files anew. On the thread of the attacher; never for a probe that is down.
+    virtual bool reconfigure(const config::Config & /*config*/) { return false; }
 
     // Takes what its rings hold.
     virtual void drain() = 0;

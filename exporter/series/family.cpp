@@ -217,6 +217,22 @@ void Family::remove(Owner owner) {
     }
 }
 
+void Family::remove_if(const std::function<bool(const LabelValues &)> &is_gone) {
+    settle();
+    for (Index entry = 0; entry < entries_.size(); entry++) {
+        if (entries_[entry].labels == nullptr || entries_[entry].level == Level::other ||
+            !is_gone(*entries_[entry].labels)) {
+            continue;
+        }
+        for (Index handle = entries_[entry].first_handle; handle != none;
+             handle = next_handles_[handle]) {
+            handle_owners_[handle] = nobody;
+            free_handles_.push_back(handle);
+        }
+        erase(entry);
+    }
+}
+
 Family::Index Family::shown_ancestor(Index entry) const {
     while (!entries_[entry].shown) {
         entry = entries_[entry].parent;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -84,6 +85,10 @@ public:
 
     // Forgets every label set of the owner. What is shown under "other" stays.
     void remove(Owner owner);
+
+    // The same for single label sets, of a family without details. Handles of sets that it forgot
+    // by itself stay valid, as they lead to "other".
+    void remove_if(const std::function<bool(const LabelValues &)> &is_gone);
 
     [[nodiscard]] FamilySnapshot snapshot() const;
     // Label sets in the snapshot.

@@ -54,17 +54,22 @@ void require_bpf() {
 }
 
 Exporter::Exporter(const std::string &config, std::vector<std::string> through) {
+    configure(config);
     const auto file = directory_ / "config.yaml";
-    // FuncSnoop's groups have functions of the CUDA runtime as well. Two probes attaching to each
-    // library is for the tests that are about that.
-    const bool says_functions = config.find("functions:") != std::string::npos;
-    write_file(file, config + (says_functions ? "" : "functions: {enabled: false}\n"));
     through.insert(through.end(), {exporter_binary(), "--config.file=" + file.string(),
                                    "--web.listen-address=127.0.0.1:0"});
     process_ = std::make_unique<Process>(std::move(through));
     process_->wait_for_output("msg=\"listening\"");
     const std::string text = log();
     port_ = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(" port=") + 6)));
+}
+
+void Exporter::configure(const std::string &config) const {
+    // FuncSnoop's groups have functions of the CUDA runtime as well. Two probes attaching to each
+    // library is for the tests that are about that.
+    const bool says_functions = config.find("functions:") != std::string::npos;
+    write_file(directory_ / "config.yaml",
+               config + (says_functions ? "" : "functions: {enabled: false}\n"));
 }
 
 Page Exporter::scrape() const {

@@ -32,6 +32,10 @@ public:
     // that probe is off. `through` is a command that runs the command after it, such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
+    // Writes the configuration anew, as the constructor does. The exporter reads it when it is told
+    // to.
+    void configure(const std::string &config) const;
+
     [[nodiscard]] std::uint16_t port() const { return port_; }
     [[nodiscard]] Page scrape() const;
     [[nodiscard]] Process &process() { return *process_; }

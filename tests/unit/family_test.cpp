@@ -31,6 +31,50 @@ TEST_CASE("a label set has one place, whoever asks for it") {
     CHECK(snapshot.values == std::vector<std::uint64_t>{7, 3});
 }
 
+TEST_CASE("single label sets can leave, and come again at 0") {
+    Family family(counter_of({{"comm"}, {"kind", true}}), 10);
+    const auto a = family.slot(1, {"a", "x"});
+    const auto b = family.slot(1, {"b", "x"});
+    const auto c = family.slot(2, {"a", "y"});
+    family.add(a, 2);
+    family.add(b, 3);
+    family.add(c, 4);
+    family.remove_if([](const series::LabelValues &values) { return values[0] == "a"; });
+    CHECK(family.size() == 1);
+    family.add(b, 1);
+    CHECK(family.value(b) == 4);
+    const auto again = family.slot(1, {"a", "x"});
+    CHECK(family.value(again) == 0);
+    family.add(again, 1);
+    CHECK(family.value(b) == 4);
+    family.remove(1);
+    family.remove(2);
+    CHECK(family.size() == 0);
+}
+
+TEST_CASE("label sets of single removals that were folded leave their counts in \"other\"") {
+    Family family(counter_of({{"comm"}}), 10);
+    std::vector<series::Slot> slots;
+    for (int i = 0; i < 40; i++) {
+        slots.push_back(family.slot(1, {"c" + std::to_string(i)}));
+        family.add(slots.back(), 1);
+    }
+    CHECK(total(family.snapshot()) == 40);
+    // Half of those that are shown, and all of the others.
+    family.remove_if(
+        [](const series::LabelValues &values) { return values[0] > "c5" || values[0].size() > 2; });
+    CHECK(family.candidates() == 0);
+    CHECK(total(family.snapshot()) == 6 + 30);  // c0 to c5, and "other"
+    for (int i = 0; i < 6; i++) {
+        family.add(slots[static_cast<std::size_t>(i)], 1);
+    }
+    CHECK(total(family.snapshot()) == 12 + 30);
+    for (int i = 0; i < 4; i++) {
+        CHECK(family.value(family.slot(1, {"new" + std::to_string(i)})) == 0);
+    }
+    CHECK(family.folded() == 30);
+}
+
 TEST_CASE("past its budget a family folds the unbounded labels and keeps the totals") {
     Family family(counter_of({{"kernel"}, {"kind", true}}), 3);
     for (int i = 0; i < 100'000; i++) {

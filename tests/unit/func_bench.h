@@ -133,7 +133,7 @@ struct FuncBench {
 
     std::uint32_t number(std::string name, config::FunctionOptions options = {},
                          std::string library = "libx.so.1", std::string group = "group") {
-        return table.number_of(
+        return table.add(
             {std::move(library), std::move(group), std::move(name), std::move(options)});
     }
     template <typename Record>

@@ -109,6 +109,37 @@ TEST_CASE("other methods are refused") {
     CHECK(calls == 0);
 }
 
+TEST_CASE("an action takes POST and nothing else") {
+    std::atomic<int> calls = 0;
+    auto server = Server::listen("127.0.0.1:0", {{"/page", answers("page")}},
+                                 {{"/action", [&calls](const Request &request) {
+                                       ++calls;
+                                       CHECK(request.method == "POST");
+                                       return text_response(500, "it failed\n");
+                                   }}});
+    REQUIRE(server);
+    const auto port = (*server)->port();
+    for (const std::string method : {"GET", "HEAD", "PUT", "DELETE"}) {
+        INFO(method);
+        const std::string response =
+            send_request(port, method + " /action HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK_THAT(response, StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"));
+        CHECK(header_of(response, "Allow") == "POST");
+    }
+    CHECK(calls == 0);
+    const std::string answer =
+        send_request(port, "POST /action HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    CHECK_THAT(answer, StartsWith("HTTP/1.1 500 "));
+    CHECK(body_of(answer) == "it failed\n");
+    CHECK(calls == 1);
+    const std::string elsewhere =
+        send_request(port, "POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    CHECK_THAT(elsewhere, StartsWith("HTTP/1.1 405 "));
+    CHECK(header_of(elsewhere, "Allow") == "GET, HEAD");
+    CHECK_THAT(send_request(port, "POST /none HTTP/1.1\r\nHost: x\r\n\r\n"),
+               StartsWith("HTTP/1.1 404 "));
+}
+
 TEST_CASE("HEAD is GET without the body") {
     const auto server = serve({{"/large", answers(large_text())}});
     for (const std::string headers : {"", "Accept-Encoding: gzip\r\n"}) {

@@ -80,6 +80,18 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
 }
 
+TEST_CASE("the page says how the last reading of the configuration went, and when one went well") {
+    const auto text = [](const metrics::LastReload &reload) {
+        return "\n" + metrics::to_text(metrics::reload_families(reload));
+    };
+    const std::string good = text({.successful = true, .last_success = 1'700'000'000.5});
+    CHECK(has_line(good, "gpusnoop_config_last_reload_successful 1"));
+    CHECK(has_line(good, "gpusnoop_config_last_reload_success_timestamp_seconds 1700000000.5"));
+    const std::string bad = text({.successful = false, .last_success = 1'700'000'000.5});
+    CHECK(has_line(bad, "gpusnoop_config_last_reload_successful 0"));
+    CHECK(has_line(bad, "gpusnoop_config_last_reload_success_timestamp_seconds 1700000000.5"));
+}
+
 TEST_CASE("the reference names every family once, with its labels") {
     const std::string text = metrics::metrics_reference();
     const std::string row =

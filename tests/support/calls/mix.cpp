@@ -12,6 +12,7 @@
 #include "calls/calls_cpp.h"
 #include "calls/random.h"
 #include "calls/scenario.h"
+#include "workload/options.h"
 
 namespace scenario {
 
@@ -267,7 +268,8 @@ bool run_threads(const Options &options, std::uint64_t actions) {
     std::atomic<bool> passed = true;
     const auto work = [&](std::uint64_t thread) {
         Random random(options.seed * 1'000'003 + thread);
-        for (std::uint64_t i = 0; i < options.iterations; i++) {
+        for (std::uint64_t i = 0;
+             options.until_stopped ? !demo::stop_requested() : i < options.iterations; i++) {
             const std::uint64_t at = random.below(actions);
             const Action action =
                 at < std::size(kReturning) ? kReturning[at] : kLeaving[at - std::size(kReturning)];

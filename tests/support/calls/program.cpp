@@ -45,6 +45,8 @@ struct CommandLine {
         "  --iterations N       iterations of each thread (1000)\n"
         "  --seed X             same seed: same calls\n"
         "  --name COMM          name of the main thread\n"
+        "  --until-stopped      mix and mix_with_leaving until SIGTERM, whatever --iterations "
+        "says\n"
         "  --wait-for-file PATH make no call before this file exists\n"
         "  --hold               wait for SIGTERM or the end of standard input at the end\n",
         program);
@@ -87,6 +89,8 @@ CommandLine parse(int argc, char **argv) {
         const std::string flag = argv[at];
         if (flag == "--hold") {
             line.hold = true;
+        } else if (flag == "--until-stopped") {
+            line.options.until_stopped = true;
         } else if (flag == "--list") {
             line.list = true;
         } else if (at + 1 == argc || !set_value(line, flag, argv[++at])) {

@@ -10,6 +10,7 @@ struct Options {
     unsigned threads = 1;
     std::uint64_t iterations = 1000;  // of each thread
     std::uint64_t seed = 1;
+    bool until_stopped = false;  // mix and mix_with_leaving go on until SIGTERM, instead
 };
 
 struct Scenario {

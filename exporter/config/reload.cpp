@@ -1,0 +1,53 @@
+#include "exporter/config/reload.h"
+
+namespace gpusnoop::config {
+
+std::vector<std::string> keys_for_restart(const Config &started, const Config &wanted) {
+    std::vector<std::string> keys;
+    const auto compare = [&](const char *key, const auto &before, const auto &after) {
+        if (before != after) {
+            keys.emplace_back(key);
+        }
+    };
+    compare("web.listen_address", started.web.listen_address, wanted.web.listen_address);
+    compare("web.telemetry_path", started.web.telemetry_path, wanted.web.telemetry_path);
+    compare("log.format", started.log.format, wanted.log.format);
+    compare("labels.pid", started.labels.pid, wanted.labels.pid);
+    compare("series.budget", started.series.budget, wanted.series.budget);
+    compare("series.budgets", started.series.budgets, wanted.series.budgets);
+    compare("series.retention", started.series.retention, wanted.series.retention);
+    compare("discovery.rescan_interval", started.discovery.rescan_interval,
+            wanted.discovery.rescan_interval);
+    compare("discovery.nvidia_proc_path", started.discovery.nvidia_proc_path,
+            wanted.discovery.nvidia_proc_path);
+    const Config::Cuda &cuda = started.cuda;
+    compare("cuda.enabled", cuda.enabled, wanted.cuda.enabled);
+    compare("cuda.libraries", cuda.libraries, wanted.cuda.libraries);
+    compare("cuda.attach", cuda.attach, wanted.cuda.attach);
+    compare("cuda.max_calls_per_second", cuda.max_calls_per_second,
+            wanted.cuda.max_calls_per_second);
+    compare("cuda.allocation_ring_bytes", cuda.allocation_ring_bytes,
+            wanted.cuda.allocation_ring_bytes);
+    compare("cuda.call_ring_bytes", cuda.call_ring_bytes, wanted.cuda.call_ring_bytes);
+    compare("cuda.drain_interval", cuda.drain_interval, wanted.cuda.drain_interval);
+    compare("cuda.max_live_allocations", cuda.max_live_allocations,
+            wanted.cuda.max_live_allocations);
+    compare("cuda.max_registered_kernels", cuda.max_registered_kernels,
+            wanted.cuda.max_registered_kernels);
+    compare("cuda.pin", cuda.pin, wanted.cuda.pin);
+    compare("cuda.pin_path", cuda.pin_path, wanted.cuda.pin_path);
+    compare("cuda.call_stacks", cuda.call_stacks, wanted.cuda.call_stacks);
+    compare("cuda.max_call_stacks", cuda.max_call_stacks, wanted.cuda.max_call_stacks);
+    compare("cuda.call_sites", cuda.call_sites, wanted.cuda.call_sites);
+    const Config::Functions &functions = started.functions;
+    // There is no probe then that could be switched on.
+    compare("functions.enabled", functions.enabled, functions.enabled || wanted.functions.enabled);
+    compare("functions.attach", functions.attach, wanted.functions.attach);
+    compare("functions.max_calls_per_second", functions.max_calls_per_second,
+            wanted.functions.max_calls_per_second);
+    compare("functions.ring_bytes", functions.ring_bytes, wanted.functions.ring_bytes);
+    compare("functions.drain_interval", functions.drain_interval, wanted.functions.drain_interval);
+    return keys;
+}
+
+}  // namespace gpusnoop::config
