@@ -178,7 +178,7 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     }
     const std::lock_guard lock(document_mutex_);
     // Others wait for this, so it must not wait for long.
-    const auto documents = pipeline_->documents(std::chrono::seconds(1));
+    const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
     if (!documents) {
         return http::text_response(503, documents.error().message + "\n");
     }
