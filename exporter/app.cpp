@@ -86,6 +86,8 @@ Result<> App::start_server() {
          {config_.web.telemetry_path, [this](const auto &) { return metrics_page(); }},
          {"/api/v1/allocations",
           [this](const auto &request) { return document_page("allocations", request); }},
+         {"/api/v1/functions",
+          [this](const auto &request) { return document_page("functions", request); }},
          {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
          // There is no server before everything is attached.
          {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}});

@@ -11,7 +11,9 @@
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/func_aggregator.h"
+#include "exporter/probes/func_document.h"
 #include "exporter/probes/func_programs.h"
+#include "exporter/probes/func_report.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/symbols/elf_file.h"
 
@@ -43,7 +45,8 @@ public:
           aggregator_({.budget = budget_of(config.series),
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention},
-                      table_, look_up) {}
+                      table_, look_up),
+          report_(config.functions.report, since_.monotonic) {}
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return programs_ ? this : nullptr; }
@@ -54,6 +57,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
+    [[nodiscard]] std::vector<Document> documents(std::string_view name) const override;
     [[nodiscard]] Health health() const override;
 
     [[nodiscard]] bool wants(std::string_view name) const override {
@@ -73,6 +77,8 @@ private:
     kernel::Features features_;
     FuncTable table_;
     FuncAggregator aggregator_;
+    FuncMoment since_ = FuncMoment::now();
+    FuncReport report_;
     std::unique_ptr<FuncPrograms> programs_;
     std::unique_ptr<kernel::Ring> calls_;
     nanoseconds tidied_{};
@@ -118,6 +124,11 @@ void FuncProbe::drain() {
         looked_around_ = now;
         for (const ProcessKey &key : ended_.look(aggregator_.running())) {
             aggregator_.assume_ended(key, now);
+        }
+    }
+    if (report_.is_due(now)) {
+        if (const auto rows = report_.make(aggregator_.snapshot(now))) {
+            write_to_log(*rows);
         }
     }
     undecodable_ = aggregator_.undecodable();
@@ -179,6 +190,14 @@ Result<> FuncProbe::attach(const discovery::Library &library) {
 
 void FuncProbe::detach(const FileId &id) {
     attached_.remove(id);
+}
+
+std::vector<Document> FuncProbe::documents(std::string_view name) const {
+    if (!programs_ || name != functions_document_name) {
+        return {};
+    }
+    const FuncMoment now = FuncMoment::now();
+    return {functions_document(aggregator_.snapshot(now.monotonic), since_, now)};
 }
 
 Health FuncProbe::health() const {

@@ -101,6 +101,7 @@ void FuncAggregator::on_call(const func_call_record &record) {
         return;
     }
     families_.calls.add(one->calls, 1);
+    one->totals.calls++;
     if (has_ended) {
         count_end(process, *one, record);
     }
@@ -110,10 +111,13 @@ void FuncAggregator::on_call(const func_call_record &record) {
 void FuncAggregator::count_end(Process &process, Counted &counted, const func_call_record &record) {
     counted.shown->durations->observe(*counted.duration, record.duration_ns);
     counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
+    counted.totals.add_duration(record.duration_ns);
+    counted.minute.add(record.head.ended_ns, record.duration_ns);
     const config::FunctionOptions &options = counted.function->options;
     if (counted.slow_calls &&
         record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count())) {
         families_.slow_calls.add(*counted.slow_calls, 1);
+        counted.totals.slow_calls++;
     }
     if (record.head.type == FUNC_RECORD_RETURN) {
         if (const auto code = error_of(options.errors, record.result)) {
@@ -132,6 +136,7 @@ void FuncAggregator::count_error(Process &process, Counted &counted, const std::
             counted.errors.try_emplace(shown, families_.errors.slot(process.owner, values)).first;
     }
     families_.errors.add(found->second, 1);
+    counted.totals.errors++;
 }
 
 FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t number) {
@@ -217,6 +222,7 @@ void FuncAggregator::tidy(nanoseconds now) {
         const Process &process = *entry.second;
         if (process.ended) {
             groups_.leave(process.group, *process.ended);
+            keep_totals(process);
         }
         return process.ended.has_value();
     });

@@ -20,6 +20,7 @@
 #include "exporter/probes/family_maker.h"
 #include "exporter/probes/func_extremes.h"
 #include "exporter/probes/func_families.h"
+#include "exporter/probes/func_snapshot.h"
 #include "exporter/probes/func_table.h"
 #include "exporter/probes/process_groups.h"
 #include "exporter/probes/process_identity.h"
@@ -50,6 +51,8 @@ public:
     void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
+    // What no family folds or forgets: each function, by process.
+    [[nodiscard]] FuncSnapshot snapshot(std::chrono::nanoseconds now) const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -65,6 +68,8 @@ private:
     // A function as one process's calls of it are counted.
     struct Counted {
         std::shared_ptr<const FuncFunction> function;
+        FuncTotals totals;
+        MinuteExtremes minute;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // of calls whose end is seen
@@ -87,6 +92,7 @@ private:
     void count_error(Process &process, Counted &counted, const std::string &code);
     series::Family &durations(const config::FunctionOptions &options);
     void join_group(Process &process);
+    void keep_totals(const Process &process);
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              const FuncFunction &function) const;
 
@@ -97,6 +103,7 @@ private:
     std::map<std::vector<std::uint64_t>, series::Family> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;
+    std::map<std::uint32_t, FuncCount> ended_;  // by number: what processes did that have ended
 
     std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
     Process *recent_ = nullptr;  // of the last record: they come in runs
