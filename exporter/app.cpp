@@ -98,6 +98,8 @@ Result<> App::start_server() {
           [this](const auto &request) { return document_page("allocations", request); }},
          {"/api/v1/slow_calls",
           [this](const auto &request) { return document_page("slow_calls", request); }},
+         {"/api/v1/functions",
+          [this](const auto &request) { return document_page("functions", request); }},
          {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
          // There is no server before everything is attached.
          {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}},
@@ -246,7 +248,7 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     }
     const std::lock_guard lock(document_mutex_);
     // Others wait for this, so it must not wait for long.
-    const auto documents = pipeline_->documents(std::chrono::seconds(1));
+    const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
     if (!documents) {
         return http::text_response(503, documents.error().message + "\n");
     }

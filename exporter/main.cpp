@@ -21,6 +21,7 @@
 #include "exporter/kernel/pins.h"
 #include "exporter/metrics/reference.h"
 #include "exporter/probes/budgets.h"
+#include "exporter/top/top.h"
 #include "exporter/trace/trace.h"
 
 namespace {
@@ -176,6 +177,51 @@ CLI::App *add_trace(CLI::App &command, gpusnoop::trace::Options &options) {
     return cuda;
 }
 
+int show_top(const gpusnoop::top::Options &options) {
+    block_signals({SIGINT, SIGTERM});
+    const auto shown = gpusnoop::top::run(options);
+    return shown ? 0 : complain(shown.error());
+}
+
+CLI::App *add_top(CLI::App &command, gpusnoop::top::Options &options) {
+    using gpusnoop::top::Sort;
+    CLI::App *top = command.add_subcommand(
+        "top", "What the traced functions do now, from a running exporter; q quits.");
+    top->add_option_function<std::string>(
+           "--address",
+           [&options](const std::string &text) {
+               options.address = *gpusnoop::top::parse_address(text);
+           },
+           "The exporter, as http://HOST:PORT (http://127.0.0.1:19435).")
+        ->check([](const std::string &text) {
+            const auto parsed = gpusnoop::top::parse_address(text);
+            return parsed ? "" : parsed.error().message;
+        });
+    top->add_option_function<std::string>(
+           "--interval",
+           [&options](const std::string &text) {
+               options.interval = *gpusnoop::config::parse_duration(text);
+           },
+           "How often it is asked, 100ms to 1h (2s).")
+        ->check([](const std::string &text) {
+            using namespace std::chrono_literals;
+            const auto parsed = gpusnoop::config::parse_duration(text);
+            return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
+        });
+    top->add_option("--sort", options.sort,
+                    "calls, seconds (inside them), slow, errors, all per second, or max.")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Sort>{{"calls", Sort::calls},
+                                                                        {"seconds", Sort::seconds},
+                                                                        {"slow", Sort::slow},
+                                                                        {"errors", Sort::errors},
+                                                                        {"max", Sort::max}}));
+    top->add_option("--rows", options.rows, "The most functions to show (all that fit; else 20).")
+        ->check(CLI::Range(1, 100'000));
+    top->add_flag("--once", options.once, "One plain table, of one interval.");
+    top->add_flag("--batch", options.batch, "Plain tables, one below the other.");
+    return top;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -212,6 +258,8 @@ int main(int argc, char **argv) {
         "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
     gpusnoop::trace::Options trace_options;
     const CLI::App *trace = add_trace(command, trace_options);
+    gpusnoop::top::Options top_options;
+    const CLI::App *top = add_top(command, top_options);
     command.require_subcommand(0, 1);
     try {
         command.parse(argc, argv);
@@ -224,6 +272,9 @@ int main(int argc, char **argv) {
         }
         if (trace->parsed()) {
             return trace_cuda(options, trace_options);
+        }
+        if (top->parsed()) {
+            return show_top(top_options);
         }
         return check->parsed() ? check_config(options) : serve(options);
     } catch (const CLI::Success &wish) {  // --help, --version

@@ -224,7 +224,7 @@ void set_level(Level level) {
     }
 }
 
-void write(Level level, std::string_view message, Fields fields) {
+void write(Level level, std::string_view message, std::span<const Field> fields) {
     spdlog::logger *logger = spdlog::default_logger_raw();
     const spdlog::level::level_enum as = spdlog_level(level);
     if (logger == nullptr || !logger->should_log(as)) {

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdio>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -57,7 +58,11 @@ private:
 
 using Fields = std::initializer_list<Field>;
 
-void write(Level level, std::string_view message, Fields fields = {});
+void write(Level level, std::string_view message, std::span<const Field> fields);
+
+inline void write(Level level, std::string_view message, Fields fields = {}) {
+    write(level, message, std::span(fields.begin(), fields.size()));
+}
 
 inline void debug(std::string_view message, Fields fields = {}) {
     write(Level::debug, message, fields);

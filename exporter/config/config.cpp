@@ -19,6 +19,7 @@
 #include "exporter/base/listen_address.h"
 #include "exporter/base/text.h"
 #include "exporter/config/reader.h"
+#include "exporter/config/units.h"
 
 namespace gpusnoop::config {
 
@@ -121,6 +122,16 @@ void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.finish();
 }
 
+void read_report(Section report, Config::FunctionReport &value) {
+    report.duration("interval", value.interval, 0ms, 24h);
+    if (value.interval > 0ms && value.interval < 1s) {
+        report.reject("interval",
+                      "must be 0s, which is none, or 1s to 24h, is " + to_text(value.interval));
+    }
+    report.integer("rows", value.rows, 1, 1'000);
+    report.finish();
+}
+
 void read_functions(Section functions, Config::Functions &value) {
     functions.boolean("enabled", value.enabled);
     read_attach(functions, value.attach);
@@ -128,6 +139,7 @@ void read_functions(Section functions, Config::Functions &value) {
     functions.size("ring_bytes", value.ring_bytes, kMinRing, kMaxRing);
     functions.duration("drain_interval", value.drain_interval, 1ms, 1s);
     functions.integer("max_functions", value.max_functions, 1, 65'536);
+    read_report(functions.section("report"), value.report);
     if (const Value *groups = functions.find("groups")) {
         read_function_groups(*groups, value.groups);
     }

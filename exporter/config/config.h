@@ -79,6 +79,12 @@ struct Config {
         bool operator==(const Cuda &) const = default;
     } cuda;
 
+    struct FunctionReport {
+        std::chrono::milliseconds interval{0};  // 0: none
+        std::uint32_t rows = 10;                // of each of its two tables
+        bool operator==(const FunctionReport &) const = default;
+    };
+
     struct Functions {
         bool enabled = true;
         Cuda::Attach attach = Cuda::Attach::automatic;
@@ -89,6 +95,7 @@ struct Config {
         std::chrono::milliseconds drain_interval{10};
         // Functions of one file, over all groups; a file where more match is not traced.
         std::uint32_t max_functions = 4096;
+        FunctionReport report;
         FunctionGroups groups = shipped_function_groups();
         struct SlowCalls {
             // Those that /api/v1/slow_calls shows.

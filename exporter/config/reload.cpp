@@ -47,6 +47,9 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
             wanted.functions.max_calls_per_second);
     compare("functions.ring_bytes", functions.ring_bytes, wanted.functions.ring_bytes);
     compare("functions.drain_interval", functions.drain_interval, wanted.functions.drain_interval);
+    compare("functions.slow_calls", functions.slow_calls, wanted.functions.slow_calls);
+    compare("functions.report", functions.report, wanted.functions.report);
+    compare("sinks", started.sinks, wanted.sinks);
     return keys;
 }
 

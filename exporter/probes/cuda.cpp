@@ -47,9 +47,10 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<Document> documents() const override {
-        return programs_ ? std::vector{allocations_document(aggregator_.allocations())}
-                         : std::vector<Document>{};
+    [[nodiscard]] std::vector<Document> documents(std::string_view name) const override {
+        return programs_ && name == allocations_document_name
+                   ? std::vector{allocations_document(aggregator_.allocations())}
+                   : std::vector<Document>{};
     }
     [[nodiscard]] Health health() const override;
 

@@ -189,7 +189,8 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
 
 Document allocations_document(std::vector<ProcessAllocations> all) {
     const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
-    return {"allocations", [shared](const DocumentParameters &parameters) -> Result<DocumentText> {
+    return {std::string(allocations_document_name),
+            [shared](const DocumentParameters &parameters) -> Result<DocumentText> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "exporter/probes/document.h"
@@ -12,6 +13,8 @@ struct ProcessAllocations;
 
 // Sites that would not fit are left out, those of the smallest processes first, and counted.
 inline constexpr std::size_t max_allocations_bytes = std::size_t{8} << 20;
+
+inline constexpr std::string_view allocations_document_name = "allocations";
 
 // "allocations": what each process has allocated where, those that hold the most first, as JSON or
 // as folded stacks. docs/api.md describes the parameters and the formats.

@@ -13,9 +13,12 @@
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/func_details.h"
+#include "exporter/probes/func_document.h"
 #include "exporter/probes/func_files.h"
 #include "exporter/probes/func_programs.h"
+#include "exporter/probes/func_report.h"
 #include "exporter/probes/func_selection.h"
+#include "exporter/probes/func_slow_document.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -49,7 +52,8 @@ public:
                        .retention = config.series.retention,
                        .on_slow_call = details_.on_slow_call(),
                        .on_call = details_.on_call()},
-                      table_, look_up) {}
+                      table_, look_up),
+          report_(config.functions.report, since_.monotonic) {}
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return programs_ ? this : nullptr; }
@@ -60,9 +64,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<Document> documents() const override {
-        return programs_ ? details_.documents() : std::vector<Document>{};
-    }
+    [[nodiscard]] std::vector<Document> documents(std::string_view name) const override;
     [[nodiscard]] Health health() const override;
 
     [[nodiscard]] bool wants(std::string_view name) const override {
@@ -87,6 +89,8 @@ private:
     FuncTable table_;
     FuncDetails details_;
     FuncAggregator aggregator_;
+    FuncMoment since_ = FuncMoment::now();
+    FuncReport report_;
     std::unique_ptr<FuncPrograms> programs_;
     std::optional<FuncFiles> files_;
     std::unique_ptr<kernel::Ring> calls_;
@@ -157,6 +161,11 @@ void FuncProbe::drain() {
         looked_around_ = now;
         for (const ProcessKey &key : ended_.look(aggregator_.running())) {
             aggregator_.assume_ended(key, now);
+        }
+    }
+    if (report_.is_due(now)) {
+        if (const auto rows = report_.make(aggregator_.snapshot(now))) {
+            write_to_log(*rows);
         }
     }
     undecodable_ = aggregator_.undecodable();
@@ -248,6 +257,15 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     }
     config_ = std::move(wanted);
     return true;
+}
+
+std::vector<Document> FuncProbe::documents(std::string_view name) const {
+    if (programs_ && name == functions_document_name) {
+        const FuncMoment now = FuncMoment::now();
+        return {functions_document(aggregator_.snapshot(now.monotonic), since_, now)};
+    }
+    return programs_ && name == slow_calls_document_name ? std::vector{details_.slow_calls()}
+                                                         : std::vector<Document>{};
 }
 
 Health FuncProbe::health() const {

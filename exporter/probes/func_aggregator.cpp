@@ -119,6 +119,7 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
         return;
     }
     families_.calls.add(one->calls, 1);
+    one->totals.calls++;
     bool is_slow = false;
     std::optional<std::string> error;
     if (has_ended) {
@@ -145,12 +146,15 @@ std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
     Process &process, Counted &counted, const func_call_record &record) {
     counted.shown->durations->observe(*counted.duration, record.duration_ns);
     counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
+    counted.totals.add_duration(record.duration_ns);
+    counted.minute.add(record.head.ended_ns, record.duration_ns);
     const config::FunctionOptions &options = counted.function->options;
     const bool is_slow =
         counted.slow_calls &&
         record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count());
     if (is_slow) {
         families_.slow_calls.add(*counted.slow_calls, 1);
+        counted.totals.slow_calls++;
     }
     std::optional<std::string> error;
     if (record.head.type == FUNC_RECORD_RETURN) {
@@ -172,6 +176,7 @@ void FuncAggregator::count_error(Process &process, Counted &counted, const std::
             counted.errors.try_emplace(shown, families_.errors.slot(process.owner, values)).first;
     }
     families_.errors.add(found->second, 1);
+    counted.totals.errors++;
 }
 
 FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t number) {
@@ -255,6 +260,7 @@ void FuncAggregator::tidy(nanoseconds now) {
         const bool is_over = process.ended && *process.ended <= now;
         if (is_over) {
             groups_.leave(process.group, *process.ended);
+            keep_totals(process, ended_);
         }
         return is_over;
     });

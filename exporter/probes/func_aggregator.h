@@ -22,6 +22,7 @@
 #include "exporter/probes/func_call.h"
 #include "exporter/probes/func_extremes.h"
 #include "exporter/probes/func_families.h"
+#include "exporter/probes/func_snapshot.h"
 #include "exporter/probes/func_table.h"
 #include "exporter/probes/process_groups.h"
 #include "exporter/probes/process_identity.h"
@@ -58,6 +59,8 @@ public:
     void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
+    // What no family folds or forgets: each function, by process.
+    [[nodiscard]] FuncSnapshot snapshot(std::chrono::nanoseconds now) const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -73,6 +76,8 @@ private:
     // A function as one process's calls of it are counted.
     struct Counted {
         FuncFunctionPtr function;
+        FuncTotals totals;
+        MinuteExtremes minute;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // of calls whose end is seen
@@ -81,6 +86,7 @@ private:
     };
     // What is shown of functions.
     using ShownAs = std::pair<std::string, std::string>;  // library and name
+    using Totals = std::map<ShownAs, FuncCount>;
     struct InUse {
         bool slow_calls = false;
         bool errors = false;
@@ -91,6 +97,7 @@ private:
         series::LabelValues group;  // of the group it joined
         std::optional<std::chrono::nanoseconds> ended;
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
+        Totals former;  // of numbers that stood for something else before
     };
 
     void on_process(const func_process_record &record);
@@ -112,6 +119,7 @@ private:
     void forget_removed(std::chrono::nanoseconds now);
     [[nodiscard]] std::map<ShownAs, InUse> in_use() const;
     [[nodiscard]] ShownAs shown_as(const series::LabelValues &values) const;
+    static void keep_totals(const Process &process, Totals &totals);
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              const FuncFunction &function) const;
 
@@ -124,6 +132,7 @@ private:
     std::map<std::string, std::uint64_t> folded_gauges_;
     // What was configured away, and when: series of it stay for a while, as those of processes do.
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
+    Totals ended_;  // of processes that have ended
 
     std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
     Process *recent_ = nullptr;  // of the last record: they come in runs

@@ -78,8 +78,8 @@ void FuncDetails::end_round() {
     slow_calls_.tidy(now_);
 }
 
-std::vector<Document> FuncDetails::documents() const {
-    return {slow_calls_document(slow_calls_.list())};
+Document FuncDetails::slow_calls() const {
+    return slow_calls_document(slow_calls_.list());
 }
 
 void FuncDetails::add_to(Health &health, std::uint64_t ring_full) const {

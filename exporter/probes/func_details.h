@@ -39,7 +39,7 @@ public:
     void begin_round(std::chrono::nanoseconds now);
     void end_round();
 
-    [[nodiscard]] std::vector<Document> documents() const;
+    [[nodiscard]] Document slow_calls() const;
     // For any thread, after start(). `ring_full`: slow calls whose record found no room.
     void add_to(Health &health, std::uint64_t ring_full) const;
 

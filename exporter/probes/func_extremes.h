@@ -45,6 +45,16 @@ public:
         return std::nullopt;
     }
 
+    // What another has seen, as if it had been seen here.
+    void merge(const MinuteExtremes &other) {
+        for (const auto &minute : {other.last_, other.now_}) {
+            if (minute) {
+                add(minute->number * minute_ns, minute->range.min_ns);
+                add(minute->number * minute_ns, minute->range.max_ns);
+            }
+        }
+    }
+
 private:
     static constexpr std::uint64_t minute_ns = 60'000'000'000;
 

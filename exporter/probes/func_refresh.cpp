@@ -38,6 +38,7 @@ void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanos
 // something else.
 void FuncAggregator::forget_slots() {
     for (auto &[key, process] : processes_) {
+        keep_totals(*process, process->former);
         process->functions.clear();
     }
 }

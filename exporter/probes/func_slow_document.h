@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "exporter/probes/document.h"
 #include "exporter/probes/func_slow_calls.h"
 
 namespace gpusnoop::probes {
+
+inline constexpr std::string_view slow_calls_document_name = "slow_calls";
 
 // Calls that would not fit are left out, the oldest first, and counted.
 inline constexpr std::size_t max_slow_calls_bytes = std::size_t{8} << 20;

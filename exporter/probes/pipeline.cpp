@@ -24,16 +24,21 @@ Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
     return ask(waiting_for_snapshot_, patience);
 }
 
-Result<std::vector<Document>> Pipeline::documents(std::chrono::milliseconds patience) {
-    return ask(waiting_for_documents_, patience);
+Result<std::vector<Document>> Pipeline::documents(std::string_view name,
+                                                  std::chrono::milliseconds patience) {
+    return ask(waiting_for_documents_, patience, name);
 }
 
 template <typename Answer>
-Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience) {
+Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience,
+                             std::string_view name) {
     std::future<Answer> answer;
     {
         const std::lock_guard lock(mutex_);
         answer = waiting.emplace_back().get_future();
+        if (!name.empty()) {
+            document_names_.emplace(name);
+        }
     }
     wake_.notify_one();
     if (answer.wait_for(patience) != std::future_status::ready) {
@@ -57,12 +62,14 @@ Snapshot Pipeline::take() {
     return snapshot;
 }
 
-std::vector<Document> Pipeline::take_documents() const {
+std::vector<Document> Pipeline::take_documents(const Names &names) const {
     std::vector<Document> all;
-    for (const Probe *probe : probes_) {
-        auto documents = probe->documents();
-        all.insert(all.end(), std::make_move_iterator(documents.begin()),
-                   std::make_move_iterator(documents.end()));
+    for (const std::string &name : names) {
+        for (const Probe *probe : probes_) {
+            auto documents = probe->documents(name);
+            all.insert(all.end(), std::make_move_iterator(documents.begin()),
+                       std::make_move_iterator(documents.end()));
+        }
     }
     return all;
 }
@@ -71,6 +78,7 @@ void Pipeline::run(const std::stop_token &stop) {
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
         Waiting<std::vector<Document>> for_documents;
+        Names names;
         {
             std::unique_lock lock(mutex_);
             wake_.wait_for(lock, stop, drain_interval_, [&] {
@@ -78,6 +86,7 @@ void Pipeline::run(const std::stop_token &stop) {
             });
             for_snapshot.swap(waiting_for_snapshot_);
             for_documents.swap(waiting_for_documents_);
+            names.swap(document_names_);
         }
         for (Probe *probe : probes_) {
             probe->drain();
@@ -86,7 +95,7 @@ void Pipeline::run(const std::stop_token &stop) {
             answer(for_snapshot, take());
         }
         if (!for_documents.empty()) {
-            answer(for_documents, take_documents());
+            answer(for_documents, take_documents(names));
         }
     }
 }

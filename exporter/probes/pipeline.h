@@ -3,11 +3,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,19 +35,22 @@ public:
     // the copying of the numbers only; fails when the pipeline does not answer in time.
     Result<Snapshot> snapshot(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-    // The documents of all probes, as of now in the same way.
+    // The documents of that name, as of now in the same way. Those who ask at the same time may get
+    // what others asked for as well.
     Result<std::vector<Document>> documents(
-        std::chrono::milliseconds patience = std::chrono::seconds(5));
+        std::string_view name, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 private:
     template <typename Answer>
     using Waiting = std::vector<std::promise<Answer>>;
 
     template <typename Answer>
-    Result<Answer> ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience);
+    Result<Answer> ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience,
+                       std::string_view name = {});
     void run(const std::stop_token &stop);
     [[nodiscard]] Snapshot take();
-    [[nodiscard]] std::vector<Document> take_documents() const;
+    using Names = std::set<std::string, std::less<>>;
+    [[nodiscard]] std::vector<Document> take_documents(const Names &names) const;
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
@@ -52,6 +58,7 @@ private:
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;
     Waiting<std::vector<Document>> waiting_for_documents_;
+    Names document_names_;  // that they wait for
     std::jthread thread_;
 };
 

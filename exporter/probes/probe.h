@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bpf/lib/wire.h"
@@ -61,8 +62,11 @@ public:
     // Label sets folded so far, by family.
     [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
 
-    // What else it knows as of the last drain(). None while the probe is down.
-    [[nodiscard]] virtual std::vector<Document> documents() const { return {}; }
+    // What else it knows as of the last drain(), of that name: taking a copy of what nobody asked
+    // for would cost as much. None while the probe is down.
+    [[nodiscard]] virtual std::vector<Document> documents(std::string_view /*name*/) const {
+        return {};
+    }
 
     [[nodiscard]] virtual Health health() const = 0;
 };

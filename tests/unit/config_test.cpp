@@ -57,6 +57,7 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "retention",
                                   "rescan_interval",
                                   "enabled",
+                                  "report",
                                   "libraries",
                                   "attach",
                                   "max_calls_per_second",

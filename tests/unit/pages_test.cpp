@@ -28,6 +28,7 @@ TEST_CASE("the landing page links to the endpoints and shows each probe") {
     CHECK_THAT(html, ContainsSubstring("<a href=\"/gpu\">/gpu</a>"));
     CHECK_THAT(html, ContainsSubstring("<a href=\"/api/v1/allocations\">"));
     CHECK_THAT(html, ContainsSubstring("<a href=\"/api/v1/allocations?format=folded\">"));
+    CHECK_THAT(html, ContainsSubstring("<a href=\"/api/v1/functions\">"));
     CHECK_THAT(html, ContainsSubstring("<a href=\"/-/healthy\">"));
     CHECK_THAT(html, ContainsSubstring("<a href=\"/-/ready\">"));
     CHECK_THAT(html, ContainsSubstring("Version 1.2.3, revision abc&lt;def."));

@@ -32,7 +32,10 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return {{"drains", 0}};
     }
-    [[nodiscard]] std::vector<probes::Document> documents() const override {
+    [[nodiscard]] std::vector<probes::Document> documents(std::string_view name) const override {
+        if (name != "drains") {
+            return {};
+        }
         return {{"drains", [count = drains.load()](const probes::DocumentParameters &) {
                      return probes::DocumentText{"text/plain", std::to_string(count)};
                  }}};
@@ -60,10 +63,11 @@ TEST_CASE("documents hold what was there when they were asked for") {
     probes::Pipeline pipeline({&probe, &other}, 1h);
     for (int i = 0; i < 20; i++) {
         const int before = probe.drains;
-        const auto documents = pipeline.documents();
+        const auto documents = pipeline.documents("drains");
         REQUIRE(documents.has_value());
         REQUIRE(documents->size() == 2);
         CHECK(documents->front().name == "drains");
+        CHECK(pipeline.documents("others")->empty());
         CHECK(std::stoi(documents->front().write({})->text) > before);
     }
 }
@@ -71,11 +75,11 @@ TEST_CASE("documents hold what was there when they were asked for") {
 TEST_CASE("a document does not change when its probe goes on") {
     CountingProbe probe;
     probes::Pipeline pipeline({&probe}, 1h);
-    const auto documents = pipeline.documents();
+    const auto documents = pipeline.documents("drains");
     const std::string then = documents->front().write({})->text;
     REQUIRE(pipeline.snapshot().has_value());
     CHECK(documents->front().write({})->text == then);
-    CHECK(pipeline.documents()->front().write({})->text != then);
+    CHECK(pipeline.documents("drains")->front().write({})->text != then);
 }
 
 TEST_CASE("many ask at once and each is answered") {
@@ -88,7 +92,7 @@ TEST_CASE("many ask at once and each is answered") {
             threads.emplace_back([&] {
                 for (int round = 0; round < 50; round++) {
                     answered += pipeline.snapshot().has_value() ? 1 : 0;
-                    answered += pipeline.documents().has_value() ? 1 : 0;
+                    answered += pipeline.documents("drains").has_value() ? 1 : 0;
                 }
             });
         }
@@ -103,7 +107,7 @@ TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
     const auto impatient = pipeline.snapshot(1ms);
     REQUIRE_FALSE(impatient.has_value());
     CHECK(impatient.error().message == "the aggregation did not answer in time");
-    const auto documents = pipeline.documents(1ms);
+    const auto documents = pipeline.documents("drains", 1ms);
     REQUIRE_FALSE(documents.has_value());
     CHECK(documents.error().message == impatient.error().message);
     probe.slow = false;

@@ -1,0 +1,235 @@
+// /api/v1/functions and the report in the log, against what the functions counted of themselves.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/harness/calls_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *path = "/api/v1/functions";
+
+Process hold_library(const Exporter &exporter) {
+    Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("libcalls.so.1"));
+    holder.wait_for_output("holding");
+    return holder;
+}
+
+std::vector<std::string> mix(const std::string &comm, const std::string &seed) {
+    return {standin("calls"), "--name", comm,     "--threads", "4",
+            "--iterations",   "300",    "--seed", seed};
+}
+
+json get(const Exporter &exporter, const std::string &query = "") {
+    const HttpAnswer answer = http(exporter.port(), path + query);
+    REQUIRE(answer.status == 200);
+    CHECK(answer.headers.find("application/json") != std::string::npos);
+    return json::parse(answer.body);
+}
+
+// By name, of the library.
+std::map<std::string, json> functions_of(const json &document, pid_t pid = 0) {
+    std::map<std::string, json> functions;
+    for (const json &one : document["functions"]) {
+        if (one["library"] == "libcalls.so.1" && (pid == 0 || one["pid"] == pid)) {
+            CHECK(functions.emplace(one["function"], one).second);
+        }
+    }
+    return functions;
+}
+
+std::uint64_t sum(const std::map<std::int64_t, std::uint64_t> &errors) {
+    std::uint64_t all = 0;
+    for (const auto &[code, count] : errors) {
+        all += count;
+    }
+    return all;
+}
+
+std::uint64_t in_buckets(const json &function) {
+    std::uint64_t all = 0;
+    for (const json &bucket : function["buckets"]) {
+        all += bucket[1].get<std::uint64_t>();
+    }
+    return all;
+}
+
+// Each function of the document against the truth.
+void check_functions(const std::map<std::string, json> &functions, const CallsTruth &truth) {
+    for (const CallsFunction &known : calls_functions()) {
+        const CallsCount &count = truth.at(known.name);
+        const std::uint64_t calls = known.at_entry ? count.entered : count.returned;
+        CAPTURE(known.name, calls);
+        if (calls == 0) {
+            continue;
+        }
+        REQUIRE(functions.contains(known.name));
+        const json &shown = functions.at(known.name);
+        CHECK(shown["calls"] == calls);
+        if (known.at_entry) {
+            CHECK(shown["errors"].is_null());
+            CHECK(shown["slow_calls"].is_null());
+            CHECK(shown["seconds"].is_null());
+            CHECK(shown["buckets"].empty());
+            continue;
+        }
+        if (known.errors == gpusnoop::config::ErrorKind::none) {
+            CHECK(shown["errors"].is_null());
+        } else {
+            CHECK(shown["errors"] == sum(count.errors));
+        }
+        CHECK(shown["slow_calls"] >= count.slow);
+        CHECK(shown["slow_calls"] <= count.slow_at_most);
+        CHECK(in_buckets(shown) == calls);
+        const double seconds = shown["seconds"];
+        CHECK(seconds * 1e9 >= static_cast<double>(count.inner_ns) * (1 - 1e-9));
+        CHECK(seconds * 1e9 <= static_cast<double>(count.outer_ns) * (1 + 1e-9));
+        CHECK(shown["longest_seconds"] <= seconds);
+    }
+}
+
+std::string with_report(const std::string &config) {
+    const std::string block = "functions:\n";
+    const std::size_t at = config.find(block) + block.size();
+    return config.substr(0, at) + "  report: {interval: 1s, rows: 100}\n" + config.substr(at);
+}
+
+// The value of a field of a line of the log.
+std::string field(const std::string &line, const std::string &key) {
+    const std::string begin = " " + key + "=";
+    const std::size_t at = line.find(begin);
+    if (at == std::string::npos) {
+        return "";
+    }
+    const std::size_t from = at + begin.size();
+    return line[from] == '"' ? line.substr(from + 1, line.find('"', from + 1) - from - 1)
+                             : line.substr(from, line.find(' ', from) - from);
+}
+
+// All reports together, by function: the sum of a field.
+std::map<std::string, std::uint64_t> reported(const std::string &log, const std::string &message,
+                                              const std::string &key) {
+    std::map<std::string, std::uint64_t> sums;
+    std::istringstream lines(log.substr(0, log.rfind('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find("msg=\"" + message + "\"") != std::string::npos) {
+            const std::string value = field(line, key);
+            sums[field(line, "function")] += value.empty() ? 0 : std::stoull(value);
+        }
+    }
+    return sums;
+}
+
+}  // namespace
+
+TEST_CASE("the functions page says what each function and process did", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(calls_config({}));
+    Process holder = hold_library(exporter);
+    const CallsTruth ended = parse_calls(run(mix("ended", "1")).output);
+    auto command = mix("held", "2");
+    command.emplace_back("--hold");
+    Process held(command);
+    held.wait_for_output("holding");
+    const CallsTruth running = parse_calls(held.output());
+    const CallsTruth holding = parse_calls(holder.output());
+    const CallsTruth all = ended + running + holding;
+    (void)exporter.wait_for("gpusnoop_function_calls_total", {{"library", "libcalls.so.1"}},
+                            counted_calls(all));
+    const json document = get(exporter);
+    check_functions(functions_of(document), all);
+    CHECK(document["truncated"] == false);
+    CHECK(document["elapsed_seconds"] > 0);
+    check_functions(functions_of(get(exporter, "?by=process"), held.pid()), running);
+
+    const json one = get(exporter, "?function=calls_stat*&limit=1&sort=errors");
+    REQUIRE(one["functions"].size() == 1);
+    CHECK(one["functions"][0]["function"] == "calls_status");
+    // What has ended stays in the sums, and is no process.
+    holder.signal(SIGTERM);
+    held.signal(SIGTERM);
+    CHECK(held.wait() == 0);
+    eventually("the end of the processes to be seen",
+               [&] { return get(exporter)["processes"] == 0; });
+    check_functions(functions_of(get(exporter)), all);
+    CHECK(get(exporter, "?by=process")["functions"].empty());
+}
+
+TEST_CASE("wrong questions to the functions page are answered in a sentence", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(only_groups("auto"));
+    CHECK(get(exporter)["functions"].empty());
+    for (const std::string query :
+         {"?sort=name", "?limit=-1", "?limit=1.5", "?function=", "?by=comm", "?pid=1",
+          "?sort=calls&sort=max", "?function=%zz"}) {
+        INFO(query);
+        const HttpAnswer refusal = http(exporter.port(), path + query);
+        CHECK(refusal.status == 400);
+        CHECK(refusal.body.ends_with('\n'));
+        CHECK(std::ranges::count(refusal.body, '\n') == 1);
+    }
+}
+
+TEST_CASE("the functions page without the probe func says so", "[e2e]") {
+    require_bpf();
+    const Exporter exporter("cuda: {enabled: false}\n");
+    const HttpAnswer answer = http(exporter.port(), path);
+    CHECK(answer.status == 503);
+    CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
+}
+
+TEST_CASE("the reports in the log add up to what the functions did", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(with_report(calls_config({})));
+    const Process holder = hold_library(exporter);
+    CallsTruth truth = parse_calls(holder.output());
+    for (const std::string seed : {"1", "2", "3"}) {
+        truth = truth + parse_calls(run(mix("reported", seed)).output);
+    }
+    const auto busiest = [&](const std::string &key) {
+        return reported(exporter.log(), "busiest function", key);
+    };
+    const auto all_calls = static_cast<std::uint64_t>(counted_calls(truth));
+    eventually("all calls to be reported: " + exporter.log(), [&] {
+        std::uint64_t sum = 0;
+        for (const auto &[name, calls] : busiest("calls")) {
+            sum += calls;
+        }
+        return sum >= all_calls;
+    });
+    const auto calls = busiest("calls");
+    const auto slow = busiest("slow_calls");
+    const auto slowest = reported(exporter.log(), "slowest function", "calls");
+    for (const CallsFunction &function : calls_functions()) {
+        const CallsCount &count = truth.at(function.name);
+        const std::uint64_t expected = function.at_entry ? count.entered : count.returned;
+        CAPTURE(function.name);
+        CHECK((calls.contains(function.name) ? calls.at(function.name) : 0) == expected);
+        if (!function.at_entry && expected > 0) {
+            CHECK(slow.at(function.name) >= count.slow);
+            CHECK(slow.at(function.name) <= count.slow_at_most);
+            CHECK(slowest.at(function.name) == expected);
+        }
+        CHECK_FALSE((function.at_entry && slowest.contains(function.name)));
+    }
+    // A call that waits is among the slowest, and is said to take that long.
+    std::istringstream lines(exporter.log());
+    bool waited = false;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.find("slowest function") != std::string::npos &&
+            field(line, "slow_calls") != "0" && field(line, "function") == "calls_wait") {
+            waited = waited || std::stod(field(line, "max_seconds")) >= 0.0499;
+        }
+    }
+    CHECK(waited);
+}

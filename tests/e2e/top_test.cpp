@@ -1,0 +1,330 @@
+// `gpusnoop_exporter top` as a person meets it: in a terminal, in a pipe, and with an exporter that
+// is not there.
+#include <netinet/in.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstring>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/top/text.h"
+#include "tests/harness/calls_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr const char *enter = "\033[?1049h\033[?25l\033[?7l";
+constexpr const char *leave = "\033[?7h\033[?25h\033[?1049l";
+
+std::string address_of(const Exporter &exporter) {
+    return "http://127.0.0.1:" + std::to_string(exporter.port());
+}
+
+bool same(const termios &a, const termios &b) {
+    return a.c_iflag == b.c_iflag && a.c_oflag == b.c_oflag && a.c_cflag == b.c_cflag &&
+           a.c_lflag == b.c_lflag && std::ranges::equal(a.c_cc, b.c_cc);
+}
+
+// A program in a terminal of its own.
+class InTerminal {
+public:
+    InTerminal(std::vector<std::string> command, unsigned short rows, unsigned short columns) {
+        winsize size{rows, columns, 0, 0};
+        int master = -1;
+        std::vector<char *> arguments;
+        for (std::string &one : command) {
+            arguments.push_back(one.data());
+        }
+        arguments.push_back(nullptr);
+        int slave = -1;
+        REQUIRE(::openpty(&master, &slave, nullptr, nullptr, &size) == 0);
+        master_ = gpusnoop::Fd(master);
+        slave_ = gpusnoop::Fd(slave);  // kept, so that the settings outlive the program
+        before_ = settings();
+        pid_ = ::fork();
+        REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            ::login_tty(slave);
+            ::execvp(arguments.front(), arguments.data());
+            ::_exit(127);
+        }
+    }
+    ~InTerminal() {
+        if (pid_ > 0) {
+            ::kill(pid_, SIGKILL);
+            ::waitpid(pid_, nullptr, 0);
+        }
+    }
+    InTerminal(const InTerminal &) = delete;
+    InTerminal &operator=(const InTerminal &) = delete;
+
+    void type(const std::string &keys) const {
+        REQUIRE(::write(master_.get(), keys.data(), keys.size()) ==
+                static_cast<ssize_t>(keys.size()));
+    }
+    void resize(unsigned short rows, unsigned short columns) const {
+        winsize size{rows, columns, 0, 0};
+        REQUIRE(::ioctl(master_.get(), TIOCSWINSZ, &size) == 0);
+    }
+    void signal(int number) const { ::kill(pid_, number); }
+
+    // All that it has written so far.
+    const std::string &output() {
+        std::array<char, 4096> piece{};
+        pollfd ready{master_.get(), POLLIN, 0};
+        while (::poll(&ready, 1, 0) > 0 && (ready.revents & POLLIN) != 0) {
+            const ssize_t got = ::read(master_.get(), piece.data(), piece.size());
+            if (got <= 0) {
+                break;
+            }
+            output_.append(piece.data(), static_cast<std::size_t>(got));
+        }
+        return output_;
+    }
+    void wait_for(const std::string &text, std::size_t from = 0) {
+        eventually("'" + text + "' on the terminal",
+                   [&] { return output().find(text, from) != std::string::npos; });
+    }
+    // The lines of the last whole screen.
+    std::vector<std::string> screen() {
+        const std::string home = "\033[H";
+        const std::size_t end = output().rfind(home);
+        const std::size_t begin = output_.rfind(home, end - 1);
+        REQUIRE(begin != std::string::npos);
+        std::string text = output_.substr(begin + home.size(), end - begin - home.size());
+        for (const std::string part : {"\033[K", "\033[J", "\r"}) {
+            for (auto at = text.find(part); at != std::string::npos; at = text.find(part)) {
+                text.erase(at, part.size());
+            }
+        }
+        std::istringstream stream(text);
+        std::vector<std::string> lines;
+        for (std::string line; std::getline(stream, line);) {
+            lines.push_back(line);
+        }
+        return lines;
+    }
+    [[nodiscard]] termios settings() const {
+        termios now{};
+        REQUIRE(::tcgetattr(slave_.get(), &now) == 0);
+        return now;
+    }
+    [[nodiscard]] const termios &settings_before() const { return before_; }
+    int wait() {
+        int status = 0;
+        eventually("top to end", [&] {
+            (void)output();  // a terminal that nobody reads from would hold it up
+            return ::waitpid(pid_, &status, WNOHANG) == pid_;
+        });
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+
+private:
+    gpusnoop::Fd master_;
+    gpusnoop::Fd slave_;
+    termios before_{};
+    pid_t pid_ = -1;
+    std::string output_;
+};
+
+// An exporter that has counted a mix of calls, of a process that runs.
+struct Counted {
+    Exporter exporter{calls_config({})};
+    std::optional<Process> holder;
+    CallsTruth truth;
+
+    Counted() {
+        holder.emplace(std::vector<std::string>{standin("calls"), "--iterations", "50", "--name",
+                                                "counted", "--hold", "--wait-for-file",
+                                                (directory / "go").string()});
+        exporter.wait_until_attached_to(standin("libcalls.so.1"));
+        write_file(directory / "go", "");
+        holder->wait_for_output("holding");
+        truth = parse_calls(holder->output());
+        (void)exporter.wait_for("gpusnoop_function_calls_total", {{"comm", "counted"}},
+                                counted_calls(truth));
+    }
+
+    TemporaryDirectory directory;
+};
+
+std::vector<std::string> top(const std::string &address, std::vector<std::string> more) {
+    std::vector<std::string> command = {exporter_binary(), "top", "--address=" + address};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+}
+
+}  // namespace
+
+TEST_CASE("top draws in a terminal, follows its size, and gives it back", "[e2e]") {
+    require_bpf();
+    const Counted counted;
+    const std::string end = GENERATE("q", "\x03", "SIGTERM", "SIGHUP");
+    CAPTURE(end);
+    InTerminal terminal(top(address_of(counted.exporter), {"--interval=100ms"}), 60, 140);
+    terminal.wait_for(enter);
+    terminal.wait_for("calls/s    err/s   slow/s");
+    const std::size_t drawn = terminal.output().size();
+    terminal.wait_for("\033[H", drawn);
+    terminal.wait_for("\033[H", terminal.output().rfind("\033[H") + 1);
+    CHECK((terminal.settings().c_lflag & (ICANON | ECHO)) == 0);
+    const auto screen = terminal.screen();
+    REQUIRE(screen.size() > 3);
+    CHECK(screen[0].starts_with("gpusnoop_exporter "));
+    CHECK(screen[0].find(" at " + address_of(counted.exporter) + ", up ") != std::string::npos);
+    CHECK(screen[0].find(", 1 process, ") != std::string::npos);
+    for (const auto &[name, count] : counted.truth) {
+        CAPTURE(name);
+        const bool is_there = std::ranges::any_of(screen, [&](const std::string &line) {
+            return line.ends_with("  libcalls.so.1  " + name);
+        });
+        CHECK((is_there || count.returned == 0));
+    }
+
+    terminal.resize(8, 50);
+    eventually("a smaller screen", [&] {
+        const auto lines = terminal.screen();
+        return lines.size() <= 8 && std::ranges::all_of(lines, [](const std::string &line) {
+                   return gpusnoop::top::width_of(line) <= 50;
+               });
+    });
+    CHECK(terminal.screen().size() > 3);
+
+    if (end.starts_with("SIG")) {
+        terminal.signal(end == "SIGTERM" ? SIGTERM : SIGHUP);
+    } else {
+        terminal.type(end);
+    }
+    CHECK(terminal.wait() == 0);
+    CHECK(terminal.output().ends_with(leave));
+    CHECK(same(terminal.settings(), terminal.settings_before()));
+}
+
+TEST_CASE("top in a terminal waits for an exporter that goes away and comes back", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    write_file(directory / "config.yaml", only_groups("auto"));
+    std::uint16_t port = 0;
+    const auto start = [&] {
+        Process exporter({exporter_binary(),
+                          "--config.file=" + (directory / "config.yaml").string(),
+                          "--web.listen-address=127.0.0.1:" + std::to_string(port)});
+        exporter.wait_for_output("msg=\"listening\"");
+        const std::string text = exporter.output();
+        port = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(" port=") + 6)));
+        return exporter;
+    };
+    std::optional<Process> exporter(start());
+    const std::string address = "http://127.0.0.1:" + std::to_string(port);
+    InTerminal terminal(top(address, {"--interval=100ms"}), 24, 100);
+    terminal.wait_for("calls/s    err/s   slow/s");
+    exporter.reset();
+    terminal.wait_for("cannot reach " + address + ": Connection refused; trying again");
+    const std::size_t gone = terminal.output().size();
+    exporter.emplace(start());
+    terminal.wait_for(address + " was restarted, and counts anew", gone);
+    terminal.wait_for("calls/s    err/s   slow/s", gone);
+    terminal.type("q");
+    CHECK(terminal.wait() == 0);
+    CHECK(terminal.output().ends_with(leave));
+}
+
+TEST_CASE("top in a terminal without an exporter says so, and ends with q", "[e2e]") {
+    std::uint16_t closed = 0;
+    {
+        const gpusnoop::Fd nobody(::socket(AF_INET, SOCK_STREAM, 0));
+        sockaddr_in any{};
+        any.sin_family = AF_INET;
+        any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof any;
+        REQUIRE(::bind(nobody.get(), reinterpret_cast<sockaddr *>(&any), size) == 0);
+        REQUIRE(::getsockname(nobody.get(), reinterpret_cast<sockaddr *>(&any), &size) == 0);
+        closed = ntohs(any.sin_port);
+    }
+    const std::string address = "http://127.0.0.1:" + std::to_string(closed);
+    const std::string sentence = "cannot reach " + address + ": Connection refused";
+    InTerminal terminal(top(address, {"--interval=100ms"}), 24, 100);
+    terminal.wait_for(sentence + "; trying again");
+    terminal.type("q");
+    CHECK(terminal.wait() == 0);
+    CHECK(terminal.output().ends_with(leave));
+    for (const std::string mode : {"--once", "--batch"}) {
+        const Finished plain = run(top(address, {mode, "--interval=100ms"}));
+        CHECK(plain.code == 1);
+        CHECK(plain.output == sentence + "\n");
+    }
+}
+
+TEST_CASE("top in a pipe writes plain tables", "[e2e]") {
+    require_bpf();
+    const Counted counted;
+    const Finished once =
+        run(top(address_of(counted.exporter), {"--once", "--interval=100ms", "--rows=100"}));
+    CHECK(once.code == 0);
+    CHECK(once.output.find('\033') == std::string::npos);
+    CHECK(once.output.find("gpusnoop_exporter ") == 0);
+    for (const auto &[name, count] : counted.truth) {
+        CAPTURE(name);
+        CHECK((once.output.find("  libcalls.so.1  " + name + "\n") != std::string::npos ||
+               count.returned == 0));
+    }
+    const Finished few =
+        run(top(address_of(counted.exporter), {"--once", "--interval=100ms", "--rows=2"}));
+    CHECK(std::ranges::count(few.output, '\n') == 4);
+
+    // Without --once it goes on; calls that are made meanwhile are shown.
+    Process batch(top(address_of(counted.exporter), {"--interval=100ms", "--sort=errors"}));
+    batch.wait_for_output("calls/s    err/s");
+    const Finished calls = run({standin("calls"), "--iterations", "2000", "--threads", "2"});
+    CHECK(calls.code == 0);
+    eventually("a table with errors", [&] {
+        std::istringstream lines(batch.output());
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string calls_per_second;
+            std::string errors_per_second;
+            if (line.ends_with("  calls_status") &&
+                words >> calls_per_second >> errors_per_second && errors_per_second != "0") {
+                return calls_per_second != "0";
+            }
+        }
+        return false;
+    });
+    batch.signal(SIGINT);
+    CHECK(batch.wait() == 0);
+}
+
+TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]") {
+    require_bpf();
+    const Exporter without("cuda: {enabled: false}\n");
+    const Finished off = run(top(address_of(without), {"--once"}));
+    CHECK(off.code == 1);
+    CHECK(off.output == address_of(without) +
+                            " shows no functions (the probe func may be off): The probe that knows "
+                            "this is not up: / says why.\n");
+    for (const std::string wrong : {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0",
+                                    "--address=https://x", "--address=:1", "--lines=3"}) {
+        CAPTURE(wrong);
+        const Finished refused = run({exporter_binary(), "top", wrong, "--once"});
+        CHECK(refused.code == 2);
+        CHECK(refused.output.starts_with("gpusnoop_exporter: "));
+    }
+}

@@ -1,0 +1,114 @@
+// What reaches the terminal: harmless characters, cut and aligned, and numbers that fit.
+#include "exporter/top/text.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "exporter/base/text.h"
+#include "exporter/top/address.h"
+#include "exporter/top/terminal.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::top;
+
+TEST_CASE("nothing that a terminal obeys is printed") {
+    const std::string fffd = "\xEF\xBF\xBD";
+    CHECK(printable("plain <text> \xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80") ==
+          "plain <text> \xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
+    CHECK(printable("\x1b[2J\x07\r\n\t\x7f") == fffd + "[2J" + fffd + fffd + fffd + fffd + fffd);
+    CHECK(printable("\xC2\x9B"
+                    "31m\xC2\x85\xC2\xA0") == fffd + "31m" + fffd + "\xC2\xA0");  // CSI of C1
+    CHECK(printable("\xE2\x80\xAE\xE2\x80\xA8\xE2\x81\xA6\xEF\xBB\xBF") ==
+          fffd + fffd + fffd + fffd);
+    CHECK(printable(std::string("\0a", 2)) == fffd + "a");
+    for (int first = 0; first < 256; first++) {
+        for (int second = 0; second < 256; second++) {
+            const std::string text = {static_cast<char>(first), static_cast<char>(second), 'm'};
+            const std::string shown = printable(text);
+            REQUIRE(find_invalid_utf8(shown) == std::string::npos);
+            for (const char c : shown) {
+                REQUIRE(static_cast<unsigned char>(c) >= 0x20);
+                REQUIRE(c != 0x7F);
+            }
+            // A C1 control is C2 and then 80 to 9F.
+            for (std::size_t at = 0; at + 1 < shown.size(); at++) {
+                const bool is_c1 =
+                    shown[at] == '\xC2' && static_cast<unsigned char>(shown[at + 1]) < 0xA0;
+                REQUIRE_FALSE(is_c1);
+            }
+        }
+    }
+}
+
+TEST_CASE("lines are cut by characters, not by bytes") {
+    CHECK(width_of("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80") == 4);
+    CHECK(cut("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", 3) == "a\xC3\xA9\xE2\x82\xAC");
+    CHECK(cut("abc", 3) == "abc");
+    CHECK(cut("abc", 0).empty());
+    CHECK(left_aligned("\xC3\xA9", 3) == "\xC3\xA9  ");
+    CHECK(right_aligned("\xC3\xA9", 3) == "  \xC3\xA9");
+    CHECK(right_aligned("long", 3) == "long");
+}
+
+TEST_CASE("rates and durations fit into their columns") {
+    CHECK(rate_text(0) == "0");
+    CHECK(rate_text(-1) == "0");
+    CHECK(rate_text(0.001) == "<0.01");
+    CHECK(rate_text(0.5) == "0.50");
+    CHECK(rate_text(9.999) == "10.0");
+    CHECK(rate_text(12.34) == "12.3");
+    CHECK(rate_text(99'999) == "99999");
+    CHECK(rate_text(99'999.7) == "100k");
+    CHECK(rate_text(1'234'567) == "1.23M");
+    CHECK(rate_text(1e300) == ">999T");
+    CHECK(duration_text({}) == "-");
+    CHECK(duration_text(312e-9) == "312ns");
+    CHECK(duration_text(999.7e-9) == "1.00us");
+    CHECK(duration_text(1.2345e-3) == "1.23ms");
+    CHECK(duration_text(45.67) == "45.7s");
+    CHECK(duration_text(86'400) == "86400s");
+    for (double value = 1e-12; value < 1e17; value *= 1.37) {
+        CAPTURE(value);
+        REQUIRE(rate_text(value).size() <= 7);
+        REQUIRE(duration_text(std::min(value, 9'999'999.0)).size() <= 8);
+    }
+    CHECK(span_text(12.9) == "12s");
+    CHECK(span_text(80) == "1m 20s");
+    CHECK(span_text(7'500) == "2h 5m");
+    CHECK(span_text(273'600) == "3d 4h");
+    CHECK(span_text(-5) == "0s");
+}
+
+TEST_CASE("a screen is drawn within its rows and columns") {
+    const std::vector<std::string> lines = {"\xC3\xA9t\xC3\xA9", "second", "third"};
+    CHECK(screen_text(lines, {10, 10}) ==
+          "\033[H\xC3\xA9t\xC3\xA9\033[K\r\nsecond\033[K\r\nthird\033[K\033[J");
+    CHECK(screen_text(lines, {2, 4}) == "\033[H\xC3\xA9t\xC3\xA9\033[K\r\nseco");
+    CHECK(screen_text(lines, {1, 3}) == "\033[H\xC3\xA9t\xC3\xA9");
+    CHECK(screen_text({}, {1, 3}) == "\033[H\033[J");
+}
+
+TEST_CASE("an address is a host, a port and perhaps a path") {
+    const auto text = [](const std::string &address) {
+        const auto parsed = parse_address(address);
+        return parsed ? parsed->text() : parsed.error().message;
+    };
+    CHECK(text("http://127.0.0.1:19435") == "http://127.0.0.1:19435");
+    CHECK(text("http://gpu-node-1.example") == "http://gpu-node-1.example:19435");
+    CHECK(text("gpu-node-1:80/") == "http://gpu-node-1:80");
+    CHECK(text("http://[::1]:9") == "http://[::1]:9");
+    CHECK(text("[::1]") == "http://[::1]:19435");
+    CHECK(text("http://proxy/node/1/") == "http://proxy:19435/node/1");
+    CHECK(parse_address("http://[::1]:9")->host == "::1");
+    CHECK(text("https://host") ==
+          "https is not spoken here: give an address that begins with http://");
+    for (const std::string wrong : {"", "http://", ":19435", "host:", "host:0", "host:65536",
+                                    "host:1x", "::1", "[::1", "[::1]x", "[]", "a b", "host/a b",
+                                    "user@host", "host?x", "h\xC3\xB6st", "[::1]:", "ftp://x"}) {
+        CAPTURE(wrong);
+        CHECK(text(wrong) == "\"" + wrong +
+                                 "\" is not an address of an exporter such as "
+                                 "http://127.0.0.1:19435");
+    }
+    CHECK_FALSE(parse_address(std::string(600, 'a')));
+}
