@@ -1,5 +1,6 @@
 // What the aggregator makes of a configuration that changes while it counts.
 #include <catch2/catch_test_macros.hpp>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -217,4 +218,39 @@ TEST_CASE("a number that is given to another function counts for that") {
     REQUIRE(g == f);
     bench.tell(call(g));
     CHECK(bench.page("function_calls_total") == Page{{labels("f"), 1}, {labels("g"), 1}});
+}
+
+TEST_CASE("what functions did is known whatever their numbers came to stand for") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all);
+    for (int i = 0; i < 3; i++) {
+        bench.tell(call(f, 1'500, 7));
+    }
+    bench.tell(call(g, 10));
+    change(bench, f, as("h", with_all));
+    bench.tell(call(f, 20));
+    bench.tell(call(g, 30));
+    change(bench, g, std::nullopt);
+    const auto calls = [&] {
+        std::map<std::string, std::uint64_t> by_name;
+        for (const FuncRow &row : rows_by_function(bench.aggregator->snapshot(3s))) {
+            by_name[row.function] = row.totals.calls;
+        }
+        return by_name;
+    };
+    const std::map<std::string, std::uint64_t> expected = {{"f", 3}, {"g", 2}, {"h", 1}};
+    CHECK(calls() == expected);
+    const FuncSnapshot snapshot = bench.aggregator->snapshot(3s);
+    const auto rows = rows_by_process(snapshot);
+    REQUIRE(rows.size() == 3);
+    CHECK(rows[0].process->pid == bench_pid);
+    CHECK(rows[0].totals.errors == 3);
+    CHECK(rows[0].totals.slow_calls == 3);
+
+    bench.tell(exit_at(4 * second_ns));
+    bench.aggregator->tidy(5s);
+    CHECK(calls() == expected);
+    CHECK(rows_by_process(bench.aggregator->snapshot(6s)).empty());
 }
