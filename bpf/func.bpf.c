@@ -74,6 +74,8 @@ static __always_inline long func_enter(struct pt_regs *regs)
 		ACCOUNT(lost[LOST_too_deep], 1);
 		return 1;
 	}
+	if (cookie & FUNC_SEVENTH)
+		call_read_seventh(call, regs);
 	call_start(call);
 	return !!(cookie & FUNC_EXITS);
 }

@@ -11,6 +11,7 @@
 #define FUNC_EXITS	    (1ULL << 33) /* until an instruction that leaves it, not by a return probe */
 #define FUNC_JUMPS_TO_ENTRY (1ULL << 34) /* it begins again inside one call */
 #define FUNC_AT_TAIL_CALL   (1ULL << 35) /* at an exit: another function returns for it */
+#define FUNC_SEVENTH	    (1ULL << 36) /* its seventh argument is wanted as well */
 
 /* Functions with numbers below this can be muted in the kernel. */
 #define FUNC_MUTABLE 65536
@@ -54,16 +55,17 @@ struct func_options {
 };
 WIRE_SIZE(struct func_options, 16);
 
-#define FUNC_ARGUMENTS 6 /* those in registers */
+#define FUNC_ARGUMENTS 7
 
 struct func_arguments_record {
 	struct func_call_record call;
-	__u64 argument[FUNC_ARGUMENTS]; /* integers and pointers as they were at the entry */
+	/* Integers and pointers as they were at the entry; the seventh with FUNC_SEVENTH, else 0. */
+	__u64 argument[FUNC_ARGUMENTS];
 	__u64 pointed;			/* the word that the first argument points to, at the end */
 	__u32 has_pointed;		/* whether it could be read */
 	__u32 unused;
 };
-WIRE_SIZE(struct func_arguments_record, 112);
+WIRE_SIZE(struct func_arguments_record, 120);
 
 #define FUNC_STACK_FRAMES 127 /* what the kernel gives by default (perf_event_max_stack) */
 #define FUNC_COMM_BYTES	  16
@@ -77,7 +79,7 @@ struct func_slow_record {
 	__u32 unused;
 	__u64 frames[FUNC_STACK_FRAMES]; /* return addresses, the caller's first */
 };
-WIRE_SIZE(struct func_slow_record, 112 + 16 + 3 * 8 + 8 * FUNC_STACK_FRAMES);
+WIRE_SIZE(struct func_slow_record, 120 + 16 + 3 * 8 + 8 * FUNC_STACK_FRAMES);
 
 struct func_process_record {
 	struct func_record head;

@@ -9,7 +9,7 @@
 
 /* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
 #define CALL_DEPTH		    64
-#define CALL_SLOTS		    7
+#define CALL_SLOTS		    8
 #define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
 #include "bpf/lib/call.bpf.h"
 
@@ -168,8 +168,9 @@ static __always_inline void send_call(struct thread *thread, __u64 cookie, __u64
 static __always_inline void fill_arguments(struct func_arguments_record *record,
 					   const struct call *call)
 {
-	for (int i = 0; i < FUNC_ARGUMENTS; i++)
+	for (int i = 0; i < FUNC_ARGUMENTS - 1; i++)
 		record->argument[i] = call->argument[i + 1];
+	record->argument[6] = call->function & FUNC_SEVENTH ? call->argument[7] : 0;
 	record->pointed = 0;
 	record->has_pointed = !bpf_probe_read_user(&record->pointed, sizeof(record->pointed),
 						   (const void *)call->argument[1]);

@@ -134,7 +134,7 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 	return call;
 }
 
-#if CALL_SLOTS > 9
+#if CALL_SLOTS > 7
 /* The seventh alone, for calls that are made often. */
 static __always_inline void call_read_seventh(struct call *call, struct pt_regs *regs)
 {
@@ -148,6 +148,9 @@ static __always_inline void call_read_seventh(struct call *call, struct pt_regs 
 #endif
 }
 
+#endif
+
+#if CALL_SLOTS > 9
 /* The arguments past the sixth. The callee may change them: they are to be read at entry. */
 static __always_inline void call_read_stack(struct call *call, struct pt_regs *regs)
 {

@@ -124,6 +124,10 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
     std::optional<std::string> error;
     if (has_ended) {
         std::tie(is_slow, error) = count_end(process, *one, record);
+        if (one->function->nccl && arguments != nullptr && record.head.type == FUNC_RECORD_RETURN &&
+            !error_of(config::ErrorKind::nccl_result, record.result)) {
+            count_nccl(process, *one, *arguments);
+        }
     }
     const FuncCall call{
         &process, &one->function, &record, arguments, slow, error ? &*error : nullptr, is_slow};
@@ -316,6 +320,8 @@ std::map<std::string, std::uint64_t> FuncAggregator::folded() const {
     add(families_.calls);
     add(families_.errors);
     add(families_.slow_calls);
+    add(families_.nccl_operations);
+    add(families_.nccl_bytes);
     for (const auto &[bounds, family] : durations_) {
         add(family);
     }

@@ -83,6 +83,8 @@ private:
         std::optional<series::Slot> duration;    // of calls whose end is seen
         Shown *shown = nullptr;
         std::map<std::string, series::Slot> errors;  // by code
+        // Number and bytes.
+        std::map<NcclOperation, std::pair<series::Slot, series::Slot>> nccl;
     };
     // What is shown of functions.
     using ShownAs = std::pair<std::string, std::string>;  // library and name
@@ -97,6 +99,7 @@ private:
         series::LabelValues group;  // of the group it joined
         std::optional<std::chrono::nanoseconds> ended;
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
+        NcclCommunicators communicators;
         Totals former;  // of numbers that stood for something else before
     };
 
@@ -113,6 +116,7 @@ private:
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
     void count_error(Process &process, Counted &counted, const std::string &code);
+    void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
     series::Family &durations(const config::FunctionOptions &options);
     void join_group(Process &process);
     void forget_slots();

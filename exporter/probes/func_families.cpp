@@ -7,6 +7,8 @@ namespace {
 constexpr double nanoseconds = 1e9;
 
 const std::vector<series::Label> of_function = {{"library"}, {"function"}};
+const std::vector<series::Label> of_nccl_operation = {{"library"}, {"function"}, {"datatype"},
+                                                      {"op"},      {"rank"},     {"nranks"}};
 
 }  // namespace
 
@@ -42,11 +44,21 @@ FuncFamilies make_func_families(const Budget &budget, bool pid_label) {
                                     "Calls that took as long as the function's slow_threshold, or "
                                     "longer.",
                                     of_function),
+        .nccl_operations = maker.counter(
+            "nccl_operations_total",
+            "Calls of NCCL's communicating functions that succeeded. A rank whose number stays "
+            "behind that of the others of its communicator is the one that they wait for.",
+            of_nccl_operation),
+        .nccl_bytes = maker.counter(
+            "nccl_bytes_total",
+            "Size of what the operations were asked to communicate: the call's number of elements "
+            "times their size, of types that are known.",
+            of_nccl_operation),
     };
 }
 
 std::vector<series::Family *> FuncFamilies::all() {
-    return {&calls, &errors, &slow_calls};
+    return {&calls, &errors, &slow_calls, &nccl_operations, &nccl_bytes};
 }
 
 FuncGauges make_func_gauges(const Budget &budget, bool pid_label) {

@@ -14,6 +14,8 @@ struct FuncFamilies {
     series::Family calls;
     series::Family errors;
     series::Family slow_calls;
+    series::Family nccl_operations;
+    series::Family nccl_bytes;
 
     [[nodiscard]] std::vector<series::Family *> all();
 };

@@ -57,7 +57,7 @@ Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
         change.added += place->is_wanted ? 0 : 1;
         change.changed += place->is_wanted && before != nullptr && *before != *after ? 1 : 0;
         place->function = *function;
-        programs_->set_options(place->number, after->options);
+        programs_->set_options(place->number, *after);
         changes.push_back({place->number, std::move(after)});
     }
     for (FuncPlace *place : plan.drop) {

@@ -43,7 +43,8 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
             cookie |= FUNC_ENTRY_ONLY;
             break;
     }
-    return cookie;
+    const auto nccl = nccl_function(function.symbol);
+    return cookie | (nccl && nccl->communicator == 7 ? FUNC_SEVENTH : 0);
 }
 
 }  // namespace
@@ -52,8 +53,9 @@ FuncFunction shown_as(const discovery::Library &library, const SelectedFunction 
                       bool entry_only) {
     config::FunctionOptions options = *function.options;
     options.entry_only = entry_only;
+    const auto nccl = entry_only ? std::nullopt : nccl_function(function.symbol);
     return {to_valid_utf8(library.name, max_label_bytes), function.group, function.name,
-            std::move(options)};
+            std::move(options), nccl};
 }
 
 FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls,
@@ -137,12 +139,13 @@ Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
     return link;
 }
 
-void FuncPrograms::set_options(std::uint32_t number, const config::FunctionOptions &options) const {
+void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &function) const {
+    const config::FunctionOptions &options = function.options;
     func_options value{};
     if (details_.slow_calls && options.slow_threshold) {
         value.slow_ns = static_cast<std::uint64_t>(options.slow_threshold->count());
     }
-    if (details_.all_arguments && !options.arguments.empty()) {
+    if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
         value.flags |= FUNC_SENDS_ARGUMENTS;
     }
     if (number >= FUNC_MAX_FUNCTIONS) {
@@ -174,10 +177,9 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
             attached.exits.clear();
         }
         const bool entry_only = attached.ending == FuncEnding::none;
-        FuncFunction shown = shown_as(library, function, entry_only);
-        const config::FunctionOptions options = shown.options;
-        const std::uint32_t number = table.add(std::move(shown));
-        set_options(number, options);
+        const FuncFunction shown = shown_as(library, function, entry_only);
+        const std::uint32_t number = table.add(shown);
+        set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number);
         entries.push_back({attached.entry, cookie, attached.ending != FuncEnding::return_probe});
         for (const symbols::FunctionExit &exit : attached.exits) {

@@ -50,7 +50,7 @@ public:
                             const std::vector<SelectedFunction> &functions, FuncTable &table) const;
 
     // What is to be known of the calls that end under this number from now on.
-    void set_options(std::uint32_t number, const config::FunctionOptions &options) const;
+    void set_options(std::uint32_t number, const FuncFunction &function) const;
 
     // Has the probes of this number do nothing, but for calls that have begun already. They still
     // stop the program.

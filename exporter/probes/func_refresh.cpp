@@ -64,7 +64,10 @@ void FuncAggregator::forget_removed(nanoseconds now) {
             return gone.contains(as) && (found == used.end() || !is_used(found->second));
         });
     };
-    remove(families_.calls, [](const InUse &) { return true; });
+    for (series::Family *family :
+         {&families_.calls, &families_.nccl_operations, &families_.nccl_bytes}) {
+        remove(*family, [](const InUse &) { return true; });
+    }
     remove(families_.errors, [](const InUse &of) { return of.errors; });
     remove(families_.slow_calls, [](const InUse &of) { return of.slow_calls; });
     const auto has_durations = [](const InUse &of) { return !of.bounds.empty(); };

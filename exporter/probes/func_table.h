@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporter/config/functions.h"
+#include "exporter/probes/func_nccl.h"
 
 namespace gpusnoop::probes {
 
@@ -19,6 +20,7 @@ struct FuncFunction {
     std::string group;
     std::string name;
     config::FunctionOptions options;
+    std::optional<NcclFunction> nccl{};  // what its arguments say
     bool operator==(const FuncFunction &) const = default;
 };
 
