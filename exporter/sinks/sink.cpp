@@ -176,6 +176,7 @@ void Sink::rewind() {
 // Until there is something to do: `for_receiver`, that it takes more or is gone. Without, only the
 // end counts.
 void Sink::wait(Clock::time_point until, bool for_receiver) const {
+    until = end_ ? std::min(until, *end_) : until;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     const short of_receiver =
         static_cast<short>((batch_.empty() ? 0 : POLLOUT) |

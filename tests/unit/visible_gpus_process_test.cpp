@@ -179,7 +179,8 @@ TEST_CASE("the devices of a real process", "[visible_gpus]") {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::dup2(ready[1], STDOUT_FILENO);
         ::execle(
-            "/bin/sh", "sh", "-c", "echo; exec sleep 1000", static_cast<char *>(nullptr),
+            // No other program: while that is loaded, the environment cannot be read.
+            "/bin/sh", "sh", "-c", "echo; kill -STOP $$", static_cast<char *>(nullptr),
             std::vector<const char *>{"CUDA_VISIBLE_DEVICES=3,1", "PATH=/usr/bin:/bin", nullptr}
                 .data());
         ::_exit(127);
