@@ -108,7 +108,7 @@ CudaSurroundings CudaProbe::surroundings() {
                     describe(process, gpus_);
                     process.book_is_complete = process.started > last_attached_.load();
                 },
-            .forget_live = [this](auto keys) { tables_->forget_live(keys); }};
+            .forget_live = [this](auto keys) { return tables_->forget_live(keys); }};
 }
 
 Result<> CudaProbe::start() {

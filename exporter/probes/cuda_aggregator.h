@@ -43,8 +43,11 @@ struct CudaSurroundings {
     std::function<void(std::int32_t)> forget_stack = [](auto) {};
     // Fills in what /proc says of a process that still runs: exe, container, pod, GPUs.
     std::function<void(Process &)> describe = [](Process &) {};
-    // Takes entries out of the kernel's table of live allocations.
-    std::function<void(std::span<const LiveEntry>)> forget_live = [](auto) {};
+    // Takes entries out of the kernel's table of live allocations. Returns those that were made at
+    // the same addresses meanwhile, and that the table did not have for a moment.
+    std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {
+        return std::vector<LiveEntry>();
+    };
 };
 
 // The kernel's table of live allocations as it was at some time after `since`, entry by entry.
@@ -143,6 +146,7 @@ private:
     void enter(const cuda_reset_record &record);
     void enter(const cuda_copy_record &record);
     void enter(const cuda_exit_record &record);
+    void forget_live(Process &process, std::span<const LiveEntry> entries);
     void free_memory(Process &process, const cuda_allocation_record &record);
     void count_allocation(Process &process, std::int32_t device, std::size_t kind,
                           std::uint64_t bytes);

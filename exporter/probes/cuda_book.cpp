@@ -77,10 +77,12 @@ std::optional<std::pair<AllocationBook::Key, Allocation>> AllocationBook::find_u
     return std::nullopt;
 }
 
-void AllocationBook::note_untabled(const Key &key) {
-    if (const auto found = live_.find(key); found != live_.end()) {
+bool AllocationBook::note_untabled(const Key &key) {
+    const auto found = live_.find(key);
+    if (found != live_.end()) {
         found->second.untabled = true;
     }
+    return found != live_.end();
 }
 
 std::vector<Allocation> AllocationBook::forget_older(const Key &key) {

@@ -70,8 +70,8 @@ public:
     [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_untabled(bool is_handle,
                                                                           std::uint64_t address,
                                                                           std::int64_t time) const;
-    // The kernel's table does not have it any more.
-    void note_untabled(const Key &key);
+    // The kernel's table may not have it any more. False: it is not there.
+    bool note_untabled(const Key &key);
     // Takes out what was born earlier at the same address, and returns it: it must have gone
     // unseen.
     std::vector<Allocation> forget_older(const Key &key);

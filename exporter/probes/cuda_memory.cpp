@@ -1,6 +1,7 @@
-// The part of the CUDA aggregator that depends on the order of events: allocations, frees, copies
-// whose direction the book decides, and the ends of processes.
+// The part of the CUDA aggregator that depends on the order of events: allocations, frees, and the
+// ends of processes.
 #include <algorithm>
+#include <array>
 
 #include "exporter/probes/cuda_aggregator.h"
 
@@ -11,13 +12,18 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::size_t max_resets = 1'024;
+constexpr std::size_t max_displaced = 1'024;
 constexpr std::size_t max_sites = 4'096;  // of a process, that are named
-// 10 TB/s: more is a size that a program has made up.
-constexpr double most_kilobytes_per_second = 1e10;
 
 nanoseconds ended_at(const auto &record) {
     return nanoseconds(
         static_cast<std::int64_t>(std::min<std::uint64_t>(record.head.ended_ns, INT64_MAX)));
+}
+
+LiveEntry live_entry(const Process &process, const AllocationBook::Key &key) {
+    return {{key.address, process.key.since_ns, process.key.tgid,
+             key.is_handle ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY},
+            static_cast<std::uint64_t>(key.born_ns)};
 }
 
 cuda_memory_kind memory_kind(std::uint16_t kind) {
@@ -111,11 +117,27 @@ void CudaAggregator::enter(const cuda_allocation_record &record) {
     }
 }
 
+// An allocation that has taken the place of a forgotten one may have been out of the table for a
+// moment, and freed in it.
+void CudaAggregator::forget_live(Process &process, std::span<const LiveEntry> entries) {
+    for (const auto &[key, born_ns] : surroundings_.forget_live(entries)) {
+        const AllocationBook::Key displaced{key.space == CUDA_LIVE_HANDLES, key.address,
+                                            static_cast<std::int64_t>(born_ns)};
+        if (!process.book.note_untabled(displaced) && process.displaced.size() < max_displaced) {
+            process.displaced.insert(displaced);
+        }
+    }
+}
+
 // False: it is there already, from the table of live allocations.
 bool CudaAggregator::enter_allocation(Process &process, std::uint64_t address,
                                       const Allocation &allocation) {
     if (!process.book.allocate(address, allocation)) {
         return false;
+    }
+    const AllocationBook::Key key{allocation.kind == MEMORY_vmm, address, allocation.born_ns};
+    if (process.displaced.erase(key) > 0) {
+        process.book.note_untabled(key);
     }
     process.has_handles = process.has_handles || allocation.kind == MEMORY_vmm;
     const std::int32_t stack = allocation.site.stack;
@@ -165,6 +187,9 @@ void CudaAggregator::free_memory(Process &process, const cuda_allocation_record 
             const auto &[key, allocation] = *untabled;
             process.book.free(key);
             count_free(process, allocation.device, allocation.kind, allocation.bytes);
+            // Where the table did not have it for a moment, it does now.
+            const std::array entry = {live_entry(process, key)};
+            forget_live(process, entry);
             return;
         }
         MemorySlots &slots = memory_slots(process, device, kind);
@@ -226,78 +251,15 @@ void CudaAggregator::enter(const cuda_reset_record &record) {
     for (const auto &[key, allocation] : gone) {
         process.book.free(key);
         count_free(process, allocation.device, allocation.kind, allocation.bytes);
-        entries.push_back({{key.address, process.key.since_ns, process.key.tgid, CUDA_LIVE_MEMORY},
-                           static_cast<std::uint64_t>(key.born_ns)});
+        entries.push_back(live_entry(process, key));
     }
-    surroundings_.forget_live(entries);
-}
-
-// A copy with the kind Default: a pointer into the book is on the device, any other is on the host,
-// unless the process may have allocations that are older than the book.
-void CudaAggregator::enter(const cuda_copy_record &record) {
-    Process &process = process_of(record.head);
-    const bool to_device = process.book.is_on_device(record.destination);
-    const bool from_device = process.book.is_on_device(record.source);
-    if (record.kind != COPY_DEFAULT || (!process.book_is_complete && !(to_device && from_device))) {
-        return count_copy(process, record, copy_kind_unknown);
-    }
-    static_assert(COPY_H2H == 0 &&
-                  (static_cast<unsigned>(COPY_H2D) | static_cast<unsigned>(COPY_D2H)) == COPY_D2D);
-    const std::size_t kind =
-        (to_device ? std::size_t{COPY_H2D} : 0) | (from_device ? std::size_t{COPY_D2H} : 0);
-    count_copy(process, record, kind);
+    forget_live(process, entries);
 }
 
 void CudaAggregator::enter(const cuda_exit_record &record) {
     const auto found = processes_.find({record.head.tgid, record.head.since_ns});
     if (found != processes_.end()) {
         end(*found->second, ended_at(record));
-    }
-}
-
-CopySlots &CudaAggregator::copy_slots(Process &process, std::int32_t device, std::size_t kind,
-                                      bool is_async) {
-    const std::uint64_t key = slot_key(device, kind, is_async ? 1 : 0);
-    auto found = process.copies.find(key);
-    if (found == process.copies.end()) {
-        const std::string_view name = copy_kind_names.at(kind);
-        const auto full =
-            labels(process, {name, is_async ? "async" : "sync", gpu_of(process, device)});
-        const auto by_kind = labels(process, {name});
-        CopySlots slots{families_.copies.slot(process.owner, full),
-                        families_.copied_bytes.slot(process.owner, full),
-                        families_.copy_seconds.slot(process.owner, full),
-                        families_.copy_size.slot(process.owner, by_kind),
-                        std::nullopt,
-                        std::nullopt};
-        if (!is_async) {
-            slots.bandwidth = families_.copy_bandwidth.slot(process.owner, by_kind);
-            slots.duration = families_.copy_duration.slot(process.owner, by_kind);
-        }
-        found = process.copies.try_emplace(key, slots).first;
-    }
-    return found.value();
-}
-
-void CudaAggregator::count_copy(Process &process, const cuda_copy_record &record,
-                                std::size_t kind) {
-    const bool is_async = record.is_async != 0;
-    const CopySlots &slots =
-        copy_slots(process, device_of(process, record.head.device), kind, is_async);
-    const std::uint64_t duration_ns = record.head.duration_ns;
-    families_.copies.add(slots.total, 1);
-    families_.copied_bytes.add(slots.bytes, record.bytes);
-    families_.copy_seconds.add(slots.seconds, duration_ns);
-    families_.copy_size.observe(slots.size, record.bytes);
-    if (slots.duration) {
-        families_.copy_duration.observe(*slots.duration, duration_ns);
-    }
-    if (slots.bandwidth && duration_ns > 0 && record.bytes > 0) {
-        const double kilobytes_per_second =
-            static_cast<double>(record.bytes) * 1e6 / static_cast<double>(duration_ns);
-        families_.copy_bandwidth.observe(
-            *slots.bandwidth,
-            static_cast<std::uint64_t>(std::min(kilobytes_per_second, most_kilobytes_per_second)));
     }
 }
 

@@ -134,6 +134,8 @@ struct Process : ProcessIdentity {
     std::map<ResetKey, std::int64_t> resets;  // when it was last reset or destroyed
     // Taken for freed by reconcile(): the records of these frees may still come.
     std::set<AllocationBook::Key> presumed_freed;
+    // The kernel's table did not have them for a moment; records of their making are still to come.
+    std::set<AllocationBook::Key> displaced;
     tsl::robin_map<std::uint64_t, Kernel> kernels;
     std::uint64_t renames = 0;  // of kernels
     tsl::robin_map<LaunchShape, LaunchCount, LaunchShapeHash> launches;

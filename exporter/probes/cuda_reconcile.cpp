@@ -82,7 +82,7 @@ void CudaAggregator::reconcile(const LiveTable &table) {
             left_behind.push_back({key, table.entries[i].second.born_ns});
         }
     }
-    surroundings_.forget_live(left_behind);
+    (void)surroundings_.forget_live(left_behind);
     for (const auto &[key, entries] : by_process) {
         compare(*processes_.at(key), table, entries);
     }
@@ -113,7 +113,7 @@ void CudaAggregator::compare(Process &process, const LiveTable &table,
             }
         }
     }
-    surroundings_.forget_live(reset);
+    forget_live(process, reset);
     std::vector<std::pair<AllocationBook::Key, Allocation>> gone;
     for (const auto &[key, allocation] : process.book.live()) {
         if (allocation.untabled || key.born_ns >= table.since.count() || present.contains(key)) {
@@ -156,7 +156,7 @@ void CudaAggregator::drop_from_tables(const Process &process) {
                             key.is_handle ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY},
                            static_cast<std::uint64_t>(key.born_ns)});
     }
-    surroundings_.forget_live(entries);
+    (void)surroundings_.forget_live(entries);
     // Mappings and handles from other processes are in no book.
     wants_reconciling_ = wants_reconciling_ || process.has_handles;
     for (const std::int32_t stack : process.stacks) {

@@ -67,7 +67,8 @@ Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
     return table;
 }
 
-void CudaTables::forget_live(std::span<const LiveEntry> entries) const {
+std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entries) const {
+    std::vector<LiveEntry> displaced;
     for (const auto &[key, born_ns] : entries) {
         cuda_live found{};
         if (bpf_map_lookup_elem(maps_.live, &key, &found) != 0 || found.born_ns != born_ns) {
@@ -77,8 +78,10 @@ void CudaTables::forget_live(std::span<const LiveEntry> entries) const {
         if (bpf_map_lookup_and_delete_elem(maps_.live, &key, &found) == 0 &&
             found.born_ns != born_ns) {
             bpf_map_update_elem(maps_.live, &key, &found, BPF_NOEXIST);
+            displaced.push_back({key, found.born_ns});
         }
     }
+    return displaced;
 }
 
 std::vector<std::uint64_t> CudaTables::addresses_of(const Site &site) const {

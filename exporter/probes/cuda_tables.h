@@ -28,8 +28,9 @@ public:
     // All that is allocated. Takes a while: about a second for a million allocations. `now` is the
     // kernel's monotonic clock.
     [[nodiscard]] Result<LiveTable> read(std::chrono::nanoseconds now) const;
-    // Leaves alone what was allocated at the same address meanwhile.
-    void forget_live(std::span<const LiveEntry> entries) const;
+    // What was allocated at the same address meanwhile stays. It can be missing for a moment, in
+    // which a free finds nothing: such entries are returned.
+    [[nodiscard]] std::vector<LiveEntry> forget_live(std::span<const LiveEntry> entries) const;
 
     // The addresses of a call site, innermost first.
     [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;

@@ -180,6 +180,7 @@ struct Bench {
     std::vector<AskedSite> asked_sites;
     std::vector<std::int32_t> forgotten_stacks;
     std::vector<LiveEntry> forgotten;  // of the kernel's table
+    std::vector<LiveEntry> displaced;  // what the table had instead, when next asked to forget
     std::vector<std::vector<std::byte>> late;
     bool complete = true;
     CudaSettings settings;
@@ -215,6 +216,7 @@ struct Bench {
                 .forget_live =
                     [this](std::span<const LiveEntry> entries) {
                         forgotten.insert(forgotten.end(), entries.begin(), entries.end());
+                        return std::exchange(displaced, {});
                     }};
     }
 

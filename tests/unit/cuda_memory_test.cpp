@@ -1,5 +1,6 @@
 // Allocations, frees, and copies whose direction the book decides.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/unit/cuda_bench.h"
 
@@ -186,6 +187,44 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 100);
         CHECK(bench.sum("cuda_memory_frees_total") == 1);
     }
+}
+
+TEST_CASE(
+    "what was missing in the table while an older one was forgotten there is freed all the same") {
+    Bench bench;
+    bench.allocations(process());
+    bench.allocations(allocation(0x1000, 100, 2'000));
+    const auto after = allocation(0x1000, 30, 4'000);
+    const bool is_known = GENERATE(true, false);
+    if (is_known) {  // else its record comes after that of the reset
+        bench.allocations(after);
+        bench.settle();
+    }
+    bench.displaced = {{{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000}};
+    bench.allocations(reset(0, 3'000));
+    bench.settle();
+    if (!is_known) {
+        bench.allocations(after);
+        bench.settle();
+    }
+    CHECK(bench.sum("cuda_memory_outstanding_bytes") == 30);
+
+    SECTION("by a free that did not find it") {
+        bench.forgotten.clear();
+        bench.allocations(unknown_release(0x1000, 5'000));
+        bench.settle();
+        CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+        // The table has it again by now.
+        REQUIRE(bench.forgotten.size() == 1);
+        CHECK(bench.forgotten[0].born_ns == 4'000);
+    }
+    SECTION("and by one that did") {
+        bench.allocations(release(after, 5'000));
+        bench.settle();
+    }
+    CHECK(bench.sum("cuda_memory_outstanding_bytes") == 0);
+    CHECK(bench.sum("cuda_memory_frees_total") == 2);
+    CHECK(bench.sum("cuda_memory_freed_bytes_total") == 130);
 }
 
 TEST_CASE("an address that is allocated again while its free returns keeps the new allocation") {
