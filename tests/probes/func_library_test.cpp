@@ -110,7 +110,8 @@ TEST_CASE("the functions' own count is the same for the same seed, and adds up")
     CHECK(truth.size() == calls_functions().size());
     for (const auto &[name, count] : truth) {
         CAPTURE(name);
-        CHECK(count.entered > 0);
+        // These are for calls that are to be slow.
+        CHECK((count.entered > 0) == (name != "calls_sleep" && name != "calls::sleep"));
         CHECK(count.entered == count.returned + count.left);
         CHECK(count.inner_ns <= count.outer_ns);
         CHECK(count.slow <= count.slow_at_most);
