@@ -59,10 +59,11 @@ WIRE_SIZE(struct func_options, 16);
 
 struct func_arguments_record {
 	struct func_call_record call;
-	/* Integers and pointers as they were at the entry; the seventh with FUNC_SEVENTH, else 0. */
+	/* Integers and pointers as they were at the entry; the seventh with FUNC_SEVENTH, else 0.
+	 */
 	__u64 argument[FUNC_ARGUMENTS];
-	__u64 pointed;			/* the word that the first argument points to, at the end */
-	__u32 has_pointed;		/* whether it could be read */
+	__u64 pointed;	   /* the word that the first argument points to, at the end */
+	__u32 has_pointed; /* whether it could be read */
 	__u32 unused;
 };
 WIRE_SIZE(struct func_arguments_record, 120);
