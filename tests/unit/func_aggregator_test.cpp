@@ -223,7 +223,9 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
                                                {"gpusnoop_function_slow_calls_total", 47},
                                                {"gpusnoop_function_duration_seconds", 47},
                                                {"gpusnoop_function_duration_min_seconds", 47},
-                                               {"gpusnoop_function_duration_max_seconds", 47}});
+                                               {"gpusnoop_function_duration_max_seconds", 47},
+                                               {"gpusnoop_nccl_operations_total", 0},
+                                               {"gpusnoop_nccl_bytes_total", 0}});
 }
 
 // They are no sums.
