@@ -84,6 +84,11 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
     return out;
 }
 
+std::string in_quotes(std::string_view bytes) {
+    constexpr std::size_t max_bytes = 64;
+    return '"' + to_valid_utf8(bytes, max_bytes) + '"';
+}
+
 std::string hexadecimal(std::uint64_t value) {
     std::string text(16, '\0');
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr;

@@ -26,6 +26,9 @@ struct Utf8Step {
 // character boundary to at most `max_bytes` bytes.
 [[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
 
+// For a sentence about what somebody wrote: at most 64 bytes of it, between double quotes.
+[[nodiscard]] std::string in_quotes(std::string_view bytes);
+
 // As the kernel writes addresses below /proc: lower case, without a prefix.
 [[nodiscard]] std::string hexadecimal(std::uint64_t value);
 

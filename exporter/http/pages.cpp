@@ -86,6 +86,7 @@ std::string landing_page(const LandingPage &page) {
         link("/api/v1/allocations", "the memory that running programs hold, by call site, as JSON");
     html += link("/api/v1/allocations?format=folded", "the same for a flame graph");
     html += link("/api/v1/functions", "the calls of each traced function, as JSON");
+    html += link("/api/v1/slow_calls", "the last slow ones of them, with arguments and stack");
     html += link("/-/healthy", "whether the exporter runs");
     html += link("/-/ready", "whether it has attached what it could");
     html += "</ul>\n<h2>Probes</h2>\n";

@@ -10,12 +10,6 @@ namespace gpusnoop::http {
 
 namespace {
 
-constexpr std::size_t kMaxQuotedBytes = 64;
-
-std::string in_quotes(std::string_view text) {
-    return '"' + to_valid_utf8(text, kMaxQuotedBytes) + '"';
-}
-
 Result<std::string> decode(std::string_view text) {
     constexpr std::size_t kDigits = 2;
     std::string out;

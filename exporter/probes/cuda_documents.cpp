@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda_documents.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -34,24 +33,6 @@ struct Query {
     std::uint32_t sites = std::numeric_limits<std::uint32_t>::max();  // of each process
 };
 
-std::string in_quotes(std::string_view text) {
-    constexpr std::size_t max_bytes = 64;
-    return '"' + to_valid_utf8(text, max_bytes) + '"';
-}
-
-Result<std::uint32_t> read_number(const std::string &name, const std::string &value,
-                                  std::uint32_t least) {
-    std::uint32_t number = 0;
-    const char *end = value.data() + value.size();
-    const auto read = std::from_chars(value.data(), end, number);
-    if (read.ec != std::errc{} || read.ptr != end || number < least) {
-        return fail(name + " must be a number from " + std::to_string(least) + " to " +
-                    std::to_string(std::numeric_limits<std::uint32_t>::max()) + ", not " +
-                    in_quotes(value));
-    }
-    return number;
-}
-
 Result<Query> read_query(const DocumentParameters &parameters) {
     Query query;
     for (const auto &[name, value] : parameters) {
@@ -63,7 +44,7 @@ Result<Query> read_query(const DocumentParameters &parameters) {
         } else if (name == "comm") {
             query.comm = value;
         } else if (name == "pid" || name == "limit") {
-            const auto number = read_number(name, value, name == "pid" ? 1 : 0);
+            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
             if (!number) {
                 return tl::unexpected(number.error());
             }

@@ -1,6 +1,7 @@
 // What a probe can tell besides its families: a page of its own under /api/v1/.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,6 +12,10 @@ namespace gpusnoop::probes {
 
 // What a request asks for, decoded: values by name. Both come from the client and may be anything.
 using DocumentParameters = std::map<std::string, std::string>;
+
+// A number that a parameter gives, from `least` on.
+[[nodiscard]] Result<std::uint32_t> read_parameter(const std::string &name,
+                                                   const std::string &value, std::uint32_t least);
 
 struct DocumentText {
     std::string content_type;

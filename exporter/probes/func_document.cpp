@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -41,11 +40,6 @@ struct Query {
     bool by_process = false;
 };
 
-std::string in_quotes(std::string_view text) {
-    constexpr std::size_t max_bytes = 64;
-    return '"' + to_valid_utf8(text, max_bytes) + '"';
-}
-
 Result<Sort> read_sort(const std::string &value) {
     constexpr std::pair<std::string_view, Sort> sorts[] = {{"calls", Sort::calls},
                                                            {"seconds", Sort::seconds},
@@ -58,18 +52,6 @@ Result<Sort> read_sort(const std::string &value) {
         }
     }
     return fail("sort must be calls, seconds, slow, errors or max, not " + in_quotes(value));
-}
-
-Result<std::uint32_t> read_limit(const std::string &value) {
-    std::uint32_t number = 0;
-    const char *end = value.data() + value.size();
-    const auto read = std::from_chars(value.data(), end, number);
-    if (read.ec != std::errc{} || read.ptr != end) {
-        return fail("limit must be a number from 0 to " +
-                    std::to_string(std::numeric_limits<std::uint32_t>::max()) + ", not " +
-                    in_quotes(value));
-    }
-    return number;
 }
 
 Result<std::string> read_glob(const std::string &value) {
@@ -98,7 +80,7 @@ Result<Query> read_query(const DocumentParameters &parameters) {
         if (name == "sort") {
             take(read_sort(value), query.sort);
         } else if (name == "limit") {
-            take(read_limit(value), query.limit);
+            take(read_parameter(name, value, 0), query.limit);
         } else if (name == "function") {
             take(read_glob(value), query.glob);
         } else if (name != "by") {

@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::size_t kMaxHost = 253;
 
-std::string in_quotes(std::string_view text) {
-    constexpr std::size_t kMaxQuoted = 64;
-    return '"' + to_valid_utf8(text, kMaxQuoted) + '"';
-}
-
 bool is_host(std::string_view host, bool in_brackets) {
     constexpr std::string_view kName =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";

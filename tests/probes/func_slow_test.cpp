@@ -13,6 +13,7 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/receiver.h"
+#include "tests/probes/func_reload.h"
 
 using namespace harness;
 using Json = nlohmann::json;
@@ -274,6 +275,35 @@ TEST_CASE("slow calls are told with their arguments and who made them, to the pa
         logged += line.find("msg=\"slow call\"") != std::string::npos ? 1 : 0;
     }
     CHECK(logged == slow.size());
+}
+
+TEST_CASE("functions that a reload makes slow are told of as well, and others no more",
+          "[kernel]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    const std::string told = config(mode, "");
+    std::string untold = told;
+    untold.replace(untold.find("slow_threshold: 50ms"), 20, "slow_threshold: none");
+    const Exporter exporter(untold);
+    const Process holder = hold_library(exporter);
+    const Process before = run_sleeping("before");
+    reload(exporter, told);
+    const Process during = run_sleeping("during");
+    const std::vector<Json> slow = wait_for_slow(exporter, "during");
+    CHECK(as_lines(slow) == slow_lines(during.output()));
+    for (const Json &call : slow) {
+        check_call(call, during.pid(), "during");
+    }
+    reload(exporter, untold);
+    const Process after = run_sleeping("after");
+    const CallsTruth truth = parse_calls(after.output());
+    (void)exporter.wait_for("gpusnoop_function_calls_total",
+                            {{"comm", "after"}, {"function", "calls_sleep"}},
+                            static_cast<double>(truth.at("calls_sleep").returned));
+    CHECK(document(exporter, "?comm=before").empty());
+    CHECK(document(exporter, "?comm=after").empty());
+    CHECK(exporter.scrape().sum("gpusnoop_slow_call_details_lost_total") == 0);
 }
 
 TEST_CASE("a receiver that comes back gets what happened meanwhile", "[kernel]") {
