@@ -50,7 +50,8 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		ACCOUNT(lost[LOST_no_state], 1);
 		return 1;
 	}
-	if (CUDA_COOKIE_OPERATION(bpf_get_attach_cookie(regs)) == CUDA_REGISTER) {
+	thread->cookie = bpf_get_attach_cookie(regs);
+	if (CUDA_COOKIE_OPERATION(thread->cookie) == CUDA_REGISTER) {
 		register_kernel(thread, regs);
 		return 1;
 	}
@@ -69,7 +70,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		if (!thread->since_ns)
 			return 1;
 	}
-	call = call_begin(&thread->open, regs, bpf_get_attach_cookie(regs));
+	call = call_begin(&thread->open, regs, thread->cookie);
 	if (!call)
 		return 1;
 	begin(thread, call, regs);

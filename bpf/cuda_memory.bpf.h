@@ -59,8 +59,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 
 static __always_inline void begin_allocation(struct thread *thread, struct pt_regs *regs)
 {
-	thread->caller = 0;
-	call_read_caller(&thread->caller, regs);
+	thread->caller = call_caller(regs);
 	thread->stack = keep_stacks ? bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK) : -1;
 }
 
@@ -69,6 +68,7 @@ static __always_inline long read_allocated(struct thread *thread, const struct c
 {
 	const void *where = (const void *)argument(call, CUDA_WHERE);
 	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
+	__u64 word = 0; /* on the stack: the kernel checks what is copied to its heap */
 
 	if (operation == CUDA_ALLOCATE_3D) {
 		if (bpf_probe_read_user(thread->words, 2 * sizeof(__u64), where))
@@ -78,12 +78,17 @@ static __always_inline long read_allocated(struct thread *thread, const struct c
 		return 0;
 	}
 	thread->live.bytes = argument(call, CUDA_BYTES);
-	if (operation == CUDA_ALLOCATE_PITCHED &&
-	    bpf_probe_read_user(&thread->live.bytes, sizeof(__u64),
-				(const void *)argument(call, CUDA_BYTES)))
-		return -1;
+	if (operation == CUDA_ALLOCATE_PITCHED) {
+		if (bpf_probe_read_user(&word, sizeof(word),
+					(const void *)argument(call, CUDA_BYTES)))
+			return -1;
+		thread->live.bytes = word;
+	}
 	thread->live.bytes = times(call, thread->live.bytes);
-	return bpf_probe_read_user(&thread->key.address, sizeof(__u64), where);
+	if (bpf_probe_read_user(&word, sizeof(word), where))
+		return -1;
+	thread->key.address = word;
+	return 0;
 }
 
 /* The kernel's allocator for programs is refilled by an interrupt that follows when it runs low: an

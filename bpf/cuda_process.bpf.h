@@ -52,6 +52,7 @@ struct thread {
 	__u32 tgid;
 	__s32 result;
 	__u64 ended_ns;
+	__u64 cookie; /* of the call that begins */
 	__u64 words[25];
 	struct cuda_live_key key;
 	struct cuda_live live;

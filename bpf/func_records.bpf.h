@@ -202,7 +202,7 @@ static __always_inline void fill_stack(struct func_slow_record *record, const st
 
 	record->frame_count = bytes > 0 ? bytes / sizeof(record->frames[0]) : 1;
 	if (call->function & FUNC_EXITS)
-		call_read_caller(&record->frames[0], regs);
+		record->frames[0] = call_caller(regs);
 	else if (bytes <= 0)
 		record->frames[0] = PT_REGS_IP(regs);
 }

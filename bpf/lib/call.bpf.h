@@ -172,13 +172,16 @@ static __always_inline void call_start(struct call *call)
 	call->started_ns = bpf_ktime_get_ns();
 }
 
-/* The instruction behind the calling one. */
-static __always_inline void call_read_caller(__u64 *caller, struct pt_regs *regs)
+/* The instruction behind the calling one; 0: it could not be read. */
+static __always_inline __u64 call_caller(struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
-	bpf_probe_read_user(caller, sizeof(*caller), (const void *)CALL_SP(regs));
+	__u64 caller = 0; /* on the stack, as above */
+
+	bpf_probe_read_user(&caller, sizeof(caller), (const void *)CALL_SP(regs));
+	return caller;
 #else
-	*caller = regs->user_regs.regs[30];
+	return regs->user_regs.regs[30];
 #endif
 }
 
