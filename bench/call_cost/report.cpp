@@ -27,7 +27,7 @@ void print_ratio(const std::vector<double> &ratios) {
 }
 
 bool is_session_of_ours(const Way &way) {
-    return way.kind == Way::Kind::ours && way.name.starts_with("ours, session");
+    return way.kind == Way::Kind::ours && way.name.find(", session, ") != std::string::npos;
 }
 
 }  // namespace

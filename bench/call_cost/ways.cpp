@@ -42,12 +42,19 @@ public:
         return ways_.size() - 1;
     }
 
-    void add_ours(AttachMode mode, bool call_stacks, const Library &library,
+    void add_cuda(AttachMode mode, bool call_stacks, const Library &library,
                   const std::string &layers, std::size_t floor) {
         ways_.push_back(
-            {"ours, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
+            {"cuda, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
              Way::Kind::ours, &library, library.traced(),
-             [=, &library] { return trace_with_ours(mode, call_stacks, library); }, floor});
+             [=, &library] { return trace_with_cuda(mode, call_stacks, library); }, floor});
+    }
+
+    void add_func(AttachMode mode, const Library &library, const std::string &layers,
+                  std::size_t floor) {
+        ways_.push_back({"func, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library,
+                         library.traced(), [=, &library] { return trace_with_func(mode, library); },
+                         floor});
     }
 
     void add_bpftrace(std::size_t floor_of_both, std::size_t floor_of_runtime) {
@@ -120,12 +127,15 @@ std::vector<Way> all_ways(const Libraries &libraries) {
     const std::size_t multi = builder.add_empty(AttachMode::multi, both, both_layers);
     const std::size_t perf = builder.add_empty(AttachMode::perf, both, both_layers);
     const std::size_t perf_runtime = builder.add_empty(AttachMode::perf, runtime, runtime_layer);
-    builder.add_ours(AttachMode::session, true, both, both_layers, session);
-    builder.add_ours(AttachMode::session, false, both, both_layers, session);
-    builder.add_ours(AttachMode::session, true, runtime, runtime_layer, session_runtime);
-    builder.add_ours(AttachMode::session, true, driver, driver_layer, session_driver);
-    builder.add_ours(AttachMode::multi, true, both, both_layers, multi);
-    builder.add_ours(AttachMode::perf, true, both, both_layers, perf);
+    builder.add_cuda(AttachMode::session, true, both, both_layers, session);
+    builder.add_cuda(AttachMode::session, false, both, both_layers, session);
+    builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime);
+    builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);
+    builder.add_cuda(AttachMode::multi, true, both, both_layers, multi);
+    builder.add_cuda(AttachMode::perf, true, both, both_layers, perf);
+    builder.add_func(AttachMode::session, runtime, runtime_layer, session_runtime);
+    builder.add_func(AttachMode::session, both, both_layers, session);
+    builder.add_func(AttachMode::perf, runtime, runtime_layer, perf_runtime);
     builder.add_bpftrace(perf, perf_runtime);
     builder.add_funclatency(perf, perf_runtime);
     return builder.take();

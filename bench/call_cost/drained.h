@@ -1,0 +1,81 @@
+// Tracing with a probe of the exporter: its programs, its probes, and a thread that empties its
+// rings as often as the exporter does.
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <memory>
+#include <numeric>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/call_cost/tracing.h"
+#include "exporter/config/config.h"
+#include "exporter/kernel/account.h"
+#include "exporter/kernel/ring.h"
+#include "exporter/kernel/uprobe.h"
+
+namespace gpusnoop::bench {
+
+inline constexpr std::chrono::milliseconds drain_interval{10};  // the exporter's
+
+// More than anybody can call: the budget costs what it costs, but throttles nothing.
+inline constexpr std::uint32_t no_throttling = 1'000'000'000;
+
+inline config::Config::Cuda::Attach attach_as(kernel::AttachMode mode) {
+    using Attach = config::Config::Cuda::Attach;
+    return mode == kernel::AttachMode::session ? Attach::session
+           : mode == kernel::AttachMode::multi ? Attach::multi
+                                               : Attach::perf;
+}
+
+template <typename Programs>
+class Drained final : public Tracing {
+public:
+    static Result<std::unique_ptr<Drained>> start(std::unique_ptr<Programs> programs,
+                                                  std::initializer_list<int> rings) {
+        auto drained = std::make_unique<Drained>();
+        drained->programs_ = std::move(programs);
+        for (const int map : rings) {
+            auto ring = kernel::Ring::open(map, [](auto) {});
+            if (!ring) {
+                return tl::unexpected(ring.error());
+            }
+            drained->rings_.push_back(std::move(*ring));
+        }
+        drained->drain_ = std::jthread([self = drained.get()](const std::stop_token &stop) {
+            while (!stop.stop_requested()) {
+                for (const auto &ring : self->rings_) {
+                    ring->drain_to(ring->produced());
+                }
+                std::this_thread::sleep_for(drain_interval);
+            }
+        });
+        return drained;
+    }
+
+    [[nodiscard]] Programs &programs() { return *programs_; }
+    void keep(kernel::UprobeSet probes) { probes_ = std::move(probes); }
+
+    [[nodiscard]] Result<std::uint64_t> lost() const override {
+        const auto account = kernel::read_account(programs_->account_map());
+        if (!account) {
+            return tl::unexpected(account.error());
+        }
+        if (account->events == 0) {
+            return fail("our programs saw no call");
+        }
+        return std::accumulate(std::begin(account->lost), std::end(account->lost),
+                               std::uint64_t{0});
+    }
+
+private:
+    std::unique_ptr<Programs> programs_;
+    std::vector<std::unique_ptr<kernel::Ring>> rings_;
+    std::jthread drain_;
+    kernel::UprobeSet probes_;
+};
+
+}  // namespace gpusnoop::bench

@@ -1,0 +1,32 @@
+#include <utility>
+
+#include "bench/call_cost/drained.h"
+#include "bench/call_cost/programs.h"
+#include "exporter/probes/cuda_programs.h"
+
+namespace gpusnoop::bench {
+
+TracingResult trace_with_cuda(kernel::AttachMode mode, bool call_stacks, const Library &library) {
+    config::Config::Cuda config;
+    config.attach = attach_as(mode);
+    config.call_stacks = call_stacks;
+    config.max_calls_per_second = no_throttling;
+    auto programs = probes::CudaPrograms::load(config, {});
+    if (!programs) {
+        return tl::unexpected(programs.error());
+    }
+    const int allocations = (*programs)->allocations_ring();
+    const int calls = (*programs)->calls_ring();
+    auto tracing = Drained<probes::CudaPrograms>::start(std::move(*programs), {allocations, calls});
+    if (!tracing) {
+        return tl::unexpected(tracing.error());
+    }
+    auto attached = (*tracing)->programs().attach(library.found());
+    if (!attached) {
+        return tl::unexpected(attached.error().error);
+    }
+    (*tracing)->keep(std::move(*attached));
+    return std::move(*tracing);
+}
+
+}  // namespace gpusnoop::bench
