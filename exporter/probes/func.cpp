@@ -51,7 +51,8 @@ public:
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention,
                        .on_slow_call = details_.on_slow_call(),
-                       .on_call = details_.on_call()},
+                       .on_call = details_.on_call(),
+                       .to_realtime = [this](nanoseconds at) { return details_.to_realtime(at); }},
                       table_, look_up),
           report_(config.functions.report, since_.monotonic) {}
 

@@ -159,6 +159,10 @@ std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
     if (is_slow) {
         families_.slow_calls.add(*counted.slow_calls, 1);
         counted.totals.slow_calls++;
+        if (settings_.to_realtime) {
+            counted.slow_at = settings_.to_realtime(at(record.head));
+            counted.slow_ns = record.duration_ns;
+        }
     }
     std::optional<std::string> error;
     if (record.head.type == FUNC_RECORD_RETURN) {
@@ -168,6 +172,22 @@ std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
         count_error(process, counted, *error);
     }
     return {is_slow, std::move(error)};
+}
+
+// Not at each slow call, which may be many.
+void FuncAggregator::keep_exemplars(Process &process) {
+    for (auto function = process.functions.begin(); function != process.functions.end();
+         ++function) {
+        Counted &counted = function.value();
+        if (counted.slow_at != nanoseconds::zero() && counted.slow_calls) {
+            families_.slow_calls.set_exemplar(
+                *counted.slow_calls,
+                {.labels = {{"pid", std::to_string(process.key.tgid)}, {"comm", process.comm}},
+                 .value = static_cast<double>(counted.slow_ns) / 1e9,
+                 .at = counted.slow_at});
+            counted.slow_at = nanoseconds::zero();
+        }
+    }
 }
 
 void FuncAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
@@ -264,6 +284,7 @@ void FuncAggregator::tidy(nanoseconds now) {
         const bool is_over = process.ended && *process.ended <= now;
         if (is_over) {
             groups_.leave(process.group, *process.ended);
+            keep_exemplars(*entry.second);
             keep_totals(process, ended_);
         }
         return is_over;
@@ -295,6 +316,9 @@ std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
             gauges.min.set(min, so_far == 0 ? range->min_ns : std::min(so_far, range->min_ns));
             gauges.max.set(max, std::max(gauges.max.value(max), range->max_ns));
         }
+    }
+    for (const auto &[key, process] : processes_) {
+        keep_exemplars(*process);
     }
     std::vector<series::FamilySnapshot> snapshots;
     for (const series::Family *family : families_.all()) {

@@ -37,6 +37,8 @@ struct FuncSettings {
     // Who wants to know of single calls, if anybody: of those that are slow, and of each.
     OnFuncCall on_slow_call{};
     OnFuncCall on_call{};
+    // From the kernel's monotonic clock to CLOCK_REALTIME; without it there are no exemplars.
+    std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
 };
 
 // All times are those of the kernel's monotonic clock.
@@ -81,6 +83,10 @@ private:
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // of calls whose end is seen
+        // The last slow call, until it is an exemplar: when it ended (CLOCK_REALTIME, 0 is none),
+        // and how long it took.
+        std::chrono::nanoseconds slow_at{0};
+        std::uint64_t slow_ns = 0;
         Shown *shown = nullptr;
         std::map<std::string, series::Slot> errors;  // by code
         // Number and bytes.
@@ -115,6 +121,7 @@ private:
     // Whether the call was slow, and its error.
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
+    void keep_exemplars(Process &process);
     void count_error(Process &process, Counted &counted, const std::string &code);
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
     series::Family &durations(const config::FunctionOptions &options);

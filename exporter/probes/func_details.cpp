@@ -113,7 +113,7 @@ void FuncDetails::send(SinkEvents events, const std::string &line) const {
 }
 
 nanoseconds FuncDetails::ended(const FuncCall &call) const {
-    return nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns)) + to_realtime_;
+    return to_realtime(nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns)));
 }
 
 }  // namespace gpusnoop::probes

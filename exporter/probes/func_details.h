@@ -35,6 +35,11 @@ public:
     [[nodiscard]] OnFuncCall on_slow_call();
     [[nodiscard]] OnFuncCall on_call();
 
+    // From the kernel's monotonic clock to CLOCK_REALTIME, by what they are in this round.
+    [[nodiscard]] std::chrono::nanoseconds to_realtime(std::chrono::nanoseconds at) const {
+        return at + to_realtime_;
+    }
+
     // `now` is the time of the kernel's monotonic clock.
     void begin_round(std::chrono::nanoseconds now);
     void end_round();

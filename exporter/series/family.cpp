@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 namespace gpusnoop::series {
 
@@ -166,6 +167,7 @@ void Family::erase(Index entry) {
         candidates_--;
     }
     entries_[entry] = {};
+    exemplars_.erase(entry);
     std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(entry * stride_), stride_, 0);
     free_entries_.push_back(entry);
 }
@@ -197,6 +199,18 @@ void Family::observe(Slot slot, std::uint64_t value) {
     std::uint64_t *values = &values_[cell(slot)];
     values[bucket]++;
     values[bounds.size() + 1] += value;
+}
+
+void Family::set_exemplar(Slot slot, Exemplar exemplar) {
+    const auto entry = static_cast<Index>(cell(slot) / stride_);
+    // Of what is folded it would be one of many.
+    if (!entries_[entry].shown || entries_[entry].level == Level::other) {
+        return;
+    }
+    auto &last = exemplars_[entry];
+    if (last == nullptr || last->at <= exemplar.at) {
+        last = std::make_shared<const Exemplar>(std::move(exemplar));
+    }
 }
 
 void Family::remove(Owner owner) {
@@ -254,6 +268,10 @@ FamilySnapshot Family::snapshot() const {
     for (std::size_t i = 0; i < entries_.size(); i++) {
         if (entries_[i].shown) {
             snapshot.labels.push_back(entries_[i].labels);
+            if (!exemplars_.empty()) {
+                const auto found = exemplars_.find(static_cast<Index>(i));
+                snapshot.exemplars.push_back(found == exemplars_.end() ? nullptr : found->second);
+            }
             const auto first = snapshot.values.begin() + static_cast<std::ptrdiff_t>(i * stride_);
             end = end == first ? first + static_cast<std::ptrdiff_t>(stride_)
                                : std::copy_n(first, stride_, end);

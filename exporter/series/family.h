@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace gpusnoop::series {
@@ -44,6 +46,14 @@ using Owner = std::uint32_t;
 // or folded at the moment.
 enum class Slot : std::uint32_t {};
 
+// One observation behind a value, to look further with. For texts that are short: a page leaves out
+// what has more than 128 characters.
+struct Exemplar {
+    std::vector<std::pair<std::string, std::string>> labels;
+    double value = 0;                // in base units
+    std::chrono::nanoseconds at{0};  // CLOCK_REALTIME
+};
+
 // All values of a family at one moment. `values` has `stride` numbers per label set: 1, or for a
 // histogram one count per bucket (not cumulative, +Inf last) and then the sum; all in the raw unit.
 struct FamilySnapshot {
@@ -51,6 +61,8 @@ struct FamilySnapshot {
     std::size_t stride = 1;
     std::vector<std::shared_ptr<const LabelValues>> labels;
     std::vector<std::uint64_t> values;
+    // Empty, or one for each label set, null where there is none.
+    std::vector<std::shared_ptr<const Exemplar>> exemplars = {};
 };
 
 // Past its budget a family folds new label sets into sets with "other" in their unbounded labels.
@@ -77,6 +89,8 @@ public:
     void observe(Slot slot, std::uint64_t value);
     // For gauges: label sets that are folded into one have one value.
     void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
+    // For counters: the last one is shown, while the label set is shown on its own.
+    void set_exemplar(Slot slot, Exemplar exemplar);
     [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }
 
     // Shows heavy candidates in the place of light sets. For once a second: weights are what was
@@ -170,6 +184,7 @@ private:
     std::vector<Entry> entries_;
     std::vector<Index> free_entries_;
     std::vector<std::uint64_t> values_;  // `stride_` for each entry
+    std::unordered_map<Index, std::shared_ptr<const Exemplar>> exemplars_;  // of entries
 
     // By handle: where its entry's values are, whose it is, and the entry's next handle.
     std::vector<std::uint32_t> cells_;

@@ -158,6 +158,7 @@ void Family::demote(Index entry) {
     entries_[parent].weight += demoted.weight;
     demoted.parent = parent;
     demoted.shown = false;
+    exemplars_.erase(entry);
     shown(demoted.level)--;
     candidates_++;
     const Index at = shown_ancestor(parent);

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <set>
 #include <span>
@@ -304,4 +305,62 @@ TEST_CASE("the end of a call of which only the entry is traced is no record of o
     bench.tell(call(bench.number("f", {.entry_only = true})));
     CHECK(bench.aggregator->undecodable() == 1);
     CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 0}});
+}
+
+TEST_CASE("the last slow call of a series is its exemplar") {
+    FuncSettings settings{[](std::string_view) { return 100U; }, false, 1min};
+    settings.to_realtime = [](std::chrono::nanoseconds at) { return at + 1'000s; };
+    FuncBench bench(std::move(settings));
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all);
+    bench.tell(process());
+    bench.tell(of(43, 5, process("other program")));
+    const auto ended = [](func_call_record record, std::uint64_t at_ns) {
+        record.head.ended_ns = at_ns;
+        return record;
+    };
+    using Shown = std::map<series::LabelValues, series::Exemplar>;
+    const auto exemplars = [&] {
+        Shown shown;
+        for (const auto &family : bench.aggregator->report({})) {
+            const bool has_any = family.description->name == "gpusnoop_function_slow_calls_total";
+            CHECK((has_any || family.exemplars.empty()));
+            for (std::size_t i = 0; i < family.exemplars.size(); i++) {
+                if (family.exemplars[i] != nullptr) {
+                    shown[*family.labels[i]] = *family.exemplars[i];
+                }
+            }
+        }
+        return shown;
+    };
+    bench.tell(ended(call(f, 999), 1));
+    CHECK(exemplars().empty());
+    bench.tell(ended(call(f, 2'000), 10));
+    bench.tell(ended(call(f, 3'000), 20));
+    bench.tell(ended(call(f, 10), 30));
+    bench.tell(of(43, 5, ended(call(g, 4'000), 40)));
+    const auto check = [](const Shown &shown, const std::string &comm, const std::string &pid,
+                          const std::string &function, double seconds,
+                          std::chrono::nanoseconds at) {
+        const auto found = shown.find({comm, "", "libx.so.1", function});
+        REQUIRE(found != shown.end());
+        CHECK(found->second.labels ==
+              std::vector<std::pair<std::string, std::string>>{{"pid", pid}, {"comm", comm}});
+        CHECK(found->second.value == seconds);
+        CHECK(found->second.at == at);
+    };
+    for (int twice = 0; twice < 2; twice++) {
+        const Shown shown = exemplars();
+        REQUIRE(shown.size() == 2);
+        check(shown, "python", "42", "f", 3e-6, 1'000s + 20ns);
+        check(shown, "other program", "43", "g", 4e-6, 1'000s + 40ns);
+    }
+    // One that nobody has asked for before its process is gone.
+    bench.tell(ended(call(f, 5'000), 50));
+    bench.tell(exit_at(60));
+    bench.aggregator->tidy(1s);
+    check(exemplars(), "python", "42", "f", 5e-6, 1'000s + 50ns);
+    // They go with their series.
+    bench.aggregator->tidy(10min);
+    CHECK(exemplars().size() == 1);
 }
