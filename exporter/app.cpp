@@ -93,7 +93,8 @@ Result<> App::start_server() {
     auto server = http::Server::listen(
         config_.web.listen_address,
         {{"/", [this](const auto &) { return landing_page(); }},
-         {config_.web.telemetry_path, [this](const auto &) { return metrics_page(); }},
+         {config_.web.telemetry_path,
+          [this](const auto &request) { return metrics_page(metrics::negotiate(request.accept)); }},
          {"/api/v1/allocations",
           [this](const auto &request) { return document_page("allocations", request); }},
          {"/api/v1/slow_calls",
@@ -119,24 +120,25 @@ std::vector<probes::Health> App::health() const {
     return health;
 }
 
-http::Response App::metrics_page() {
+http::Response App::metrics_page(metrics::Format format) {
     std::shared_ptr<Rendering> rendering;
     bool mine = false;
     {
         const std::lock_guard lock(rendering_mutex_);
-        if (rendering_ == nullptr) {
-            rendering_ = std::make_shared<Rendering>();
+        std::shared_ptr<Rendering> &current = rendering_[format];
+        if (current == nullptr) {
+            current = std::make_shared<Rendering>();
             mine = true;
         }
-        rendering = rendering_;
+        rendering = current;
     }
     if (!mine) {
         return rendering->response.get();
     }
     http::Response response;
     try {
-        if (auto text = render()) {
-            response.content_type = metrics::text_content_type;
+        if (auto text = render(format)) {
+            response.content_type = metrics::content_type(format);
             response.body = std::make_shared<const std::string>(std::move(*text));
         } else {
             response = http::text_response(503, text.error().message + "\n");
@@ -146,13 +148,13 @@ http::Response App::metrics_page() {
     }
     {
         const std::lock_guard lock(rendering_mutex_);
-        rendering_.reset();
+        rendering_[format].reset();
     }
     rendering->promise.set_value(response);
     return response;
 }
 
-Result<std::string> App::render() {
+Result<std::string> App::render(metrics::Format format) {
     const auto snapshot = pipeline_->snapshot();
     if (!snapshot) {
         return tl::unexpected(snapshot.error());
@@ -172,7 +174,7 @@ Result<std::string> App::render() {
     }
     families.push_back(metrics::build_info(kernel::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
-    return metrics::to_text(std::move(families));
+    return metrics::write_families(format, families, metrics::to_exemplars(snapshot->families));
 }
 
 Result<> App::read_and_apply() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@
 #include "exporter/http/server.h"
 #include "exporter/kernel/features.h"
 #include "exporter/metrics/self.h"
+#include "exporter/metrics/text_writer.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"
 
@@ -44,8 +46,8 @@ private:
     Result<> start_probes();
     Result<> start_server();
     [[nodiscard]] std::vector<probes::Health> health() const;
-    [[nodiscard]] http::Response metrics_page();
-    [[nodiscard]] Result<std::string> render();
+    [[nodiscard]] http::Response metrics_page(metrics::Format format);
+    [[nodiscard]] Result<std::string> render(metrics::Format format);
     Result<> read_and_apply();
     void apply(const config::Config &config);
     void note_reload(bool successful);
@@ -63,7 +65,7 @@ private:
     // Scrapes that come while a page is being made share it, so that a storm of them costs one.
     struct Rendering;
     std::mutex rendering_mutex_;
-    std::shared_ptr<Rendering> rendering_;
+    std::map<metrics::Format, std::shared_ptr<Rendering>> rendering_;
 
     // A document holds a copy of what a probe knows: one at a time.
     std::mutex document_mutex_;

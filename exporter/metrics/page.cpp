@@ -1,7 +1,5 @@
 #include "exporter/metrics/page.h"
 
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -40,6 +38,14 @@ prometheus::ClientMetric::Histogram to_histogram(const series::Description &desc
     return histogram;
 }
 
+Labels to_labels(const series::Description &description, const series::LabelValues &values) {
+    Labels labels;
+    for (std::size_t i = 0; i < values.size(); i++) {
+        labels.push_back({description.labels[i].name, values[i]});
+    }
+    return labels;
+}
+
 }  // namespace
 
 prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot) {
@@ -51,10 +57,7 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
     family.metric.reserve(snapshot.labels.size());
     for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
         prometheus::ClientMetric metric;
-        const series::LabelValues &values = *snapshot.labels[i];
-        for (std::size_t label = 0; label < values.size(); label++) {
-            metric.label.push_back({description.labels[label].name, values[label]});
-        }
+        metric.label = to_labels(description, *snapshot.labels[i]);
         const std::uint64_t *raw = &snapshot.values[i * snapshot.stride];
         const double value = static_cast<double>(*raw) / description.divisor;
         switch (description.type) {
@@ -74,8 +77,6 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
 }
 
 namespace {
-
-using Labels = std::vector<prometheus::ClientMetric::Label>;
 
 // Two histograms of one label set, as what is folded has: they are one, with the bounds that both
 // have, where the counts of both are known.
@@ -126,9 +127,17 @@ std::vector<prometheus::MetricFamily> to_metric_families(
     return families;
 }
 
-std::string to_text(std::vector<prometheus::MetricFamily> families) {
-    std::erase_if(families, [](const auto &family) { return family.metric.empty(); });
-    return prometheus::TextSerializer().Serialize(families);
+Exemplars to_exemplars(const std::vector<series::FamilySnapshot> &snapshots) {
+    Exemplars all;
+    for (const series::FamilySnapshot &snapshot : snapshots) {
+        for (std::size_t i = 0; i < snapshot.exemplars.size(); i++) {
+            if (snapshot.exemplars[i] != nullptr) {
+                all[snapshot.description->name].emplace(
+                    to_labels(*snapshot.description, *snapshot.labels[i]), snapshot.exemplars[i]);
+            }
+        }
+    }
+    return all;
 }
 
 }  // namespace gpusnoop::metrics

@@ -1,4 +1,4 @@
-// Snapshots of families -> the text that Prometheus reads.
+// Snapshots of families -> what a page is written from.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include <prometheus/metric_family.h>
 
+#include "exporter/metrics/text_writer.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::metrics {
@@ -18,10 +19,12 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
 std::vector<prometheus::MetricFamily> to_metric_families(
     const std::vector<series::FamilySnapshot> &snapshots);
 
-// Text exposition format 0.0.4. Families without a label set are left out: a HELP line alone says
-// nothing.
-std::string to_text(std::vector<prometheus::MetricFamily> families);
+// In text 0.0.4.
+[[nodiscard]] inline std::string to_text(const std::vector<prometheus::MetricFamily> &families) {
+    return write_families(Format::text, families);
+}
 
-inline constexpr const char *text_content_type = "text/plain; version=0.0.4; charset=utf-8";
+// What the snapshots have of them.
+Exemplars to_exemplars(const std::vector<series::FamilySnapshot> &snapshots);
 
 }  // namespace gpusnoop::metrics

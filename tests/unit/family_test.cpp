@@ -131,9 +131,9 @@ TEST_CASE("a histogram's bucket holds values up to and with its bound") {
     const std::string text = metrics::to_text({metrics::to_metric_family(snapshot)});
     CHECK(text ==
           "# HELP seconds Time.\n# TYPE seconds histogram\n"
-          "seconds_count{op=\"x\"} 5\nseconds_sum{op=\"x\"} 5.001002001\n"
           "seconds_bucket{op=\"x\",le=\"1e-06\"} 2\nseconds_bucket{op=\"x\",le=\"0.001\"} 4\n"
-          "seconds_bucket{op=\"x\",le=\"+Inf\"} 5\n");
+          "seconds_bucket{op=\"x\",le=\"+Inf\"} 5\n"
+          "seconds_sum{op=\"x\"} 5.001002001\nseconds_count{op=\"x\"} 5\n");
 }
 
 TEST_CASE("a family without label sets is not on the page, and values are escaped") {

@@ -55,15 +55,15 @@ TEST_CASE("snapshots of histograms with other buckets become one family") {
     CHECK(to_text(to_metric_families({a.snapshot(), b.snapshot()})) ==
           "# HELP seconds What it is.\n"
           "# TYPE seconds histogram\n"
-          "seconds_count{function=\"a\"} 2\n"
-          "seconds_sum{function=\"a\"} 3.5\n"
           "seconds_bucket{function=\"a\",le=\"1\"} 1\n"
           "seconds_bucket{function=\"a\",le=\"2\"} 1\n"
           "seconds_bucket{function=\"a\",le=\"+Inf\"} 2\n"
-          "seconds_count{function=\"b\"} 2\n"
-          "seconds_sum{function=\"b\"} 10.000000001\n"
+          "seconds_sum{function=\"a\"} 3.5\n"
+          "seconds_count{function=\"a\"} 2\n"
           "seconds_bucket{function=\"b\",le=\"5\"} 1\n"
-          "seconds_bucket{function=\"b\",le=\"+Inf\"} 2\n");
+          "seconds_bucket{function=\"b\",le=\"+Inf\"} 2\n"
+          "seconds_sum{function=\"b\"} 10.000000001\n"
+          "seconds_count{function=\"b\"} 2\n");
 }
 
 TEST_CASE("only snapshots of one name are merged, and in their order") {
