@@ -42,10 +42,14 @@ App::App(config::Config config, std::function<Result<config::Config>()> read_con
 Result<std::unique_ptr<App>> App::start(config::Config config,
                                         std::function<Result<config::Config>()> read_config) {
     std::unique_ptr<App> app(new App(std::move(config), std::move(read_config)));
+    auto access = http::Access::open(app->config_.web.config_file);
+    if (!access) {
+        return tl::unexpected(access.error());
+    }
     if (const auto started = app->start_probes(); !started) {
         return tl::unexpected(started.error());
     }
-    if (const auto started = app->start_server(); !started) {
+    if (const auto started = app->start_server(*std::move(access)); !started) {
         return tl::unexpected(started.error());
     }
     return app;
@@ -89,22 +93,30 @@ Result<> App::start_probes() {
     return {};
 }
 
-Result<> App::start_server() {
-    auto server = http::Server::listen(
-        config_.web.listen_address,
-        {{"/", [this](const auto &) { return landing_page(); }},
-         {config_.web.telemetry_path,
-          [this](const auto &request) { return metrics_page(metrics::negotiate(request.accept)); }},
-         {"/api/v1/allocations",
-          [this](const auto &request) { return document_page("allocations", request); }},
-         {"/api/v1/slow_calls",
-          [this](const auto &request) { return document_page("slow_calls", request); }},
-         {"/api/v1/functions",
-          [this](const auto &request) { return document_page("functions", request); }},
-         {"/-/healthy", [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
-         // There is no server before everything is attached.
-         {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}},
-        {{"/-/reload", [this](const auto &) { return reload_page(); }}});
+Result<> App::start_server(std::unique_ptr<http::Access> access) {
+    auto listeners = http::open_listeners(config_.web);
+    if (!listeners) {
+        return tl::unexpected(listeners.error());
+    }
+    auto server = http::Server::start(
+        *std::move(listeners), std::move(access),
+        {.pages = {{"/", [this](const auto &) { return landing_page(); }},
+                   {config_.web.telemetry_path,
+                    [this](const auto &request) {
+                        return metrics_page(metrics::negotiate(request.accept));
+                    }},
+                   {"/api/v1/allocations",
+                    [this](const auto &request) { return document_page("allocations", request); }},
+                   {"/api/v1/slow_calls",
+                    [this](const auto &request) { return document_page("slow_calls", request); }},
+                   {"/api/v1/functions",
+                    [this](const auto &request) { return document_page("functions", request); }},
+                   {"/-/healthy",
+                    [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
+                   // There is no server before everything is attached.
+                   {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}},
+         .actions = {{"/-/reload", [this](const auto &) { return reload_page(); }}},
+         .open = {"/-/healthy", "/-/ready"}});
     if (!server) {
         return tl::unexpected(server.error());
     }
@@ -139,6 +151,7 @@ http::Response App::metrics_page(metrics::Format format) {
     try {
         if (auto text = render(format)) {
             response.content_type = metrics::content_type(format);
+            response.vary = "Accept";
             response.body = std::make_shared<const std::string>(std::move(*text));
         } else {
             response = http::text_response(503, text.error().message + "\n");
@@ -247,6 +260,12 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     const auto parameters = http::parse_query(request.query);
     if (!parameters) {
         return http::text_response(400, parameters.error().message + "\n");
+    }
+    // Each waits for those before it, which all hold a thread of the server.
+    constexpr int most = 32;
+    const std::shared_ptr<void> leaving(nullptr, [this](void *) { document_pages_--; });
+    if (++document_pages_ > most) {
+        return http::text_response(503, "Too many requests at once: try again.\n");
     }
     const std::lock_guard lock(document_mutex_);
     // Others wait for this, so it must not wait for long.

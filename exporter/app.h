@@ -38,13 +38,13 @@ public:
     // one changes nothing. Logs what comes of it. For any thread.
     Result<> reload() { return reloads_.run(); }
 
-    [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+    [[nodiscard]] const http::Server &server() const { return *server_; }
 
 private:
     App(config::Config config, std::function<Result<config::Config>()> read_config);
 
     Result<> start_probes();
-    Result<> start_server();
+    Result<> start_server(std::unique_ptr<http::Access> access);
     [[nodiscard]] std::vector<probes::Health> health() const;
     [[nodiscard]] http::Response metrics_page(metrics::Format format);
     [[nodiscard]] Result<std::string> render(metrics::Format format);
@@ -69,6 +69,7 @@ private:
 
     // A document holds a copy of what a probe knows: one at a time.
     std::mutex document_mutex_;
+    std::atomic<int> document_pages_ = 0;  // threads of the server that make one or wait
 
     Coalesced reloads_;
     std::atomic<int> reload_pages_ = 0;  // threads of the server that wait for a reload

@@ -1,4 +1,5 @@
 // Arguments, signals and the exit code; the rest is in App.
+#include <malloc.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 
@@ -8,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "bpf/cuda.h"
 #include "exporter/app.h"
@@ -17,6 +19,7 @@
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
 #include "exporter/config/units.h"
+#include "exporter/http/access.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/pins.h"
 #include "exporter/metrics/reference.h"
@@ -33,7 +36,9 @@ namespace log = gpusnoop::log;
 // What the command line says; an empty option leaves the configuration's value.
 struct Options {
     std::string config_file;
-    std::string listen_address;
+    std::vector<std::string> listen_addresses;
+    bool systemd_socket = false;
+    std::string web_config_file;
     std::string telemetry_path;
     std::string log_level;
     std::string log_format;
@@ -53,9 +58,11 @@ gpusnoop::Result<config::Config> configure(const Options &options) {
         }
         settings = std::move(*loaded);
     }
-    if (!options.listen_address.empty()) {
-        settings.web.listen_address = options.listen_address;
+    if (!options.listen_addresses.empty()) {
+        settings.web.listen_addresses = options.listen_addresses;
     }
+    settings.web.systemd_socket = options.systemd_socket;
+    settings.web.config_file = options.web_config_file;
     if (!options.telemetry_path.empty()) {
         settings.web.telemetry_path = options.telemetry_path;
     }
@@ -73,7 +80,16 @@ int check_config(const Options &options) {
     if (!settings) {
         return complain(settings.error());
     }
+    const std::string &web = settings->web.config_file;
+    if (const auto rules = web.empty() ? gpusnoop::Result<gpusnoop::http::AccessRules>()
+                                       : gpusnoop::http::load_access_rules(web);
+        !rules) {
+        return complain(rules.error());
+    }
     std::printf("%s: ok\n", options.config_file.empty() ? "defaults" : options.config_file.c_str());
+    if (!web.empty()) {
+        std::printf("%s: ok\n", web.c_str());
+    }
     return 0;
 }
 
@@ -110,6 +126,8 @@ int serve(const Options &options) {
     }
     log::setup(settings->log.level, settings->log.format);
     gpusnoop::kernel::route_libbpf_messages();
+    // Else each thread of the server, on a machine with many cores, keeps memory of its own.
+    ::mallopt(M_ARENA_MAX, 8);
     const sigset_t signals = block_signals({SIGINT, SIGTERM, SIGHUP});
 
     const auto app = App::start(*settings, [options] { return configure(options); });
@@ -117,9 +135,16 @@ int serve(const Options &options) {
         log::error(app.error().message);
         return 1;
     }
-    log::info("listening", {{"address", settings->web.listen_address},
-                            {"port", (*app)->port()},
-                            {"version", gpusnoop::version()}});
+    const gpusnoop::http::Server &server = (*app)->server();
+    for (const gpusnoop::http::Listener &listener : server.listeners()) {
+        std::vector<log::Field> fields = {{"address", listener.address()},
+                                          {"tls", server.has_tls()},
+                                          {"version", gpusnoop::version()}};
+        if (listener.port() != 0) {
+            fields.emplace_back("port", listener.port());
+        }
+        log::write(log::Level::info, "listening", fields);
+    }
     int received = 0;
     while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
         // What comes of it is in the log and in the metrics.
@@ -222,30 +247,53 @@ CLI::App *add_top(CLI::App &command, gpusnoop::top::Options &options) {
     return top;
 }
 
+// Each by an environment variable, too, under which what the command line says goes first.
+void add_settings(CLI::App &command, Options &options) {
+    command
+        .add_option("--config.file", options.config_file,
+                    "Configuration; without it, the defaults.")
+        ->envname("GPUSNOOP_CONFIG_FILE");
+    command
+        .add_option("--web.listen-address", options.listen_addresses,
+                    "Address to serve on, as HOST:PORT, :PORT or unix:/PATH; may be given several "
+                    "times, or several with commas between them.")
+        ->envname("GPUSNOOP_WEB_LISTEN_ADDRESS")
+        ->take_all()
+        ->expected(1, 16)
+        ->delimiter(',')
+        ->check([](const std::string &address) {
+            const auto parsed = gpusnoop::parse_listen_address(address);
+            return parsed ? "" : parsed.error().message;
+        });
+    command
+        .add_flag("--web.systemd-socket", options.systemd_socket,
+                  "Serve on the sockets that systemd passes, and on no address.")
+        ->envname("GPUSNOOP_WEB_SYSTEMD_SOCKET");
+    command
+        .add_option("--web.config.file", options.web_config_file,
+                    "TLS, logins and headers, as docs/web.md describes.")
+        ->envname("GPUSNOOP_WEB_CONFIG_FILE");
+    command.add_option("--web.telemetry-path", options.telemetry_path, "Path of the metrics.")
+        ->envname("GPUSNOOP_WEB_TELEMETRY_PATH")
+        ->check([](const std::string &path) {
+            return path.starts_with('/') && path != "/" ? ""
+                                                        : "must begin with '/' and name a page";
+        });
+    command.add_option("--log.level", options.log_level, "debug, info, warn or error.")
+        ->envname("GPUSNOOP_LOG_LEVEL")
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    command.add_option("--log.format", options.log_format, "logfmt or json.")
+        ->envname("GPUSNOOP_LOG_FORMAT")
+        ->check(CLI::IsMember({"logfmt", "json"}));
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     CLI::App command("Shows what CUDA programs do on this node, as Prometheus metrics.",
                      "gpusnoop_exporter");
     Options options;
-    command.add_option("--config.file", options.config_file,
-                       "Configuration; without it, the defaults.");
-    command
-        .add_option("--web.listen-address", options.listen_address,
-                    "Address to serve on, as HOST:PORT or :PORT.")
-        ->check([](const std::string &address) {
-            const auto parsed = gpusnoop::parse_listen_address(address);
-            return parsed ? "" : parsed.error().message;
-        });
-    command.add_option("--web.telemetry-path", options.telemetry_path, "Path of the metrics.")
-        ->check([](const std::string &path) {
-            return path.starts_with('/') && path != "/" ? ""
-                                                        : "must begin with '/' and name a page";
-        });
-    command.add_option("--log.level", options.log_level, "debug, info, warn or error.")
-        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
-    command.add_option("--log.format", options.log_format, "logfmt or json.")
-        ->check(CLI::IsMember({"logfmt", "json"}));
+    add_settings(command, options);
     command.set_version_flag("--version",
                              gpusnoop::version_text(gpusnoop::kernel::libbpf_version()));
     CLI::App *check = command.add_subcommand(

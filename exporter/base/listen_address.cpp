@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include <charconv>
 #include <optional>
@@ -27,9 +28,28 @@ bool is_address(int family, const std::string &host) {
     return inet_pton(family, host.c_str(), &parsed) == 1;
 }
 
+Result<ListenAddress> parse_unix(std::string_view path) {
+    // With the NUL that ends it.
+    constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;
+    if (path.size() < 2 || path.front() != '/' || path.back() == '/' ||
+        path.find('\0') != std::string_view::npos) {
+        return fail("\"unix:" + to_valid_utf8(path, 64) +
+                    "\" is not an address to listen on: expected unix: and an absolute path");
+    }
+    if (path.size() > most) {
+        return fail("the path of a Unix socket has at most " + std::to_string(most) +
+                    " bytes, this one has " + std::to_string(path.size()));
+    }
+    return ListenAddress{.host = "", .unix_path = std::string(path)};
+}
+
 }  // namespace
 
 Result<ListenAddress> parse_listen_address(std::string_view text) {
+    constexpr std::string_view unix_scheme = "unix:";
+    if (text.starts_with(unix_scheme)) {
+        return parse_unix(text.substr(unix_scheme.size()));
+    }
     const std::size_t colon = text.rfind(':');
     const std::optional<std::uint16_t> port =
         colon == std::string_view::npos ? std::nullopt : parse_port(text.substr(colon + 1));
@@ -53,7 +73,8 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
         }
     }
     return fail("\"" + to_valid_utf8(text, 64) +
-                "\" is not an address to listen on: expected :PORT, ADDRESS:PORT or [IPV6]:PORT");
+                "\" is not an address to listen on: expected :PORT, ADDRESS:PORT, [IPV6]:PORT or "
+                "unix:/PATH");
 }
 
 }  // namespace gpusnoop

@@ -10,14 +10,17 @@
 namespace gpusnoop {
 
 // `host` is an IPv4 or IPv6 address without brackets, or empty for all addresses of both families.
-// Port 0 lets the kernel choose.
+// Port 0 lets the kernel choose. Of a Unix socket there is only its path, which is absolute and
+// fits into a sockaddr_un.
 struct ListenAddress {
     std::string host;
     bool ipv6 = false;
     std::uint16_t port = 0;
+    std::string unix_path = {};
 };
 
-// ":19435", "127.0.0.1:19435", "[::1]:19435" or "localhost:19435" (which is 127.0.0.1).
+// ":19435", "127.0.0.1:19435", "[::1]:19435", "localhost:19435" (which is 127.0.0.1) or
+// "unix:/run/gpusnoop/http.sock".
 [[nodiscard]] Result<ListenAddress> parse_listen_address(std::string_view text);
 
 }  // namespace gpusnoop

@@ -1,23 +1,12 @@
 #include "exporter/config/config.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <exception>
 #include <optional>
-#include <sstream>
 #include <utility>
 
-#include "exporter/base/fd.h"
 #include "exporter/base/listen_address.h"
-#include "exporter/base/text.h"
+#include "exporter/config/document.h"
 #include "exporter/config/reader.h"
 #include "exporter/config/units.h"
 
@@ -26,8 +15,6 @@ namespace gpusnoop::config {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::size_t kMaxFileBytes = 1U << 20U;
 
 bool is_telemetry_path(std::string_view path) {
     constexpr std::string_view kAllowed =
@@ -38,10 +25,32 @@ bool is_telemetry_path(std::string_view path) {
            !path.starts_with("/-/") && !path.starts_with("/api/");
 }
 
+constexpr std::size_t kMaxListenAddresses = 16;
+
+// One address, or a list of them.
+void read_listen_addresses(const Value &value, std::vector<std::string> &addresses) {
+    const bool is_list = value.node().IsSequence();
+    const auto items = is_list
+                           ? value.list("a list of addresses", "addresses", 1, kMaxListenAddresses)
+                           : std::optional(std::vector<Value>{value});
+    if (!items) {
+        return;
+    }
+    std::vector<std::string> read;
+    for (const Value &item : *items) {
+        const auto text = item.text("a text");
+        const auto address = text ? parse_listen_address(*text) : Result<ListenAddress>();
+        if (text && !address) {
+            item.reject(address.error().message);
+        }
+        read.push_back(text.value_or(""));
+    }
+    addresses = std::move(read);
+}
+
 void read_web(Section web, Config::Web &value) {
-    web.text("listen_address", value.listen_address);
-    if (const auto address = parse_listen_address(value.listen_address); !address) {
-        web.reject("listen_address", address.error().message);
+    if (const Value *addresses = web.find("listen_address")) {
+        read_listen_addresses(*addresses, value.listen_addresses);
     }
     web.text("telemetry_path", value.telemetry_path);
     if (!is_telemetry_path(value.telemetry_path)) {
@@ -168,125 +177,22 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     return config;
 }
 
-Position position_at(std::string_view text, std::size_t offset) {
-    const std::string_view before = text.substr(0, offset);
-    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    return {static_cast<int>(std::count(before.begin(), before.end(), '\n')),
-            static_cast<int>(offset - line_start)};
-}
-
-// What yaml-cpp must not see: it takes 0x04 for the end of the file, guesses UTF-16 from NULs, and
-// passes broken UTF-8 on.
-std::optional<std::pair<std::size_t, std::string>> find_bad_byte(std::string_view text) {
-    const std::size_t invalid = find_invalid_utf8(text);
-    const std::string_view valid = text.substr(0, invalid);
-    const auto control = std::find_if(valid.begin(), valid.end(), [](char c) {
-        return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') ||
-               c == 0x7F;
-    });
-    if (control != valid.end()) {
-        return std::pair(static_cast<std::size_t>(control - valid.begin()),
-                         "not a text file: it holds a control character");
-    }
-    if (invalid != std::string_view::npos) {
-        return std::pair(invalid, "not a text file: it is not valid UTF-8");
-    }
-    return std::nullopt;
-}
-
-// Takes part in parsing only to learn where documents start.
-class DocumentStarts : public YAML::EventHandler {
-public:
-    [[nodiscard]] const std::vector<Position> &positions() const { return positions_; }
-
-    void OnDocumentStart(const YAML::Mark &mark) override {
-        positions_.push_back({mark.line, mark.column});
-    }
-    void OnDocumentEnd() override {}
-    void OnNull(const YAML::Mark &, YAML::anchor_t) override {}
-    void OnAlias(const YAML::Mark &, YAML::anchor_t) override {}
-    void OnScalar(const YAML::Mark &, const std::string &, YAML::anchor_t,
-                  const std::string &) override {}
-    void OnSequenceStart(const YAML::Mark &, const std::string &, YAML::anchor_t,
-                         YAML::EmitterStyle::value) override {}
-    void OnSequenceEnd() override {}
-    void OnMapStart(const YAML::Mark &, const std::string &, YAML::anchor_t,
-                    YAML::EmitterStyle::value) override {}
-    void OnMapEnd() override {}
-
-private:
-    std::vector<Position> positions_;
-};
-
-// Where the second document starts, if there is one. YAML::LoadAll could tell too, but on "&a,b" it
-// makes documents without end, until there is no memory.
-std::optional<Position> find_second_document(const std::string &text) {
-    std::istringstream stream(text);
-    YAML::Parser parser(stream);
-    DocumentStarts starts;
-    while (starts.positions().size() < 2 && parser.HandleNextDocument(starts)) {
-    }
-    return starts.positions().size() < 2 ? std::nullopt : std::optional(starts.positions()[1]);
-}
-
-Result<std::string> read_file(const std::string &path) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) {
-        return fail_errno(path);
-    }
-    std::string text;
-    std::array<char, 16384> chunk{};
-    while (text.size() <= kMaxFileBytes) {
-        const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return fail_errno(path);
-        }
-        if (n == 0) {
-            return text;
-        }
-        text.append(chunk.data(), static_cast<std::size_t>(n));
-    }
-    return fail(path + ": larger than 1 MiB, which no configuration is", EFBIG);
-}
-
 }  // namespace
 
 Result<Config> parse(std::string_view text, const std::string &name,
                      std::span<const std::string> metrics) {
-    if (text.size() > kMaxFileBytes) {
-        return fail(name + ": larger than 1 MiB, which no configuration is", EFBIG);
-    }
-    Problems problems(name, text);
     Config config;
-    if (const auto bad = find_bad_byte(text)) {
-        problems.add(position_at(text, bad->first), "", bad->second);
-        return fail(problems.text());
-    }
-    try {
-        const std::string copy(text);
-        if (const auto second = find_second_document(copy)) {
-            problems.add(*second, "", "holds more than one YAML document");
-        } else {
-            config = read_root(YAML::Load(copy), problems, metrics);
-        }
-    } catch (const YAML::DeepRecursion &error) {
-        problems.add({error.mark.line, error.mark.column}, "", "nested too deeply");
-    } catch (const YAML::Exception &error) {
-        problems.add({error.mark.line, error.mark.column}, "", "not valid YAML: " + error.msg);
-    } catch (const std::exception &error) {
-        return fail(name + ": cannot be read as YAML: " + error.what());
-    }
-    if (!problems.empty()) {
-        return fail(problems.text());
+    const auto read = read_document(text, name, [&](const YAML::Node &root, Problems &problems) {
+        config = read_root(root, problems, metrics);
+    });
+    if (!read) {
+        return tl::unexpected<Error>(read.error());
     }
     return config;
 }
 
 Result<Config> load(const std::string &path, std::span<const std::string> metrics) {
-    const Result<std::string> text = read_file(path);
+    const Result<std::string> text = read_config_file(path);
     if (!text) {
         return tl::unexpected<Error>(text.error());
     }

@@ -20,8 +20,11 @@ namespace gpusnoop::config {
 // a comment for each setting.
 struct Config {
     struct Web {
-        std::string listen_address = ":19435";
+        std::vector<std::string> listen_addresses = {":19435"};
         std::string telemetry_path = "/metrics";
+        // By flags only.
+        std::string config_file = {};  // TLS and logins; empty: none
+        bool systemd_socket = false;   // in the place of the addresses
         bool operator==(const Web &) const = default;
     } web;
 

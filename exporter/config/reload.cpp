@@ -9,7 +9,7 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
             keys.emplace_back(key);
         }
     };
-    compare("web.listen_address", started.web.listen_address, wanted.web.listen_address);
+    compare("web.listen_address", started.web.listen_addresses, wanted.web.listen_addresses);
     compare("web.telemetry_path", started.web.telemetry_path, wanted.web.telemetry_path);
     compare("log.format", started.log.format, wanted.log.format);
     compare("labels.pid", started.labels.pid, wanted.labels.pid);

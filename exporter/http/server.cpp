@@ -2,21 +2,21 @@
 
 #include <arpa/inet.h>
 #include <civetweb.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cerrno>
-#include <cstring>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
-#include "exporter/base/fd.h"
-#include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
 #include "exporter/http/gzip.h"
 
@@ -27,68 +27,27 @@ namespace {
 // Below this, the gzip header and the work cost more than they save.
 constexpr std::size_t kGzipFrom = 1024;
 
-std::string error_name(int code) {
-    std::string text = std::strerror(code);
-    text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
-    return text;
-}
-
-// Binds and lets go again. civetweb reports a failed bind only as a sentence of its own in its log;
-// this tells which error it is. Returns 0 or an errno.
-int try_bind(const ListenAddress &address, bool dual_stack) {
-    const bool ipv6 = address.ipv6 || dual_stack;
-    const Fd fd(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!fd) {
-        return errno;
-    }
-    const int on = 1;
-    const int only_ipv6 = dual_stack ? 0 : 1;
-    sockaddr_in6 v6{};
-    sockaddr_in v4{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = v4.sin_port = htons(address.port);
-    v4.sin_family = AF_INET;
-    if (!address.host.empty()) {
-        inet_pton(address.ipv6 ? AF_INET6 : AF_INET, address.host.c_str(),
-                  address.ipv6 ? static_cast<void *>(&v6.sin6_addr) : &v4.sin_addr);
-    }
-    if (setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        (ipv6 &&
-         setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_ipv6, sizeof only_ipv6) != 0)) {
-        return errno;
-    }
-    const int bound = ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr *>(&v6), sizeof v6)
-                           : ::bind(fd.get(), reinterpret_cast<const sockaddr *>(&v4), sizeof v4);
-    return bound == 0 ? 0 : errno;
-}
-
-bool lacks_ipv6(int error) {
-    return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
-}
-
 std::string header(mg_connection *connection, const char *name) {
     const char *value = mg_get_header(connection, name);
     return value == nullptr ? "" : value;
 }
 
-void send(mg_connection *connection, const Request &request, const Response &response) {
+// `packed` is the compressed body, if there is one.
+void send(mg_connection *connection, const Request &request, const Response &response,
+          const std::optional<std::string> &packed = {}) {
     static const std::string kNothing;
-    const std::string *body = response.body ? response.body.get() : &kNothing;
-    std::optional<std::string> compressed;
-    if (request.accepts_gzip && body->size() >= kGzipFrom) {
-        compressed = gzip(*body);
-        body = compressed ? &*compressed : body;
-    }
+    const std::string *body = packed ? &*packed : response.body ? response.body.get() : &kNothing;
     std::string head = "HTTP/1.1 " + std::to_string(response.status) + " " +
                        mg_get_response_code_text(connection, response.status) + "\r\n";
     head += "Content-Type: " + response.content_type + "\r\n";
     head += "Content-Length: " + std::to_string(body->size()) + "\r\n";
-    head += compressed ? "Content-Encoding: gzip\r\n" : "";
+    head += packed ? "Content-Encoding: gzip\r\n" : "";
     head += response.status == 405 ? "Allow: " + response.allow + "\r\n" : "";
     // Every page says what is now.
-    head +=
-        "Cache-Control: no-store\r\nVary: Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\n";
-    head += "Connection: close\r\n\r\n";
+    head += "Cache-Control: no-store\r\nVary: Accept-Encoding" +
+            (response.vary.empty() ? "" : ", " + response.vary) +
+            "\r\nX-Content-Type-Options: nosniff\r\n";
+    head += response.more_head + "Connection: close\r\n\r\n";
     if (mg_write(connection, head.data(), head.size()) <= 0 || request.method == "HEAD") {
         return;
     }
@@ -102,6 +61,55 @@ void send(mg_connection *connection, const Request &request, const Response &res
     }
 }
 
+// Those of the configuration. One of them is ours anyway.
+void add_headers(Response &response, const std::map<std::string, std::string> &headers) {
+    for (const auto &[name, value] : headers) {
+        if (name != "X-Content-Type-Options") {
+            response.more_head += name + ": " + value + "\r\n";
+        }
+    }
+}
+
+// The file descriptor of this process that listens on this port of the loopback; -1 if there is
+// none.
+int find_socket(std::uint16_t port) {
+    std::error_code error;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+        const int fd = std::atoi(entry.path().filename().c_str());
+        int listens = 0;
+        socklen_t size = sizeof listens;
+        sockaddr_in address{};
+        socklen_t address_size = sizeof address;
+        if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+            ::getsockname(fd, reinterpret_cast<sockaddr *>(&address), &address_size) == 0 &&
+            address.sin_family == AF_INET && address.sin_port == htons(port) &&
+            address.sin_addr.s_addr == htonl(INADDR_LOOPBACK)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+// Puts our sockets under the numbers of civetweb's, which are closed by that: from then on it
+// accepts what comes in at ours.
+Result<> replace_sockets(mg_context *context, const std::vector<Listener> &listeners) {
+    std::vector<mg_server_port> ports(listeners.size());
+    const int count = mg_get_server_ports(context, static_cast<int>(ports.size()), ports.data());
+    if (count != static_cast<int>(listeners.size())) {
+        return fail("the HTTP server did not open its sockets");
+    }
+    for (std::size_t i = 0; i < listeners.size(); i++) {
+        const int socket = find_socket(static_cast<std::uint16_t>(ports[i].port));
+        if (socket < 0) {
+            return fail("the HTTP server's socket is not to be found below /proc/self/fd");
+        }
+        if (::dup3(listeners[i].fd(), socket, O_CLOEXEC) < 0) {
+            return fail_errno("the HTTP server's socket");
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 Response text_response(int status, std::string body) {
@@ -111,9 +119,12 @@ Response text_response(int status, std::string body) {
     return response;
 }
 
-Server::Server(std::map<std::string, Handler> routes, std::map<std::string, Handler> actions)
-    : routes_(std::move(routes)), actions_(std::move(actions)) {
-    mg_init_library(MG_FEATURES_DEFAULT);
+Server::Server(std::vector<Listener> listeners, std::unique_ptr<Access> access, Routes routes)
+    : listeners_(std::move(listeners)),
+      access_(std::move(access)),
+      routes_(std::move(routes)),
+      current_tls_([this] { return access_->rules()->tls; }) {
+    mg_init_library(MG_FEATURES_TLS);
 }
 
 Server::~Server() {
@@ -123,47 +134,66 @@ Server::~Server() {
     mg_exit_library();
 }
 
-Result<std::unique_ptr<Server>> Server::listen(const std::string &address,
-                                               std::map<std::string, Handler> routes,
-                                               std::map<std::string, Handler> actions) {
-    const Result<ListenAddress> parsed = parse_listen_address(address);
-    if (!parsed) {
-        return tl::unexpected<Error>(parsed.error());
-    }
-    const std::string step = "cannot listen on " + address;
-    const std::string port = std::to_string(parsed->port);
-    bool dual_stack = parsed->host.empty();
-    int error = try_bind(*parsed, dual_stack);
-    if (dual_stack && lacks_ipv6(error)) {
-        dual_stack = false;
-        error = try_bind(*parsed, dual_stack);
-    }
-    if (error != 0) {
-        return fail(step + ": " + error_name(error), error);
-    }
-    // civetweb's spelling: "+80" is both families, "80" is IPv4 only.
-    const std::string ports = dual_stack             ? "+" + port
-                              : parsed->host.empty() ? port
-                              : parsed->ipv6         ? "[" + parsed->host + "]:" + port
-                                                     : parsed->host + ":" + port;
-    std::unique_ptr<Server> server(new Server(std::move(routes), std::move(actions)));
-    if (const Result<> started = server->start(ports); !started) {
-        return fail_in(step, started.error());
+Result<std::unique_ptr<Server>> Server::start(std::vector<Listener> listeners,
+                                              std::unique_ptr<Access> access, Routes routes) {
+    std::unique_ptr<Server> server(
+        new Server(std::move(listeners), std::move(access), std::move(routes)));
+    if (const Result<> started = server->start(); !started) {
+        return fail_in("cannot serve", started.error());
     }
     return server;
 }
 
-Result<> Server::start(const std::string &ports) {
+Result<std::unique_ptr<Server>> Server::listen(const std::string &address,
+                                               std::map<std::string, Handler> pages,
+                                               std::map<std::string, Handler> actions) {
+    auto listener = Listener::open(address);
+    if (!listener) {
+        return tl::unexpected<Error>(listener.error());
+    }
+    auto access = Access::open("");
+    if (!access) {
+        return tl::unexpected<Error>(access.error());
+    }
+    std::vector<Listener> listeners;
+    listeners.push_back(*std::move(listener));
+    return start(std::move(listeners), *std::move(access),
+                 {.pages = std::move(pages), .actions = std::move(actions)});
+}
+
+std::uint16_t Server::port() const {
+    for (const Listener &listener : listeners_) {
+        if (listener.port() != 0) {
+            return listener.port();
+        }
+    }
+    return 0;
+}
+
+Result<> Server::start() {
+    if (access_->has_tls()) {
+        auto context = make_rotating_context(current_tls_);
+        if (!context) {
+            return tl::unexpected<Error>(context.error());
+        }
+        tls_ = *std::move(context);
+    }
+    // civetweb makes sockets of its own, from addresses in its own words, and says little of what
+    // goes wrong. It gets one of the loopback for each of ours, which takes its place below.
+    std::string ports;
+    for (std::size_t i = 0; i < listeners_.size(); i++) {
+        ports += std::string(i == 0 ? "" : ",") + "127.0.0.1:0" + (tls_ == nullptr ? "" : "s");
+    }
+    const std::string thread_count = std::to_string(threads);
     // clang-format off
     const char *options[] = {
         "listening_ports", ports.c_str(),
-        "num_threads", "8",
+        "num_threads", thread_count.c_str(),
         // The whole request must arrive within this time, and each write be taken.
         "request_timeout_ms", "2000",
         "max_request_size", "4096",
         "enable_keep_alive", "no",
-        "connection_queue", "16",
-        "listen_backlog", "64",
+        "connection_queue", "256",
         "tcp_nodelay", "1",
         // Escapes are left as they were sent: %00 and its like then match nothing. What civetweb
         // does put right is slashes and dots: //metrics and /x/../metrics are /metrics.
@@ -178,6 +208,7 @@ Result<> Server::start(const std::string &ports) {
     callbacks.begin_request = &Server::on_request;
     callbacks.http_error = &Server::on_error;
     callbacks.log_message = &Server::on_log;
+    callbacks.external_ssl_ctx = tls_ == nullptr ? nullptr : &Server::on_tls;
     mg_init_data init{};
     init.callbacks = &callbacks;
     init.user_data = this;
@@ -190,15 +221,46 @@ Result<> Server::start(const std::string &ports) {
     if (context_ == nullptr) {
         return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
     }
-    mg_server_port bound{};
-    if (mg_get_server_ports(context_, 1, &bound) == 1) {
-        port_ = static_cast<std::uint16_t>(bound.port);
-    }
-    return {};
+    return replace_sockets(context_, listeners_);
 }
 
-Response Server::answer(const Request &request) const {
-    if (const auto action = actions_.find(request.path); action != actions_.end()) {
+// Also asked when the context is about to be freed, which it is not: it is ours.
+int Server::on_tls(void **context, void *server) {
+    *context = static_cast<const Server *>(server)->tls_.get();
+    return 1;
+}
+
+Response Server::answer(const Request &request, const AccessRules &rules,
+                        const std::string &authorization) const {
+    if (!routes_.open.contains(request.path)) {
+        switch (rules.auth->check(authorization)) {
+            case BasicAuth::Verdict::allowed:
+                break;
+            case BasicAuth::Verdict::denied: {
+                Response refusal = text_response(401, "Unauthorized\n");
+                refusal.more_head = "WWW-Authenticate: Basic realm=\"gpusnoop_exporter\"\r\n";
+                return refusal;
+            }
+            case BasicAuth::Verdict::busy:
+                return text_response(503, "Too many logins at once: try again.\n");
+        }
+    }
+    return route(request);
+}
+
+// Takes a quarter of a MiB, and a core: not for all threads at once.
+std::optional<std::string> Server::compress(const Request &request,
+                                            const Response &response) const {
+    if (!request.accepts_gzip || !response.body || response.body->size() < kGzipFrom) {
+        return std::nullopt;
+    }
+    compressing_.acquire();
+    const std::shared_ptr<void> done(nullptr, [this](void *) { compressing_.release(); });
+    return gzip(*response.body);
+}
+
+Response Server::route(const Request &request) const {
+    if (const auto action = routes_.actions.find(request.path); action != routes_.actions.end()) {
         if (request.method == "POST") {
             return action->second(request);
         }
@@ -206,14 +268,14 @@ Response Server::answer(const Request &request) const {
         refusal.allow = "POST";
         return refusal;
     }
-    const auto route = routes_.find(request.path);
-    if (route == routes_.end()) {
+    const auto page = routes_.pages.find(request.path);
+    if (page == routes_.pages.end()) {
         return text_response(404, "There is nothing here. The pages are listed at /\n");
     }
     if (request.method != "GET" && request.method != "HEAD") {
         return text_response(405, "Only GET and HEAD work here.\n");
     }
-    return route->second(request);
+    return page->second(request);
 }
 
 // civetweb is C: nothing may be thrown through it.
@@ -229,9 +291,10 @@ int Server::on_request(mg_connection *connection) {
         request.query = info->query_string == nullptr ? "" : info->query_string;
         request.accept = header(connection, "Accept");
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
+        const auto rules = server->access_->rules();
         Response response;
         try {
-            response = server->answer(request);
+            response = server->answer(request, *rules, header(connection, "Authorization"));
         } catch (const std::exception &error) {
             log::error("a page failed", {{"path", request.path}, {"error", error.what()}});
             response = text_response(500, "This page failed. The log says why.\n");
@@ -239,7 +302,8 @@ int Server::on_request(mg_connection *connection) {
             log::error("a page failed", {{"path", request.path}});
             response = text_response(500, "This page failed.\n");
         }
-        send(connection, request, response);
+        add_headers(response, rules->config.headers);
+        send(connection, request, response, server->compress(request, response));
         return response.status;
     } catch (...) {
         return 500;  // out of memory: the connection is closed without an answer

@@ -1,14 +1,21 @@
 // The HTTP server: a few fixed paths, answered on request. Built to be left alone on a network:
-// small requests only, GET and HEAD only but where a path takes POST, short timeouts, no files.
+// small requests only, GET and HEAD only but where a path takes POST, short timeouts, no files,
+// and more threads than clients that say nothing are likely to hold.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <semaphore>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/http/access.h"
+#include "exporter/http/listener.h"
 
 struct mg_connection;
 struct mg_context;
@@ -32,6 +39,10 @@ struct Response {
     std::shared_ptr<const std::string> body;
     // Of a 405: the methods that work.
     std::string allow = "GET, HEAD";
+    // Lines of the head besides, each ended by "\r\n".
+    std::string more_head{};
+    // What of the request makes another body, besides whether it is compressed.
+    std::string vary{};
 };
 
 // A response of one text.
@@ -40,15 +51,25 @@ struct Response {
 // Answers one request. Called by several threads at once. What it throws becomes a 500.
 using Handler = std::function<Response(const Request &)>;
 
+struct Routes {
+    // By exact path.
+    std::map<std::string, Handler> pages;
+    // These take POST and nothing else, and their requests' bodies are not read.
+    std::map<std::string, Handler> actions{};
+    // Pages that need no login.
+    std::set<std::string> open{};
+};
+
 class Server {
 public:
-    // Listens and answers from now on, on threads of its own (which inherit the caller's signal
-    // mask). `address` is as parse_listen_address takes it; ":PORT" listens on IPv6 too where the
-    // machine has it. `routes` maps exact paths to handlers; those of `actions` take POST and
-    // nothing else, and their requests' bodies are not read. Errors:
-    // "cannot listen on :19435: address already in use".
+    // Answers what comes in at `listeners` from now on, on threads of its own (which inherit the
+    // caller's signal mask), to those whom `access` lets in.
+    [[nodiscard]] static Result<std::unique_ptr<Server>> start(std::vector<Listener> listeners,
+                                                               std::unique_ptr<Access> access,
+                                                               Routes routes);
+    // The same at one address, for everybody.
     [[nodiscard]] static Result<std::unique_ptr<Server>> listen(
-        const std::string &address, std::map<std::string, Handler> routes,
+        const std::string &address, std::map<std::string, Handler> pages,
         std::map<std::string, Handler> actions = {});
 
     // Stops listening, cuts off clients that are still sending, and waits for running handlers.
@@ -56,22 +77,35 @@ public:
     Server(const Server &) = delete;
     Server &operator=(const Server &) = delete;
 
-    // The port that is listened on, also where the address said 0.
-    [[nodiscard]] std::uint16_t port() const { return port_; }
+    [[nodiscard]] const std::vector<Listener> &listeners() const { return listeners_; }
+    [[nodiscard]] bool has_tls() const { return access_->has_tls(); }
+    // The first port that is listened on, also where the address said 0; 0 if there is none.
+    [[nodiscard]] std::uint16_t port() const;
+
+    // Connections at one time; those past it wait.
+    static constexpr int threads = 256;
 
 private:
-    Server(std::map<std::string, Handler> routes, std::map<std::string, Handler> actions);
+    Server(std::vector<Listener> listeners, std::unique_ptr<Access> access, Routes routes);
 
-    [[nodiscard]] Result<> start(const std::string &ports);
-    [[nodiscard]] Response answer(const Request &request) const;
+    [[nodiscard]] Result<> start();
+    [[nodiscard]] Response answer(const Request &request, const AccessRules &rules,
+                                  const std::string &authorization) const;
+    [[nodiscard]] Response route(const Request &request) const;
+    [[nodiscard]] std::optional<std::string> compress(const Request &request,
+                                                      const Response &response) const;
     static int on_request(mg_connection *connection);
     static int on_error(mg_connection *connection, int status, const char *message);
     static int on_log(const mg_connection *connection, const char *message);
+    static int on_tls(void **context, void *server);
 
-    std::map<std::string, Handler> routes_;
-    std::map<std::string, Handler> actions_;
+    std::vector<Listener> listeners_;
+    std::unique_ptr<Access> access_;
+    const Routes routes_;
+    mutable std::counting_semaphore<> compressing_{4};
+    CurrentTls current_tls_;
+    std::shared_ptr<ssl_ctx_st> tls_;
     mg_context *context_ = nullptr;
-    std::uint16_t port_ = 0;
 };
 
 }  // namespace gpusnoop::http

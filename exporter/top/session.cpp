@@ -18,10 +18,14 @@ std::string sentence_of(const std::string &body) {
 
 Result<Sample> Session::read(const Result<Answer> &answer) const {
     constexpr int ok = 200;
+    constexpr int unauthorized = 401;
     constexpr int not_found = 404;
     constexpr int unavailable = 503;
     if (!answer) {
         return tl::unexpected(answer.error());
+    }
+    if (answer->status == unauthorized) {
+        return fail(address_ + " needs a login, which top cannot give");
     }
     if (answer->status == not_found) {
         return fail(address_ +

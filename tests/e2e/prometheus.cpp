@@ -92,17 +92,19 @@ std::string get(std::uint16_t port, const std::string &path) {
     return chunked ? without_chunks(answer.body) : answer.body;
 }
 
-Prometheus::Prometheus(std::uint16_t exporter_port) : port_(free_port()) {
+Prometheus::Prometheus(std::uint16_t exporter_port, const std::vector<std::string> &flags)
+    : port_(free_port()) {
     const auto config = directory_ / "prometheus.yml";
     harness::write_file(config,
                         "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
                         "scrape_configs:\n  - job_name: gpusnoop\n    static_configs:\n"
                         "      - targets: ['127.0.0.1:" +
                             std::to_string(exporter_port) + "']\n");
-    process_ = std::make_unique<harness::Process>(
-        std::vector<std::string>{tool("prometheus"), "--config.file=" + config.string(),
-                                 "--storage.tsdb.path=" + (directory_ / "data").string(),
-                                 "--web.listen-address=127.0.0.1:" + std::to_string(port_)});
+    std::vector<std::string> command = {tool("prometheus"), "--config.file=" + config.string(),
+                                        "--storage.tsdb.path=" + (directory_ / "data").string(),
+                                        "--web.listen-address=127.0.0.1:" + std::to_string(port_)};
+    command.insert(command.end(), flags.begin(), flags.end());
+    process_ = std::make_unique<harness::Process>(std::move(command));
     eventually("Prometheus to be ready: " + log(),
                [&] { return harness::http(port_, "/-/ready").status == 200; });
 }

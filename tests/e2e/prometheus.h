@@ -22,7 +22,7 @@ std::string get(std::uint16_t port, const std::string &path);
 // A Prometheus that scrapes one exporter every second.
 class Prometheus {
 public:
-    explicit Prometheus(std::uint16_t exporter_port);
+    explicit Prometheus(std::uint16_t exporter_port, const std::vector<std::string> &flags = {});
 
     // An instant query: one sample for each element of the resulting vector, without a name.
     [[nodiscard]] std::vector<harness::Sample> query(const std::string &expression) const;

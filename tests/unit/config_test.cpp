@@ -90,7 +90,7 @@ TEST_CASE("an empty configuration is the defaults") {
 
 TEST_CASE("every setting is read") {
     const Config config = good(R"(
-web: {listen_address: "127.0.0.1:9", telemetry_path: /gpu/metrics}
+web: {listen_address: ["127.0.0.1:9", "unix:/run/s"], telemetry_path: /gpu/metrics}
 log: {level: debug, format: "json"}
 labels: {pid: true}
 series:
@@ -115,7 +115,7 @@ cuda:
   call_sites: 0
 )");
     Config expected;
-    expected.web = {"127.0.0.1:9", "/gpu/metrics"};
+    expected.web = {{"127.0.0.1:9", "unix:/run/s"}, "/gpu/metrics"};
     expected.log = {log::Level::debug, log::Format::json};
     expected.labels.pid = true;
     expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
@@ -180,7 +180,12 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
         {"text", R"(c.yaml:1:1: expected a mapping of keys to values, got "text")"},
         {"web: {listen_address: 19435}",
          R"(c.yaml:1:23: web.listen_address: "19435" is not an address to listen on: )"
-         "expected :PORT, ADDRESS:PORT or [IPV6]:PORT"},
+         "expected :PORT, ADDRESS:PORT, [IPV6]:PORT or unix:/PATH"},
+        {"web: {listen_address: [\":1\", nowhere]}",
+         R"(c.yaml:1:30: web.listen_address[1]: "nowhere" is not an address to listen on: )"
+         "expected :PORT, ADDRESS:PORT, [IPV6]:PORT or unix:/PATH"},
+        {"web: {listen_address: []}",
+         "c.yaml:1:23: web.listen_address: must name 1 to 16 addresses, names 0"},
         {"web:\n  listen_address:\n",
          "c.yaml:2:3: web.listen_address: expected a text, got nothing"},
         {"web: {telemetry_path: /}",

@@ -116,8 +116,8 @@ TEST_CASE("clients that dawdle do not stop a scrape") {
             send_bytes(slow.back(), "GET /metrics HTTP/1.1\r\nX-Slow: ");
         }
     };
-    SECTION("seven at a time, and none had to go for it") {
-        add_slow(7);
+    SECTION("fewer than there are threads, and none had to go for it") {
+        add_slow(Server::threads - 1);
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
         for (const Fd &fd : slow) {
             char byte = 0;
@@ -126,7 +126,7 @@ TEST_CASE("clients that dawdle do not stop a scrape") {
         }
     }
     SECTION("more than there are threads, which are cut off in time") {
-        add_slow(16);
+        add_slow(Server::threads + 20);
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
     }
     SECTION("and do not stop the server from stopping") {

@@ -221,7 +221,8 @@ TEST_CASE("addresses to listen on") {
     }
     CHECK_FALSE(parse_listen_address(std::string("127.0.0.1\0x:9", 13)));
     CHECK(Server::listen("here", {}).error().message ==
-          "\"here\" is not an address to listen on: expected :PORT, ADDRESS:PORT or [IPV6]:PORT");
+          "\"here\" is not an address to listen on: expected :PORT, ADDRESS:PORT, [IPV6]:PORT or "
+          "unix:/PATH");
 }
 
 TEST_CASE("an address that is not this machine's is one clear sentence") {

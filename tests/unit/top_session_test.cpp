@@ -152,6 +152,8 @@ TEST_CASE("an exporter that goes away and comes back is measured over the gap") 
 }
 
 TEST_CASE("what is no answer of an exporter is told in a sentence") {
+    CHECK(problem_of(answer("Unauthorized", 401)) ==
+          "http://node:1 needs a login, which top cannot give");
     CHECK(problem_of(answer("nothing", 404)) ==
           "http://node:1 has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
     CHECK(problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==

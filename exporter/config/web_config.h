@@ -1,0 +1,55 @@
+// The file of --web.config.file: TLS, logins and headers, in the form of Prometheus'
+// exporter-toolkit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/result.h"
+
+namespace gpusnoop::config {
+
+// What is asked of clients in the way of certificates.
+enum class ClientAuth : std::uint8_t {
+    none,
+    request,             // asked for, not looked at
+    require_any,         // needed, not looked at
+    verify_if_given,     // good if there is one
+    require_and_verify,  // needed, and good
+};
+
+enum class TlsVersion : std::uint8_t { tls12, tls13 };
+
+struct WebTls {
+    std::string cert_file;  // PEM, with what leads to the root
+    std::string key_file;
+    std::string client_ca_file;  // empty: none
+    ClientAuth client_auth = ClientAuth::none;
+    TlsVersion min_version = TlsVersion::tls12;
+    TlsVersion max_version = TlsVersion::tls13;
+    // As OpenSSL calls them; empty: its own choice.
+    std::vector<std::string> cipher_suites;        // of TLS 1.2
+    std::vector<std::string> tls13_cipher_suites;  // of TLS 1.3
+    std::vector<std::string> curves;
+    bool prefer_server_cipher_suites = true;
+    bool operator==(const WebTls &) const = default;
+};
+
+struct WebConfig {
+    std::optional<WebTls> tls;
+    std::map<std::string, std::string> users;    // bcrypt hashes by name; empty: no login
+    std::map<std::string, std::string> headers;  // of every answer
+    bool operator==(const WebConfig &) const = default;
+};
+
+// Reads `text`, or the file at `path`. Relative paths in it become relative to the directory of
+// `name`, which is the file's path in messages; see read_document() for these. They hold no hash.
+// The files that it names are not looked at.
+[[nodiscard]] Result<WebConfig> parse_web_config(std::string_view text, const std::string &name);
+[[nodiscard]] Result<WebConfig> load_web_config(const std::string &path);
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,150 @@
+#include "exporter/http/access.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <exception>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/log.h"
+
+namespace gpusnoop::http {
+
+namespace {
+
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+std::int64_t nanoseconds(const timespec &time) {
+    return time.tv_sec * kNanoseconds + time.tv_nsec;
+}
+
+}  // namespace
+
+namespace {
+
+Result<AccessRules> make_rules(const std::string &path, config::WebConfig config) {
+    AccessRules rules;
+    if (config.tls) {
+        auto tls = TlsSettings::load(*config.tls);
+        if (!tls) {
+            return fail_in(path, tls.error());
+        }
+        rules.tls = *std::move(tls);
+    }
+    rules.auth = std::make_shared<BasicAuth>(config.users);
+    rules.config = std::move(config);
+    return rules;
+}
+
+std::vector<std::string> files_of(const config::WebConfig &config) {
+    std::vector<std::string> files;
+    if (config.tls) {
+        for (const std::string &file :
+             {config.tls->cert_file, config.tls->key_file, config.tls->client_ca_file}) {
+            if (!file.empty()) {
+                files.push_back(file);
+            }
+        }
+    }
+    return files;
+}
+
+}  // namespace
+
+Result<AccessRules> load_access_rules(const std::string &path) {
+    auto config = config::load_web_config(path);
+    if (!config) {
+        return tl::unexpected<Error>(config.error());
+    }
+    return make_rules(path, *std::move(config));
+}
+
+Result<std::unique_ptr<Access>> Access::open(const std::string &path, Clock::duration every) {
+    std::unique_ptr<Access> access(new Access(path, every));
+    if (path.empty()) {
+        auto everybody = make_rules(path, {});
+        access->rules_ = std::make_shared<const AccessRules>(*std::move(everybody));
+        return access;
+    }
+    auto rules = access->read();
+    if (!rules) {
+        return tl::unexpected<Error>(rules.error());
+    }
+    access->has_tls_ = rules->tls != nullptr;
+    access->rules_ = std::make_shared<const AccessRules>(*std::move(rules));
+    access->looked_ = Clock::now();
+    return access;
+}
+
+Access::Stamp Access::stamp_of(const std::string &path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) {
+        return {};
+    }
+    return {.device = status.st_dev,
+            .inode = status.st_ino,
+            .size = status.st_size,
+            .modified_ns = nanoseconds(status.st_mtim),
+            .changed_ns = nanoseconds(status.st_ctim)};
+}
+
+// Stamps come before what is read: what changes in between is read again.
+Result<AccessRules> Access::read() {
+    for (auto &[file, stamp] : stamps_) {
+        stamp = stamp_of(file);
+    }
+    stamps_[path_] = stamp_of(path_);
+    auto config = config::load_web_config(path_);
+    if (!config) {
+        return tl::unexpected<Error>(config.error());
+    }
+    Stamps stamps = {{path_, stamps_[path_]}};
+    for (const std::string &file : files_of(*config)) {
+        stamps[file] = stamp_of(file);
+    }
+    stamps_ = std::move(stamps);
+    return make_rules(path_, *std::move(config));
+}
+
+bool Access::is_unchanged() const {
+    return std::ranges::all_of(
+        stamps_, [](const auto &entry) { return stamp_of(entry.first) == entry.second; });
+}
+
+std::shared_ptr<const AccessRules> Access::rules() noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+        if (const auto now = Clock::now(); !path_.empty() && now - looked_ >= every_) {
+            looked_ = now;
+            if (!is_unchanged()) {
+                read_again();
+            }
+        }
+    } catch (const std::exception &) {  // out of memory
+    }
+    return rules_;
+}
+
+void Access::read_again() {
+    auto read = this->read();
+    if (read && (read->tls != nullptr) != has_tls_) {
+        read = fail(path_ + ": whether there is TLS or not cannot change without a restart");
+    }
+    if (!read) {
+        std::istringstream lines(read.error().message);
+        for (std::string line; std::getline(lines, line);) {
+            log::error("the web configuration cannot be read again, the old one stays",
+                       {{"reason", line}});
+        }
+        return;
+    }
+    if (read->config.users == rules_->config.users) {
+        read->auth = rules_->auth;  // with the logins that it remembers
+    }
+    rules_ = std::make_shared<const AccessRules>(*std::move(read));
+    log::info("web configuration read again", {{"file", path_}});
+}
+
+}  // namespace gpusnoop::http

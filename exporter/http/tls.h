@@ -1,0 +1,40 @@
+// TLS by OpenSSL, from the settings of the web configuration.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "exporter/base/result.h"
+#include "exporter/config/web_config.h"
+
+struct ssl_ctx_st;
+
+namespace gpusnoop::http {
+
+// What a connection is made with: certificate, key, authorities, versions. Does not change.
+class TlsSettings {
+public:
+    // Reads the files. Errors name the one that is wrong.
+    [[nodiscard]] static Result<std::shared_ptr<const TlsSettings>> load(
+        const config::WebTls &config);
+
+    [[nodiscard]] ssl_ctx_st *context() const { return context_.get(); }
+    [[nodiscard]] const config::WebTls &config() const { return config_; }
+
+private:
+    TlsSettings(config::WebTls config, std::shared_ptr<ssl_ctx_st> context)
+        : config_(std::move(config)), context_(std::move(context)) {}
+
+    config::WebTls config_;
+    std::shared_ptr<ssl_ctx_st> context_;
+};
+
+using CurrentTls = std::function<std::shared_ptr<const TlsSettings>()>;
+
+// A context whose connections each take the settings that are current when a client says hello:
+// what changed since holds for the next connection. No session is resumed, so that nobody comes in
+// by a certificate that would not do any more. `current` is called by several threads at once, must
+// not throw, and must outlive the context.
+[[nodiscard]] Result<std::shared_ptr<ssl_ctx_st>> make_rotating_context(const CurrentTls &current);
+
+}  // namespace gpusnoop::http

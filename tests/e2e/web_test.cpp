@@ -1,0 +1,372 @@
+// The way in, as operators set it up: TLS, logins, addresses and formats, with real clients.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "exporter/base/fd.h"
+#include "tests/e2e/prometheus.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string hash = "$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
+const std::string login = "alice:correct horse";
+
+void openssl(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "openssl");
+    const Finished finished = run(std::move(arguments));
+    INFO(finished.output);
+    REQUIRE(finished.code == 0);
+}
+
+// Authorities, and what they certify.
+class Certificates {
+public:
+    [[nodiscard]] std::string path(const std::string &name) const { return directory_ / name; }
+
+    void make_authority(const std::string &name) const {
+        openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                 "-days", "2", "-subj", "/CN=" + name, "-keyout", path(name + ".key"), "-out",
+                 path(name + ".pem")});
+    }
+    void make(const std::string &name, const std::string &authority) const {
+        openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                 "/CN=" + name, "-keyout", path(name + ".key"), "-out", path(name + ".csr")});
+        write_file(path("extensions"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
+        openssl({"x509", "-req", "-in", path(name + ".csr"), "-CA", path(authority + ".pem"),
+                 "-CAkey", path(authority + ".key"), "-CAcreateserial", "-days", "2", "-extfile",
+                 path("extensions"), "-out", path(name + ".pem")});
+    }
+    // As a tool that keeps certificates does it.
+    void put(const std::string &from, const std::string &to) const {
+        std::filesystem::copy_file(path(from), path("new"),
+                                   std::filesystem::copy_options::overwrite_existing);
+        std::filesystem::rename(path("new"), path(to));
+    }
+
+private:
+    TemporaryDirectory directory_;
+};
+
+// What curl says: the status, or "000" and why there is none.
+struct Answer {
+    std::string status;
+    std::string text;
+};
+
+Answer curl(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"curl", "--silent", "--show-error", "--max-time", "20",
+                                         "--write-out", "\n%{http_code}"});
+    const Finished finished = run(std::move(arguments));
+    const std::size_t at = finished.output.rfind('\n');
+    // Messages of curl's may come last.
+    Answer answer{finished.output.substr(at + 1, 3), finished.output};
+    if (finished.code != 0) {
+        answer.status = "000";
+    }
+    return answer;
+}
+
+std::size_t count(const std::string &text, const std::string &word) {
+    std::size_t times = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        times++;
+    }
+    return times;
+}
+
+const std::string quiet = "functions: {enabled: false}\ncuda: {enabled: false}\n";
+
+}  // namespace
+
+TEST_CASE("TLS, client certificates and logins, and certificates that change", "[e2e]") {
+    require_bpf();
+    const Certificates files;
+    files.make_authority("ca");
+    files.make_authority("other-ca");
+    files.make("first", "ca");
+    files.make("second", "other-ca");
+    files.make("client", "ca");
+    files.put("first.pem", "server.pem");
+    files.put("first.key", "server.key");
+    files.put("ca.pem", "clients.pem");
+    write_file(files.path("web.yaml"),
+               "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
+               "  client_ca_file: clients.pem\n  client_auth_type: RequireAndVerifyClientCert\n"
+               "http_server_config:\n  headers: {X-Frame-Options: deny}\n"
+               "basic_auth_users:\n  alice: " +
+                   hash + "\n");
+    const Finished checked =
+        run({exporter_binary(), "check-config", "--web.config.file=" + files.path("web.yaml")});
+    CHECK(checked.code == 0);
+    CHECK(checked.output == "defaults: ok\n" + files.path("web.yaml") + ": ok\n");
+
+    const Exporter exporter(quiet, {"env", "GPUSNOOP_WEB_CONFIG_FILE=" + files.path("web.yaml")});
+    const std::string at = "https://127.0.0.1:" + std::to_string(exporter.port());
+    const auto ask = [&](const std::string &path, std::vector<std::string> more,
+                         const std::string &authority = "ca") {
+        more.insert(more.end(), {"--cacert", files.path(authority + ".pem"), at + path});
+        return curl(std::move(more));
+    };
+    const std::vector<std::string> certified = {"--cert", files.path("client.pem"), "--key",
+                                                files.path("client.key")};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.end(), certified.begin(), certified.end());
+        return more;
+    };
+    CHECK(ask("/metrics", {"--user", login}).status == "000");  // no certificate
+    CHECK(ask("/metrics", certified).status == "401");
+    CHECK(ask("/metrics", with({"--user", "alice:wrong"})).status == "401");
+    CHECK(ask("/metrics", with({"--user", "bob:wrong"})).status == "401");
+    CHECK(ask("/-/reload", with({"--request", "POST"})).status == "401");
+    CHECK(ask("/-/reload", with({"--request", "POST", "--user", login})).status == "200");
+    CHECK(ask("/-/healthy", certified).status == "200");
+    CHECK(ask("/-/ready", certified).status == "200");
+    const Answer page = ask("/metrics", with({"--user", login, "--include", "--compressed"}));
+    CHECK(page.status == "200");
+    CHECK(page.text.find("X-Frame-Options: deny") != std::string::npos);
+    CHECK(page.text.find("\ngpusnoop_build_info{") != std::string::npos);
+    CHECK(ask("/metrics", with({"--user", login, "--tls-max", "1.2"})).status == "200");
+    CHECK(ask("/metrics", with({"--user", login, "--tlsv1.0", "--tls-max", "1.1", "--ciphers",
+                                "DEFAULT@SECLEVEL=0"}))
+              .status == "000");
+    CHECK(ask("/metrics", with({"--user", login}), "other-ca").status == "000");
+    CHECK(http(exporter.port(), "/metrics").status == 0);  // not in the clear
+
+    // The certificate first, then its key: in between, the old ones stay.
+    files.put("second.pem", "server.pem");
+    eventually("the certificate without its key to be noticed", [&] {
+        (void)ask("/-/healthy", certified);
+        return exporter.log().find("the old one stays") != std::string::npos;
+    });
+    CHECK(ask("/-/healthy", certified).status == "200");
+    files.put("second.key", "server.key");
+    eventually("the new certificate to be used",
+               [&] { return ask("/-/healthy", certified, "other-ca").status == "200"; });
+    CHECK(ask("/-/healthy", certified).status == "000");
+    CHECK(count(exporter.log(), "the old one stays") == 1);
+    // Other clients may come then.
+    files.put("other-ca.pem", "clients.pem");
+    eventually("the new authority to be used",
+               [&] { return ask("/-/healthy", certified, "other-ca").status == "000"; });
+    CHECK(ask("/-/healthy", {"--cert", files.path("second.pem"), "--key", files.path("second.key")},
+              "other-ca")
+              .status == "200");
+    CHECK(exporter.log().find("correct horse") == std::string::npos);
+    CHECK(exporter.log().find(hash) == std::string::npos);
+}
+
+TEST_CASE("check-config reads the web configuration and what it names", "[e2e]") {
+    const TemporaryDirectory directory;
+    const std::string web = directory / "web.yaml";
+    const auto check = [&] {
+        return run({exporter_binary(), "check-config", "--web.config.file=" + web});
+    };
+    write_file(web, "tls_server_config:\n  cert_file: a.pem\n  key_fil: b.pem\n");
+    const Finished unknown = check();
+    CHECK(unknown.code == 1);
+    CHECK(unknown.output ==
+          web + ":2:3: tls_server_config: has no key_file: TLS needs a certificate and its key\n" +
+              web + ":3:3: tls_server_config.key_fil: unknown key, did you mean \"key_file\"?\n");
+    write_file(web, "tls_server_config:\n  cert_file: a.pem\n  key_file: b.pem\n");
+    const Finished missing = check();
+    CHECK(missing.code == 1);
+    CHECK(missing.output == web + ": cannot use the certificate " + (directory / "a.pem").string() +
+                                ": No such file or directory\n");
+}
+
+TEST_CASE("several addresses, a Unix socket, and flags by environment variables", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string path = directory / "http.sock";
+    write_file(directory / "config.yaml", quiet);
+    const Process::Environment environment = {
+        {"GPUSNOOP_CONFIG_FILE", directory / "config.yaml"},
+        {"GPUSNOOP_WEB_LISTEN_ADDRESS", "127.0.0.1:0,[::1]:0,unix:" + path},
+        {"GPUSNOOP_WEB_TELEMETRY_PATH", "/gpu"},
+        {"GPUSNOOP_LOG_LEVEL", "info"},
+        {"GPUSNOOP_LOG_FORMAT", "json"}};
+    const auto over_socket = [&](const std::string &page) {
+        return curl({"--unix-socket", path, "http://localhost" + page}).status;
+    };
+    {
+        Process exporter({exporter_binary()}, environment);
+        exporter.wait_for_output("\"address\":\"unix:");
+        std::vector<std::string> addresses;
+        std::istringstream lines(exporter.output());
+        for (std::string line; std::getline(lines, line);) {
+            const YAML::Node record = YAML::Load(line);  // JSON is YAML
+            if (record["msg"].as<std::string>() == "listening") {
+                addresses.push_back(record["address"].as<std::string>());
+            }
+        }
+        REQUIRE(addresses.size() == 3);
+        CHECK(addresses[0].starts_with("127.0.0.1:"));
+        CHECK(addresses[1].starts_with("[::1]:"));
+        CHECK(addresses[2] == "unix:" + path);
+        CHECK(curl({"http://" + addresses[0] + "/gpu"}).status == "200");
+        CHECK(curl({"http://" + addresses[0] + "/metrics"}).status == "404");
+        CHECK(curl({"--globoff", "http://" + addresses[1] + "/gpu"}).status == "200");
+        CHECK(over_socket("/gpu") == "200");
+        CHECK(run({"stat", "--format=%a", path}).output == "660\n");
+        // The command line goes first, and a socket in use is not taken away.
+        const Finished second = run({exporter_binary(), "--web.listen-address=unix:" + path,
+                                     "--log.level=error", "--log.format=logfmt"},
+                                    environment);
+        CHECK(second.code == 1);
+        CHECK(second.output.find("cannot listen on unix:" + path + ": address already in use") !=
+              std::string::npos);
+        CHECK(over_socket("/gpu") == "200");
+        exporter.signal(SIGKILL);
+        exporter.wait();
+    }
+    CHECK(std::filesystem::exists(path));
+    Process exporter({exporter_binary()}, environment);
+    exporter.wait_for_output("\"address\":\"unix:");
+    CHECK(over_socket("/gpu") == "200");
+    exporter.signal(SIGTERM);
+    CHECK(exporter.wait() == 0);
+    CHECK_FALSE(std::filesystem::exists(path));
+
+    const std::string help = run({exporter_binary(), "--help"}).output;
+    for (const std::string variable :
+         {"GPUSNOOP_CONFIG_FILE", "GPUSNOOP_WEB_LISTEN_ADDRESS", "GPUSNOOP_WEB_SYSTEMD_SOCKET",
+          "GPUSNOOP_WEB_CONFIG_FILE", "GPUSNOOP_WEB_TELEMETRY_PATH", "GPUSNOOP_LOG_LEVEL",
+          "GPUSNOOP_LOG_FORMAT"}) {
+        INFO(help);
+        CHECK(help.find(variable) != std::string::npos);
+    }
+    const Finished wrong = run({exporter_binary()}, {{"GPUSNOOP_LOG_LEVEL", "loud"}});
+    CHECK(wrong.code == 2);
+    CHECK(wrong.output.find("loud") != std::string::npos);
+}
+
+TEST_CASE("sockets that systemd passes are served", "[e2e]") {
+    require_bpf();
+    if (run({"systemd-socket-activate", "--version"}).code != 0) {
+        missing("systemd-socket-activate");
+    }
+    const TemporaryDirectory directory;
+    write_file(directory / "config.yaml", quiet);
+    const std::string path = directory / "s";
+    // It starts the exporter when the first client comes, who then waits for it.
+    Process exporter({"systemd-socket-activate", "--listen=" + path, exporter_binary(),
+                      "--web.systemd-socket",
+                      "--config.file=" + (directory / "config.yaml").string()});
+    eventually("systemd to listen", [&] { return std::filesystem::exists(path); });
+    CHECK(curl({"--unix-socket", path, "http://localhost/-/ready"}).status == "200");
+    CHECK(exporter.output().find("address=unix:" + path) != std::string::npos);
+    CHECK(curl({"--unix-socket", path, "http://localhost/metrics"}).status == "200");
+    exporter.signal(SIGTERM);
+    CHECK(exporter.wait() == 0);
+    CHECK(std::filesystem::exists(path));  // it is systemd's
+
+    const Finished none = run({exporter_binary(), "--web.systemd-socket",
+                               "--config.file=" + (directory / "config.yaml").string()});
+    CHECK(none.code == 1);
+    CHECK(none.output.find("systemd passed no sockets") != std::string::npos);
+}
+
+TEST_CASE("Prometheus reads OpenMetrics, and stores who was slow", "[e2e]") {
+    require_bpf();
+    e2e::require_prometheus();
+    const Exporter exporter(
+        "cuda: {enabled: false}\nfunctions:\n  groups:\n    sleepers:\n"
+        "      libraries: [\"libcalls.so*\"]\n      slow_threshold: 50ms\n"
+        "      functions: [calls_sleep]\n");
+    const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("libcalls.so.1"));
+    const Process program({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleeper"});
+    program.wait_for_output("holding");
+    const std::string name = "gpusnoop_function_slow_calls_total";
+    // All of them are counted when all have ended, and the list is as long.
+    YAML::Node last;
+    eventually("the slow calls to be counted: " + exporter.log(), [&] {
+        const YAML::Node calls =
+            YAML::Load(e2e::get(exporter.port(), "/api/v1/slow_calls?comm=sleeper"))["slow_calls"];
+        last = calls.size() == 0 ? YAML::Node() : calls[0];  // the newest
+        return calls.size() >= 8 && exporter.scrape().sum(name, {{"comm", "sleeper"}}) ==
+                                        static_cast<double>(calls.size());
+    });
+    const auto page = [&](const std::string &accept) {
+        return http(exporter.port(), "/metrics", "GET", accept);
+    };
+    const HttpAnswer openmetrics = page("Accept: application/openmetrics-text; version=1.0.0\r\n");
+    CHECK(openmetrics.headers.find(
+              "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n") !=
+          std::string::npos);
+    CHECK(openmetrics.headers.find("Vary: Accept-Encoding, Accept\r\n") != std::string::npos);
+    CHECK(openmetrics.body.ends_with("\n# EOF\n"));
+    const std::string wanted = " # {pid=\"" + std::to_string(program.pid()) +
+                               "\",comm=\"sleeper\"} " +
+                               last["duration_seconds"].as<std::string>() + " ";
+    INFO(wanted << openmetrics.body);
+    CHECK(openmetrics.body.find(wanted) != std::string::npos);
+    const HttpAnswer text = page("");
+    CHECK(text.headers.find("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") !=
+          std::string::npos);
+    CHECK(text.body.find("# {") == std::string::npos);
+    CHECK(text.body.find("# EOF") == std::string::npos);
+    const Finished checked = e2e::promtool(text.body);
+    CHECK(checked.output.empty());
+    CHECK(checked.code == 0);
+    // The same samples, whatever they are called by.
+    CHECK(count(text.body, "\n") - count(text.body, "\n# ") ==
+          count(openmetrics.body, "\n") - count(openmetrics.body, "\n# "));
+
+    const e2e::Prometheus prometheus(exporter.port(), {"--enable-feature=exemplar-storage"});
+    prometheus.wait_for_scrapes(1);
+    CHECK(prometheus.value("up{job=\"gpusnoop\"}") == 1);
+    CHECK(prometheus.value(name, {{"comm", "sleeper"}}) >= 8);
+    const YAML::Node stored = YAML::Load(e2e::get(
+        prometheus.port(), "/api/v1/query_exemplars?query=" + name + "&start=0&end=9999999999"));
+    REQUIRE(stored["data"].size() == 1);
+    CHECK(stored["data"][0]["seriesLabels"]["function"].as<std::string>() == "calls_sleep");
+    // One call was the last: it is one exemplar, however often it is scraped.
+    REQUIRE(stored["data"][0]["exemplars"].size() == 1);
+    const YAML::Node exemplar = stored["data"][0]["exemplars"][0];
+    CHECK(exemplar["labels"]["pid"].as<int>() == program.pid());
+    CHECK(exemplar["labels"]["comm"].as<std::string>() == "sleeper");
+    CHECK(exemplar["value"].as<double>() == last["duration_seconds"].as<double>());
+    CHECK(exemplar["timestamp"].as<double>() > 1.6e9);
+}
+
+TEST_CASE("100 scrapes are served while 200 clients say nothing", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(quiet);
+    std::vector<gpusnoop::Fd> silent;
+    for (int i = 0; i < 200; i++) {
+        silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(exporter.port());
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        REQUIRE(::connect(silent.back().get(), reinterpret_cast<const sockaddr *>(&address),
+                          sizeof address) == 0);
+    }
+    std::atomic<int> whole = 0;
+    {
+        std::vector<std::jthread> clients;
+        for (int i = 0; i < 100; i++) {
+            clients.emplace_back([&] {
+                const HttpAnswer answer = http(exporter.port(), "/metrics");
+                whole += answer.status == 200 && answer.body.ends_with('\n') ? 1 : 0;
+            });
+        }
+    }
+    CHECK(whole == 100);
+    CHECK(http(exporter.port(), "/metrics", "HEAD").body.empty());
+}
