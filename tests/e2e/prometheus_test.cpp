@@ -221,7 +221,9 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
     CHECK(prometheus.log().find("level=warn") == std::string::npos);
     CHECK(prometheus.log().find("level=error") == std::string::npos);
     const YAML::Node metadata = YAML::Load(e2e::get(prometheus.port(), "/api/v1/metadata"))["data"];
-    CHECK(metadata["gpusnoop_cuda_memcpy_bytes_total"][0]["type"].as<std::string>() == "counter");
+    // As OpenMetrics has it, a counter's family is named without "_total".
+    CHECK(metadata["gpusnoop_cuda_memcpy_bytes"][0]["type"].as<std::string>() == "counter");
+    CHECK(metadata["gpusnoop_cuda_memcpy_bytes"][0]["unit"].as<std::string>() == "bytes");
     CHECK(metadata["gpusnoop_cuda_memory_outstanding_bytes"][0]["type"].as<std::string>() ==
           "gauge");
     CHECK(metadata["gpusnoop_cuda_memcpy_duration_seconds"][0]["type"].as<std::string>() ==
