@@ -45,6 +45,7 @@ if [ $# -eq 0 ]; then set -- "$PWD/tests/vm/suite.sh" "$name"; fi
 mkdir "$run/archive"
 {
     echo 'ip link set lo up'
+    echo "export GPUSNOOP_VM=$name GPUSNOOP_TEST_MODULE=$PWD/build/vm/${name%-preempt}/gpusnoop_test.ko"
     printf 'cd %q\n' "$PWD/build/release"
     printf '%q ' "$@"
 } >"$run/archive/command"

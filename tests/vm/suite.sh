@@ -4,13 +4,27 @@
 #   tests/vm/suite.sh KERNEL
 set -u
 kernel=$1
+case $kernel in
+6.1) export GPUSNOOP_ATTACHES_BY=perf ;;
+6.12*) export GPUSNOOP_ATTACHES_BY=multi ;;
+*) export GPUSNOOP_ATTACHES_BY=session ;;
+esac
+
 failed=()
-run() { # run COMMAND...
-    "$@" || failed+=("$*")
+run() { # run TEST...: by their names
+    tests/probes_tests "$(printf '"%s",' "$@")" -d yes || failed+=("$*")
 }
 
-# An exporter, the libraries and programs, on the way to attach uprobes that this kernel has.
-run tests/probes_tests "every function counts as the libraries count it" -d yes
+run "the way to attach is the one that this kernel is here for" \
+    "where the kernel has no kprobes*" \
+    "accesses are counted by device*" \
+    "an access is told with its register*" \
+    "the driver's helpers are counted*"
+case $kernel in
+# What a preemptible kernel can spoil shows under load only.
+*-preempt) run "16 threads on few CPUs*" ;;
+*) run "CUDA calls are counted*" "calls of functions are counted*" ;;
+esac
 
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed on kernel %s:\n' "$kernel"
