@@ -12,18 +12,20 @@ esac
 
 failed=()
 run() { # run TEST...: by their names
-    tests/probes_tests "$(printf '"%s",' "$@")" -d yes || failed+=("$*")
+    local names
+    names=$(printf '%s,' "$@")
+    tests/probes_tests "${names%,}" -d yes --colour-mode none || failed+=("$*")
 }
 
-run "the way to attach is the one that this kernel is here for" \
-    "where the kernel has no kprobes*" \
-    "accesses are counted by device*" \
-    "an access is told with its register*" \
-    "the driver's helpers are counted*"
+run "the way to attach is the one that this kernel is here for" "an access is told with its register*"
 case $kernel in
-# What a preemptible kernel can spoil shows under load only.
+# What preemption can spoil shows under load only.
 *-preempt) run "16 threads on few CPUs*" ;;
-*) run "CUDA calls are counted*" "calls of functions are counted*" ;;
+*)
+    run "accesses are counted by device*" "the driver's helpers are counted*"
+    run "CUDA calls are counted*" "calls of functions are counted*"
+    "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
+    ;;
 esac
 
 if [ ${#failed[@]} -gt 0 ]; then
