@@ -46,7 +46,7 @@ public:
         REQUIRE(file_);
     }
 
-    std::uint32_t read(int offset, std::size_t size) const {  // NOLINT(modernize-use-nodiscard)
+    std::uint32_t read(int offset, std::size_t size) const {
         std::uint32_t value = 0;
         REQUIRE(::pread(file_.get(), &value, size, offset) == static_cast<ssize_t>(size));
         return value;

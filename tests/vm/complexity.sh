@@ -1,6 +1,6 @@
 #!/bin/bash
 # What each BPF program of the exporter costs this kernel's verifier: runs in build/release, as root, in a
-# guest (scripts/vm.sh KERNEL ../../tests/vm/complexity.sh) or on this machine.
+# guest (scripts/vm.sh KERNEL "$PWD/tests/vm/complexity.sh") or on this machine.
 set -euo pipefail
 directory=$(mktemp -d)
 exporter=
