@@ -115,6 +115,7 @@ struct css_set {
 };
 
 struct task_struct {
+	void *stack; /* the lowest address of its kernel stack */
 	int pid;
 	int tgid;
 	char comm[16];
@@ -125,6 +126,22 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+};
+
+struct pci_bus {
+	struct pci_bus *parent;
+	void *sysdata; /* struct pci_sysdata, where there is no domain_nr */
+	unsigned char number;
+	int domain_nr; /* kernels with CONFIG_PCI_DOMAINS_GENERIC, such as those for arm64 */
+};
+
+struct pci_sysdata { /* x86 */
+	int domain;
+};
+
+struct pci_dev {
+	struct pci_bus *bus;
+	unsigned int devfn;
 };
 
 struct linux_binprm {

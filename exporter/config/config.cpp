@@ -18,6 +18,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/listen_address.h"
 #include "exporter/base/text.h"
+#include "exporter/config/driver_probes.h"
 #include "exporter/config/reader.h"
 #include "exporter/config/units.h"
 
@@ -161,6 +162,8 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     read_discovery(file.section("discovery"), config.discovery);
     read_cuda(file.section("cuda"), config.cuda);
     read_functions(file.section("functions"), config.functions);
+    read_pcie(file.section("pcie"), config.pcie);
+    read_nvlink(file.section("nvlink"), config.nvlink);
     if (const Value *sinks = file.find("sinks")) {
         config.sinks = read_sinks(*sinks);
     }

@@ -109,6 +109,23 @@ struct Config {
         bool operator==(const Functions &) const = default;
     } functions;
 
+    struct Pcie {
+        bool enabled = true;
+        // What the class of a device begins with, as /sys writes it, in small letters; "" is
+        // every device.
+        std::vector<std::string> classes = {"0x03", "0x0680"};
+        // A power of two.
+        std::uint32_t ring_bytes = 1U << 20U;
+        bool operator==(const Pcie &) const = default;
+    } pcie;
+
+    struct Nvlink {
+        bool enabled = true;
+        // A power of two.
+        std::uint32_t ring_bytes = 1U << 20U;
+        bool operator==(const Nvlink &) const = default;
+    } nvlink;
+
     std::vector<Sink> sinks;
 
     bool operator==(const Config &) const = default;

@@ -49,6 +49,11 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
     compare("functions.drain_interval", functions.drain_interval, wanted.functions.drain_interval);
     compare("functions.slow_calls", functions.slow_calls, wanted.functions.slow_calls);
     compare("functions.report", functions.report, wanted.functions.report);
+    compare("pcie.enabled", started.pcie.enabled, wanted.pcie.enabled);
+    compare("pcie.classes", started.pcie.classes, wanted.pcie.classes);
+    compare("pcie.ring_bytes", started.pcie.ring_bytes, wanted.pcie.ring_bytes);
+    compare("nvlink.enabled", started.nvlink.enabled, wanted.nvlink.enabled);
+    compare("nvlink.ring_bytes", started.nvlink.ring_bytes, wanted.nvlink.ring_bytes);
     compare("sinks", started.sinks, wanted.sinks);
     return keys;
 }

@@ -4,6 +4,8 @@
 
 #include "exporter/probes/cuda_families.h"
 #include "exporter/probes/func_families.h"
+#include "exporter/probes/nvlink_aggregator.h"
+#include "exporter/probes/pcie_aggregator.h"
 
 namespace gpusnoop::probes {
 
@@ -32,9 +34,19 @@ std::vector<FamiliesOfProbe> budgeted() {
     func.families.push_back(make_func_durations(any, false, {1}));
     move_to(func.families, func_gauges.all());
 
+    FamiliesOfProbe pcie{"PCIe configuration space", {}};
+    PcieFamilies pcie_families = make_pcie_families(any, false);
+    move_to(pcie.families, pcie_families.all());
+
+    FamiliesOfProbe nvlink{"NVLink helpers of the driver", {}};
+    NvlinkFamilies nvlink_families = make_nvlink_families(any, false);
+    move_to(nvlink.families, nvlink_families.all());
+
     std::vector<FamiliesOfProbe> all;
     all.push_back(std::move(cuda));
     all.push_back(std::move(func));
+    all.push_back(std::move(pcie));
+    all.push_back(std::move(nvlink));
     return all;
 }
 

@@ -2,6 +2,8 @@
 
 #include "exporter/probes/cuda.h"
 #include "exporter/probes/func.h"
+#include "exporter/probes/nvlink.h"
+#include "exporter/probes/pcie.h"
 
 namespace gpusnoop::probes {
 
@@ -13,6 +15,8 @@ using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Fe
 constexpr Make all_probes[] = {
     make_cuda,
     make_func,
+    make_pcie,
+    make_nvlink,
 };
 
 }  // namespace

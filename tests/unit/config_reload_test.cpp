@@ -55,6 +55,11 @@ const std::map<std::string, std::string> &other_values() {
         {"functions.drain_interval", "20ms"},
         {"functions.slow_calls", "{keep: 3}"},
         {"functions.report", "{interval: 1m}"},
+        {"pcie.enabled", "false"},
+        {"pcie.classes", "[all]"},
+        {"pcie.ring_bytes", "64KiB"},
+        {"nvlink.enabled", "false"},
+        {"nvlink.ring_bytes", "64KiB"},
         {"sinks", "[{type: file, path: /tmp/events}]"},
     };
     return values;
