@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "exporter/probes/cuda_families.h"
+#include "exporter/probes/fence_families.h"
 #include "exporter/probes/func_families.h"
+#include "exporter/probes/syscall_families.h"
 
 namespace gpusnoop::probes {
 
@@ -32,9 +34,19 @@ std::vector<FamiliesOfProbe> budgeted() {
     func.families.push_back(make_func_durations(any, false, {1}));
     move_to(func.families, func_gauges.all());
 
+    FamiliesOfProbe syscall{"System calls", {}};
+    SyscallFamilies syscall_families = make_syscall_families(any, false);
+    move_to(syscall.families, syscall_families.all());
+
+    FamiliesOfProbe fence{"DMA fences", {}};
+    FenceFamilies fence_families = make_fence_families(any, false);
+    move_to(fence.families, fence_families.all());
+
     std::vector<FamiliesOfProbe> all;
     all.push_back(std::move(cuda));
     all.push_back(std::move(func));
+    all.push_back(std::move(syscall));
+    all.push_back(std::move(fence));
     return all;
 }
 

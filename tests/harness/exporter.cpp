@@ -68,8 +68,14 @@ void Exporter::configure(const std::string &config) const {
     // FuncSnoop's groups have functions of the CUDA runtime as well. Two probes attaching to each
     // library is for the tests that are about that.
     const bool says_functions = config.find("functions:") != std::string::npos;
-    write_file(directory_ / "config.yaml",
-               config + (says_functions ? "" : "functions: {enabled: false}\n"));
+    std::string text = config + (says_functions ? "" : "functions: {enabled: false}\n");
+    // The probes of the kernel's side meet every process of the machine.
+    for (const std::string probe : {"syscall", "fence"}) {
+        if (config.find(probe + ":") == std::string::npos) {
+            text += probe + ": {enabled: false}\n";
+        }
+    }
+    write_file(directory_ / "config.yaml", text);
 }
 
 Page Exporter::scrape() const {
