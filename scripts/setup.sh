@@ -34,6 +34,12 @@ packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-ut
 newer="libbpf-dev bpftool catch2"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3
     iproute2 util-linux procps libc6-dbg"
+# The guests of tests/vm run kernels for amd64, emulated.
+with_guests=no
+if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
+    with_guests=yes
+    packages="$packages qemu-system-x86 cpio kmod"
+fi
 
 missing=
 for package in $packages; do
@@ -72,7 +78,9 @@ suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
     command=$2
     if [ ! -f "$state/suite.sources" ]; then
         mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+        : >"$state/suite.sources"
         for source in "debian $1" "debian-security $1-security"; do
+            case $source in *sid-security | *-backports-security) continue ;; esac
             printf 'Types: deb deb-src\nURIs: http://deb.debian.org/%s\nSuites: %s\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n' \
                 "${source% *}" "${source#* }" >>"$state/suite.sources"
         done
@@ -131,4 +139,46 @@ if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/promtool ]; then
     # shellcheck disable=SC2086
     (cd .deps/tools && apt-get -q -o APT::Sandbox::User=root download $tools &&
         for archive in ./*.deb; do dpkg-deb -x "$archive" .; done && rm ./*.deb)
+fi
+
+# The kernels of the guests in tests/vm: the image, its modules, and the headers that the test module
+# is built with, unpacked into .deps/vm/NAME. Once there, a kernel stays as it is.
+newest_of() { # newest_of SUITE METAPACKAGE: the package of the newest version that it stands for
+    suite_apt "$1" apt-cache show "$2" | sed -n "s/^Depends:.*\\(${2%-amd64}-[0-9][^ ]*\\) .*/\\1/p" | head -n 1
+}
+guest_kernel() { # guest_kernel NAME SUITE
+    [ ! -f ".deps/vm/$1/release" ] || return 0
+    echo "setup: fetching kernel $1 of Debian $2 for the guests of the tests"
+    suite_apt "$2" apt-get update
+    image=$(newest_of "$2" linux-image-amd64)
+    if [ -z "$image" ]; then
+        echo "setup: Debian $2 has no kernel image for amd64" >&2
+        exit 1
+    fi
+    release=${image#linux-image-}
+    wanted="$image linux-headers-$release linux-headers-${release%-amd64}-common"
+    # sid's image is a package that needs these others.
+    for part in base binary modules; do
+        ! suite_apt "$2" apt-cache show "linux-$part-$release" >/dev/null 2>&1 || wanted="$wanted linux-$part-$release"
+    done
+    new=.deps/vm/$1.new
+    rm -rf "$new" ".deps/vm/$1"
+    mkdir -p "$new/root"
+    # shellcheck disable=SC2086
+    (cd "$new" && suite_apt "$2" apt-get download $wanted &&
+        for archive in ./*.deb; do dpkg-deb -x "$archive" root; done && rm ./*.deb)
+    # Debian's packages have been moving from /lib and /boot to /usr/lib/modules.
+    [ -e "$new/root/lib" ] || ln -s usr/lib "$new/root/lib"
+    for kernel in "$new/root/boot/vmlinuz-$release" "$new/root/lib/modules/$release/vmlinuz"; do
+        [ ! -f "$kernel" ] || cp "$kernel" "$new/vmlinuz"
+    done
+    [ -f "$new/vmlinuz" ] || { echo "setup: no kernel in $image" >&2; exit 1; }
+    /sbin/depmod -b "$new/root" "$release"
+    echo "$release" >"$new/release"
+    mv "$new" ".deps/vm/$1"
+}
+if [ $with_guests = yes ]; then
+    guest_kernel 6.1 bookworm
+    guest_kernel 6.12 bookworm-backports
+    guest_kernel newest sid
 fi
