@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 #include "bpf/syscall.h"
@@ -75,36 +76,51 @@ static __always_inline __u16 number_of(struct task_struct *task, long number)
 	return number >= 0 && number < SYSCALL_NUMBERS ? number : SYSCALL_UNKNOWN;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(enter, struct pt_regs *regs, long id)
+static __always_inline void on_enter(struct task_struct *task, long id)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
 	__u16 number;
 
 	thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	if (!thread && !target_since(task))
-		return 0;
+		return;
 	number = number_of(task, id);
 	if (!thread)
 		thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!(wanted[(number >> 6) & 15] >> (number & 63) & 1)) {
-		if (thread)
+		if (thread) {
+			if (thread->state == OPEN)
+				ACCOUNT(stale, 1);
 			thread->state = IGNORED;
-		return 0;
+		}
+		return;
 	}
+	if (thread && thread->state == OPEN)
+		ACCOUNT(stale, 1); /* its return went by: see below */
 	ACCOUNT(entered, 1);
 	if (!thread) {
 		ACCOUNT(lost[LOST_no_state], 1);
-		return 0;
+		return;
 	}
 	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task)) {
 		thread->state = IGNORED;
-		return 0;
+		return;
 	}
 	thread->key.number = number;
 	thread->state = OPEN;
 	thread->started_ns = bpf_ktime_get_ns();
+}
+
+/* Newer kernels let a program at a system call be preempted (the tracepoint may fault since Linux
+ * 6.13, and later kernels run us as it is), and as long as it is, the kernel skips the same program
+ * for other threads on that CPU. With the guard that can hardly happen; where it does, a return is
+ * missing, and its call is stale. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(enter, struct pt_regs *regs, long id)
+{
+	guard_begin();
+	on_enter(bpf_get_current_task_btf(), id);
+	guard_end();
 	return 0;
 }
 
@@ -169,17 +185,15 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 	ACCOUNT(events, 1);
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(leave, struct pt_regs *regs, long result)
+static __always_inline void on_leave(struct task_struct *task, long result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	__u32 state;
 
 	if (!thread) {
 		if (began_before_tracing(task))
 			ACCOUNT(unmatched, 1);
-		return 0;
+		return;
 	}
 	state = thread->state;
 	thread->state = IDLE;
@@ -194,6 +208,14 @@ int BPF_PROG(leave, struct pt_regs *regs, long result)
 		/* Perhaps it is none to trace any more. */
 		bpf_task_storage_delete(&threads, task);
 	}
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(leave, struct pt_regs *regs, long result)
+{
+	guard_begin();
+	on_leave(bpf_get_current_task_btf(), result);
+	guard_end();
 	return 0;
 }
 

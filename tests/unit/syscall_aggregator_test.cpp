@@ -1,5 +1,6 @@
 #include "exporter/probes/syscall_aggregator.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <cstring>
