@@ -56,8 +56,8 @@ TEST_CASE("what is wrong with targets, system calls and fences is said with its 
           std::string::npos);
     CHECK(problem_of("syscall: {syscalls: [opened]}\n") ==
           "c.yaml:1:22: syscall.syscalls[0]: \"opened\" is neither a system call nor a group of "
-          "them (file, io, memory, network, poll, process, signal, sync, time), nor compat or "
-          "unknown");
+          "them (file, io, locking, memory, network, polling, process, signal, timing), nor compat "
+          "or unknown");
     CHECK(problem_of("syscall: {syscalls: [other]}\n") != "");
     CHECK(problem_of("syscall: {max_counts: 63}\n").starts_with("c.yaml:1:23: syscall.max_counts"));
     CHECK(problem_of("syscall: {ring: 1}\n").starts_with("c.yaml:1:11: syscall.ring: "));

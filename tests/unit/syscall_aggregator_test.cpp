@@ -18,7 +18,9 @@ std::span<const std::byte> bytes_of(const auto &record) {
 }
 
 struct Bench {
-    std::uint32_t budget = 1000;
+    explicit Bench(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
+
+    std::uint32_t budget;
     SyscallAggregator aggregator{
         {.budget = [this](std::string_view) { return budget; }, .retention = seconds(60)},
         [](ProcessIdentity &) { return true; }};
@@ -130,8 +132,7 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
 }
 
 TEST_CASE("system calls past the budget are counted as other") {
-    Bench bench;
-    bench.budget = 10;
+    Bench bench(10);
     bench.come(7, 100, "prog");
     SyscallReading reading;
     for (std::uint32_t number = 0; number < 40; number++) {

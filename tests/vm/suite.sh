@@ -12,6 +12,9 @@ run() { # run COMMAND...
 # An exporter, the libraries and programs, on the way to attach uprobes that this kernel has.
 run tests/probes_tests "every function counts as the libraries count it" -d yes
 
+# System calls and DMA fences, which vgem has.
+run tests/probes_tests "fences*,the probe of fences*,of what a process is killed in*,system calls of 16 threads*" -d yes
+
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed on kernel %s:\n' "$kernel"
     printf '  %s\n' "${failed[@]}"
