@@ -31,6 +31,12 @@ struct thread {
 	struct syscall_error_key error;
 };
 
+struct bpf_local_storage;
+
+struct task_struct___storage {
+	struct bpf_local_storage *bpf_storage;
+} __attribute__((preserve_access_index));
+
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -76,12 +82,20 @@ static __always_inline __u16 number_of(struct task_struct *task, long number)
 	return number >= 0 && number < SYSCALL_NUMBERS ? number : SYSCALL_UNKNOWN;
 }
 
+/* Most threads have no storage of any program, which is told sooner than whether they have ours. */
+static __always_inline struct thread *known_thread(struct task_struct *task)
+{
+	if (!((struct task_struct___storage *)task)->bpf_storage)
+		return NULL;
+	return bpf_task_storage_get(&threads, task, NULL, 0);
+}
+
 static __always_inline void on_enter(struct task_struct *task, long id)
 {
 	struct thread *thread;
 	__u16 number;
 
-	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	thread = known_thread(task);
 	if (!thread && !target_since(task))
 		return;
 	number = number_of(task, id);
@@ -187,7 +201,7 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 
 static __always_inline void on_leave(struct task_struct *task, long result)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = known_thread(task);
 	__u32 state;
 
 	if (!thread) {

@@ -136,18 +136,21 @@ struct Buffer {
     }
 };
 
-// Until the thread sleeps, which it only does in the wait.
+// Until the thread sleeps in the wait: the kernel says where it sleeps.
 void await_sleep(const std::atomic<pid_t> &thread) {
-    for (bool sleeps = false; !sleeps;) {
+    for (int i = 0; i < 4'000; i++) {
         moment();
         if (thread == 0) {
             continue;
         }
-        std::ifstream file("/proc/" + std::to_string(thread) + "/stat");
-        const std::string text{std::istreambuf_iterator<char>(file), {}};
-        const std::size_t name_end = text.rfind(')');
-        sleeps = name_end != std::string::npos && text[name_end + 2] == 'S';
+        std::ifstream file("/proc/" + std::to_string(thread) + "/wchan");
+        const std::string where{std::istreambuf_iterator<char>(file), {}};
+        if (where.starts_with("dma_fence")) {
+            return;
+        }
     }
+    errno = ETIMEDOUT;
+    give_up("a thread does not come to wait for its fence");
 }
 
 void wait_in_thread(bool interrupt) {
