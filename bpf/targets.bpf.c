@@ -10,6 +10,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/target.h"
 
@@ -49,20 +50,28 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+static __always_inline void on_exec(struct task_struct *task)
 {
 	struct target_exec_record *record = bpf_ringbuf_reserve(&execs, sizeof(*record), 0);
 
 	if (!record) {
 		__sync_fetch_and_add(&execs_lost, 1);
-		return 0;
+		return;
 	}
 	record->tgid = task->tgid;
 	record->reserved = 0;
 	fill_identity(&record->identity, task);
 	/* Its system calls go by until the exporter has read this, so it is woken. */
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+}
+
+/* Guarded, as the kernel skips a program where another thread was preempted in it (Linux 7.2). */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	guard_begin();
+	on_exec(task);
+	guard_end();
 	return 0;
 }
 
