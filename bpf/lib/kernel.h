@@ -114,11 +114,18 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* the task's cgroup in the v2 hierarchy */
 };
 
+struct thread_info {
+	unsigned long flags;
+	__u32 status; /* x86 */
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	void *stack; /* the lowest address of its kernel stack */
 	int pid;
 	int tgid;
 	char comm[16];
+	__u64 start_time; /* CLOCK_MONOTONIC */
 	__u64 start_boottime;
 	unsigned long sas_ss_sp; /* the alternate signal stack, if any */
 	unsigned long sas_ss_size;

@@ -20,6 +20,7 @@
 #include "exporter/base/text.h"
 #include "exporter/config/driver_probes.h"
 #include "exporter/config/reader.h"
+#include "exporter/config/system.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {
@@ -167,6 +168,9 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     if (const Value *sinks = file.find("sinks")) {
         config.sinks = read_sinks(*sinks);
     }
+    read_targets(file.section("targets"), config.targets);
+    read_syscall(file.section("syscall"), config.syscall);
+    read_fence(file.section("fence"), config.fence);
     file.finish();
     return config;
 }

@@ -128,6 +128,34 @@ struct Config {
 
     std::vector<Sink> sinks;
 
+    // Whom the probes of the kernel's side trace.
+    struct Targets {
+        bool gpu_processes = true;
+        bool everything = false;
+        std::vector<std::uint32_t> pids;
+        std::vector<std::string> comms;       // globs
+        std::vector<std::string> containers;  // beginnings of ids
+        bool operator==(const Targets &) const = default;
+    } targets;
+
+    struct Syscall {
+        bool enabled = false;
+        // Names and groups; empty is all.
+        std::vector<std::string> syscalls;
+        // Entries of the table of counts in the kernel.
+        std::uint32_t max_counts = 32'768;
+        bool operator==(const Syscall &) const = default;
+    } syscall;
+
+    struct Fence {
+        bool enabled = true;
+        // Fences that are followed at one time.
+        std::uint32_t max_fences = 131'072;
+        // A power of two.
+        std::uint32_t ring_bytes = 4U << 20U;
+        bool operator==(const Fence &) const = default;
+    } fence;
+
     bool operator==(const Config &) const = default;
 };
 

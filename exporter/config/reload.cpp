@@ -39,6 +39,18 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
     compare("cuda.call_stacks", cuda.call_stacks, wanted.cuda.call_stacks);
     compare("cuda.max_call_stacks", cuda.max_call_stacks, wanted.cuda.max_call_stacks);
     compare("cuda.call_sites", cuda.call_sites, wanted.cuda.call_sites);
+    const Config::Targets &targets = started.targets;
+    compare("targets.gpu_processes", targets.gpu_processes, wanted.targets.gpu_processes);
+    compare("targets.everything", targets.everything, wanted.targets.everything);
+    compare("targets.pids", targets.pids, wanted.targets.pids);
+    compare("targets.comms", targets.comms, wanted.targets.comms);
+    compare("targets.containers", targets.containers, wanted.targets.containers);
+    compare("syscall.enabled", started.syscall.enabled, wanted.syscall.enabled);
+    compare("syscall.syscalls", started.syscall.syscalls, wanted.syscall.syscalls);
+    compare("syscall.max_counts", started.syscall.max_counts, wanted.syscall.max_counts);
+    compare("fence.enabled", started.fence.enabled, wanted.fence.enabled);
+    compare("fence.max_fences", started.fence.max_fences, wanted.fence.max_fences);
+    compare("fence.ring_bytes", started.fence.ring_bytes, wanted.fence.ring_bytes);
     const Config::Functions &functions = started.functions;
     // There is no probe then that could be switched on.
     compare("functions.enabled", functions.enabled, functions.enabled || wanted.functions.enabled);

@@ -71,7 +71,16 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "pin_path",
                                   "call_stacks",
                                   "max_call_stacks",
-                                  "call_sites"}) {
+                                  "call_sites",
+                                  "gpu_processes",
+                                  "everything",
+                                  "pids",
+                                  "comms",
+                                  "containers",
+                                  "syscalls",
+                                  "max_counts",
+                                  "max_fences",
+                                  "ring_bytes"}) {
         INFO(key);
         const bool named = text.str().find("\n  " + key + ": ") != std::string::npos ||
                            text.str().find("\n  " + key + ":\n") != std::string::npos;
