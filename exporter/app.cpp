@@ -16,6 +16,7 @@
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
+#include "exporter/privileges.h"
 #include "exporter/probes/registry.h"
 
 namespace gpusnoop {
@@ -56,6 +57,9 @@ Result<> App::start_probes() {
     features_ = kernel::probe_features();
     if (const auto usable = kernel::check_requirements(features_); !usable) {
         return usable;
+    }
+    if (const auto dropped = drop_privileges(config_, features_); !dropped) {
+        return dropped;
     }
     probes_ = probes::make_probes(config_, features_);
     std::vector<probes::Probe *> all;
