@@ -125,6 +125,7 @@ int serve(const Options &options) {
         // What comes of it is in the log and in the metrics.
         (void)(*app)->reload();
     }
+    (*app)->announce_end();
     log::info("stopping", {{"signal", received}});
     return 0;
 }
