@@ -20,6 +20,7 @@
 #include "exporter/config/config.h"
 #include "exporter/config/function_names.h"
 #include "exporter/config/units.h"
+#include "exporter/doctor/doctor.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/pins.h"
 #include "exporter/metrics/reference.h"
@@ -128,6 +129,7 @@ int serve(const Options &options) {
         // What comes of it is in the log and in the metrics.
         (void)(*app)->reload();
     }
+    (*app)->announce_end();
     log::info("stopping", {{"signal", received}});
     return 0;
 }
@@ -207,6 +209,32 @@ CLI::App *add_trace_func(CLI::App &trace, gpusnoop::trace::FuncOptions &options)
     add_duration(*func, "--min-duration", "Only calls that take as long: 100ms, 1s.",
                  [&options](auto duration) { options.min_duration = duration; });
     return func;
+}
+
+enum class DoctorFormat { text, json };
+
+int examine(const Options &options, DoctorFormat format) {
+    namespace doctor = gpusnoop::doctor;
+    gpusnoop::kernel::route_libbpf_messages();
+    const auto findings = doctor::examine(configure(options), options.config_file.empty()
+                                                                  ? "the built-in configuration"
+                                                                  : options.config_file);
+    const std::string text =
+        format == DoctorFormat::json ? doctor::to_json(findings) : doctor::to_text(findings);
+    std::fputs(text.c_str(), stdout);
+    return doctor::exit_code(doctor::overall(findings));
+}
+
+CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
+    CLI::App *doctor = command.add_subcommand(
+        "doctor",
+        "Says what this node can do and what each missing thing costs; exits with 0 if everything "
+        "works, 1 if the exporter runs but something is missing, 2 if it cannot work.");
+    doctor->fallthrough();
+    doctor->add_option("--format", format, "text, or json: one object.")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, DoctorFormat>{
+            {"text", DoctorFormat::text}, {"json", DoctorFormat::json}}));
+    return doctor;
 }
 
 int show_top(const gpusnoop::top::Options &options) {
@@ -297,6 +325,8 @@ int main(int argc, char **argv) {
     const CLI::App *func = add_trace_func(*traces, func_options);
     gpusnoop::top::Options top_options;
     const CLI::App *top = add_top(command, top_options);
+    DoctorFormat doctor_format = DoctorFormat::text;
+    const CLI::App *doctor = add_doctor(command, doctor_format);
     command.require_subcommand(0, 1);
     try {
         command.parse(argc, argv);
@@ -316,6 +346,9 @@ int main(int argc, char **argv) {
             return trace(options, [&](const auto &settings, int stop) {
                 return gpusnoop::trace::trace_func(settings, func_options, stop);
             });
+        }
+        if (doctor->parsed()) {
+            return examine(options, doctor_format);
         }
         if (top->parsed()) {
             return show_top(top_options);

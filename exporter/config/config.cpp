@@ -65,6 +65,12 @@ void read_log(Section log, Config::Log &value) {
     log.finish();
 }
 
+void read_capabilities(Section capabilities, Config::Capabilities &value) {
+    using Keep = Config::Capabilities::Keep;
+    capabilities.choice<Keep>("keep", value.keep, {{"needed", Keep::needed}, {"all", Keep::all}});
+    capabilities.finish();
+}
+
 void read_labels(Section labels, Config::Labels &value) {
     labels.boolean("pid", value.pid);
     labels.finish();
@@ -158,6 +164,7 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     Section file(Value(root, "", position_of(root), problems));
     read_web(file.section("web"), config.web);
     read_log(file.section("log"), config.log);
+    read_capabilities(file.section("capabilities"), config.capabilities);
     read_labels(file.section("labels"), config.labels);
     read_series(file.section("series"), config.series, metrics);
     read_discovery(file.section("discovery"), config.discovery);

@@ -31,6 +31,13 @@ struct Config {
         bool operator==(const Log &) const = default;
     } log;
 
+    struct Capabilities {
+        enum class Keep { needed, all };
+
+        Keep keep = Keep::needed;
+        bool operator==(const Capabilities &) const = default;
+    } capabilities;
+
     struct Labels {
         bool pid = false;
         bool operator==(const Labels &) const = default;

@@ -12,6 +12,7 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
     compare("web.listen_address", started.web.listen_address, wanted.web.listen_address);
     compare("web.telemetry_path", started.web.telemetry_path, wanted.web.telemetry_path);
     compare("log.format", started.log.format, wanted.log.format);
+    compare("capabilities.keep", started.capabilities.keep, wanted.capabilities.keep);
     compare("labels.pid", started.labels.pid, wanted.labels.pid);
     compare("series.budget", started.series.budget, wanted.series.budget);
     compare("series.budgets", started.series.budgets, wanted.series.budgets);

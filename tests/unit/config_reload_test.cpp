@@ -29,6 +29,7 @@ const std::map<std::string, std::string> &other_values() {
         {"web.listen_address", "\":1234\""},
         {"web.telemetry_path", "/other"},
         {"log.format", "json"},
+        {"capabilities.keep", "all"},
         {"labels.pid", "true"},
         {"series.budget", "100"},
         {"series.budgets", "{gpusnoop_function_calls_total: 50}"},

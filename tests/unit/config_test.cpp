@@ -51,6 +51,7 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "telemetry_path",
                                   "level",
                                   "format",
+                                  "keep",
                                   "pid",
                                   "budget",
                                   "budgets",
