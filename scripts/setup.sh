@@ -32,7 +32,7 @@ packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-ut
     libcli11-dev robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
-[ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3
+[ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
     iproute2 util-linux procps libc6-dbg"
 # The guests of tests/vm run kernels for amd64, emulated.
 with_guests=no
@@ -128,17 +128,34 @@ if [ ! -f .deps/civetweb/src/civetweb.c ]; then
     echo "$version" >.deps/civetweb/debian-version
 fi
 
-# The tests run Debian's own Prometheus. Its package would start a service, so it is only unpacked.
-if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/promtool ]; then
-    echo "setup: unpacking Prometheus for the tests"
-    rm -rf .deps/tools
-    mkdir -p .deps/tools
-    # trixie moved promtool into a package of its own.
-    tools=prometheus
-    ! apt-cache show promtool >/dev/null 2>&1 || tools="$tools promtool"
+# The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
+# are only unpacked.
+unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND download PACKAGE...` fetches
+    tools=$1
+    fetch=$2
+    shift 2
+    rm -rf "$tools.new"
+    mkdir -p "$tools.new"
     # shellcheck disable=SC2086
-    (cd .deps/tools && apt-get -q -o APT::Sandbox::User=root download $tools &&
+    (cd "$tools.new" && $fetch download "$@" &&
         for archive in ./*.deb; do dpkg-deb -x "$archive" .; done && rm ./*.deb)
+    rm -rf "$tools"
+    mv "$tools.new" "$tools"
+}
+if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
+    echo "setup: unpacking Prometheus and Alertmanager for the tests"
+    # trixie moved promtool into a package of its own.
+    wanted="prometheus prometheus-alertmanager"
+    ! apt-cache show promtool >/dev/null 2>&1 || wanted="$wanted promtool"
+    # shellcheck disable=SC2086
+    unpack_tools .deps/tools "apt-get -q -o APT::Sandbox::User=root" $wanted
+fi
+# Both releases have Prometheus 2. In Prometheus 3 a range leaves out its oldest end, so that rules can
+# mean something else there: the rules' tests run in promtool 3 too, which only sid has.
+if [ $with_tests = yes ] && [ ! -x .deps/tools-3/usr/bin/promtool ]; then
+    echo "setup: unpacking promtool 3 for the tests"
+    suite_apt sid apt-get update
+    unpack_tools .deps/tools-3 "suite_apt sid apt-get" promtool
 fi
 
 # The kernels of the guests in tests/vm: the image, its modules, and the headers that the test module
