@@ -92,13 +92,14 @@ std::string get(std::uint16_t port, const std::string &path) {
     return chunked ? without_chunks(answer.body) : answer.body;
 }
 
-Prometheus::Prometheus(std::uint16_t exporter_port) : port_(free_port()) {
+Prometheus::Prometheus(std::uint16_t exporter_port, const std::string &more_jobs)
+    : port_(free_port()) {
     const auto config = directory_ / "prometheus.yml";
     harness::write_file(config,
                         "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
                         "scrape_configs:\n  - job_name: gpusnoop\n    static_configs:\n"
                         "      - targets: ['127.0.0.1:" +
-                            std::to_string(exporter_port) + "']\n");
+                            std::to_string(exporter_port) + "']\n" + more_jobs);
     process_ = std::make_unique<harness::Process>(
         std::vector<std::string>{tool("prometheus"), "--config.file=" + config.string(),
                                  "--storage.tsdb.path=" + (directory_ / "data").string(),
@@ -143,7 +144,7 @@ double Prometheus::value(const std::string &expression, const Labels &labels) co
 
 void Prometheus::wait_for_scrapes(int count) const {
     const auto scrapes = [&] {
-        const auto times = query("count_over_time(up[1h])");
+        const auto times = query("count_over_time(up{job=\"gpusnoop\"}[1h])");
         return times.empty() ? 0 : times.front().value;
     };
     // Of those that are finished from now on, the first may have begun before.

@@ -22,7 +22,8 @@ std::string get(std::uint16_t port, const std::string &path);
 // A Prometheus that scrapes one exporter every second.
 class Prometheus {
 public:
-    explicit Prometheus(std::uint16_t exporter_port);
+    // `more_jobs` are further items of scrape_configs, indented by two.
+    explicit Prometheus(std::uint16_t exporter_port, const std::string &more_jobs = "");
 
     // An instant query: one sample for each element of the resulting vector, without a name.
     [[nodiscard]] std::vector<harness::Sample> query(const std::string &expression) const;
