@@ -8,6 +8,7 @@ query.py --prometheus http://localhost:9090     exit code 1, and a line for each
 
 import argparse
 import json
+import math
 import pathlib
 import re
 import sys
@@ -21,6 +22,12 @@ from checks import prometheus
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def written(series):
+    """Of an answer, what JSON can hold: a value that is no number is null."""
+    return [{"labels": labels, "points": [[time, value if math.isfinite(value) else None]
+                                          for time, value in points]} for labels, points in series]
+
+
 class Asker:
     """A time range of a Prometheus, as a dashboard has one chosen."""
 
@@ -28,7 +35,7 @@ class Asker:
         self.source = source
         self.end = source.now()
         self.start = self.end - seconds
-        self.step = max(1, seconds // 60)
+        self.step = max(1, seconds // 120)
         self.built_in = {"__rate_interval": rate_interval, "__interval": f"{self.step}s",
                          "__range": f"{seconds}s"}
 
@@ -64,6 +71,18 @@ def answers(dashboard, asker):
                 yield panel, target, asker.ask(target, values)
             except prometheus.Refused as error:
                 yield panel, target, error
+
+
+def all_answers(dashboards, asker):
+    """For pictures: the series of each panel's queries, by dashboard and number of the panel."""
+    found = {"from": asker.start, "to": asker.end, "dashboards": {}}
+    for dashboard in dashboards:
+        of_panels = found["dashboards"].setdefault(dashboard["uid"], {})
+        for panel, target, answer in answers(dashboard, asker):
+            if isinstance(answer, prometheus.Refused):
+                raise answer
+            of_panels.setdefault(str(panel["id"]), {})[target["refId"]] = written(answer)
+    return found
 
 
 def check(dashboards, asker, listed):
@@ -102,12 +121,17 @@ def main():
     parser.add_argument("--range", type=int, default=3600, metavar="SECONDS")
     parser.add_argument("--rate-interval", default="2m", help="four scrape intervals or more")
     parser.add_argument("--no-data", type=pathlib.Path, default=HERE / "no_data.json")
+    parser.add_argument("--answers", type=pathlib.Path, metavar="FILE",
+                        help="check nothing, write the series of all queries as JSON")
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8"))
                   for path in sorted((HERE / "grafana").glob("*.json"))]
     listed = json.loads(arguments.no_data.read_text(encoding="utf-8"))
     asker = Asker(prometheus.Prometheus(arguments.prometheus), arguments.range,
                   arguments.rate_interval)
+    if arguments.answers:
+        arguments.answers.write_text(json.dumps(all_answers(dashboards, asker)), encoding="utf-8")
+        return 0
     complaints = list(check(dashboards, asker, listed))
     for complaint in complaints:
         print(complaint, file=sys.stderr)

@@ -73,6 +73,8 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
     }
     if logarithmic:
         custom["scaleDistribution"] = {"type": "log", "log": 10}
+    if unit == "percentunit":
+        custom["axisSoftMax"] = 0.01  # or an axis of nothing but zeros goes to 10000%
     defaults = {"custom": custom}
     if minimum is not None and not logarithmic:
         defaults["min"] = minimum

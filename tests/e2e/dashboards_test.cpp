@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,12 +23,16 @@ const std::string gpu_uuid = "GPU-00000000-1111-2222-3333-444444444444";
 const std::string pod_uid = "a9d86a5c-6dbe-4d63-9e2a-1f0c2b3d4e5f";
 
 // What the NVIDIA driver says of its GPUs.
-void write_gpu(const fs::path &node) {
-    const fs::path gpu = node / "gpus/0000:3b:00.0";
-    fs::create_directories(gpu);
-    write_file(gpu / "information", "Model: \t\t NVIDIA H200\nGPU UUID: \t " + gpu_uuid +
-                                        "\nBus Location: \t 0000:3b:00.0\nDevice Minor: \t 0\n");
-}
+class Node : public TemporaryDirectory {
+public:
+    Node() {
+        const fs::path gpu = path() / "gpus/0000:3b:00.0";
+        fs::create_directories(gpu);
+        write_file(gpu / "information",
+                   "Model: \t\t NVIDIA H200\nGPU UUID: \t " + gpu_uuid +
+                       "\nBus Location: \t 0000:3b:00.0\nDevice Minor: \t 0\n");
+    }
+};
 
 // What dcgm-exporter and kube-state-metrics say of that GPU and that pod, as files for a server.
 class OtherExporters {
@@ -186,46 +192,74 @@ private:
     int fd_;
 };
 
+// The exporter, the programs, and a Prometheus that scrapes all that dashboards show.
+struct Scene {
+    Node node;
+    BpfStatistics statistics;
+    Early early;
+    Exporter exporter{"discovery: {nvidia_proc_path: " + node.path().string() +
+                      "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
+                      "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
+                      "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"};
+    OtherExporters others;
+    e2e::Prometheus prometheus{exporter.port(), others.jobs()};
+    Programs programs{exporter};
+
+    [[nodiscard]] Finished query(std::vector<std::string> options) const {
+        options.insert(options.begin(),
+                       {"python3", std::string(GPUSNOOP_SOURCE_DIR) + "/dashboards/query.py",
+                        "--prometheus", "http://127.0.0.1:" + std::to_string(prometheus.port())});
+        return run(std::move(options));
+    }
+};
+
+void require_scene() {
+    require_bpf();
+    e2e::require_prometheus();
+}
+
 }  // namespace
 
 TEST_CASE("every query of the dashboards returns data", "[e2e]") {
-    require_bpf();
-    e2e::require_prometheus();
-    const TemporaryDirectory node;
-    write_gpu(node.path());
-    const BpfStatistics statistics;
-    const Early early;
-    const Exporter exporter("discovery: {nvidia_proc_path: " + node.path().string() +
-                            "}\n"
-                            "sinks: [{type: file, path: " +
-                            (node / "events.jsonl").string() +
-                            "}]\n"
-                            "functions: {groups: {nccl: {slow_threshold: 1us}, "
-                            "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n");
-    const OtherExporters others;
-    const e2e::Prometheus prometheus(exporter.port(), others.jobs());
-    const Programs programs(exporter);
+    require_scene();
+    const Scene scene;
     // The shortest and longest calls are those of the last whole minute, by the clock.
     const auto has_extremes = [&] {
-        const Page page = exporter.scrape();
-        return page.has("gpusnoop_function_duration_min_seconds", {{"library", "libnccl.so.2"}});
+        return scene.exporter.scrape().has("gpusnoop_function_duration_min_seconds",
+                                           {{"library", "libnccl.so.2"}});
     };
     int bursts = 0;
     eventually(
         "the first minute to be over",
         [&] {
-            programs.burst();
+            scene.programs.burst();
             ::usleep(300'000);
             return ++bursts >= 10 && has_extremes();
         },
         std::chrono::seconds(80));
-    prometheus.wait_for_scrapes(2);
+    scene.prometheus.wait_for_scrapes(2);
 
-    const Finished queried =
-        run({"python3", std::string(GPUSNOOP_SOURCE_DIR) + "/dashboards/query.py", "--prometheus",
-             "http://127.0.0.1:" + std::to_string(prometheus.port()), "--range", "60",
-             "--rate-interval", "20s"});
+    const Finished queried = scene.query({"--range", "60", "--rate-interval", "20s"});
     INFO(queried.output);
     CHECK(queried.code == 0);
     CHECK(queried.output.find(" 0 mistakes") != std::string::npos);
+}
+
+// For scripts/pictures.sh: some minutes of it, as answers to each query.
+TEST_CASE("answers for the pictures of the dashboards", "[.][pictures]") {
+    require_scene();
+    const char *const file = std::getenv("GPUSNOOP_ANSWERS");
+    const char *const seconds = std::getenv("GPUSNOOP_ANSWERS_SECONDS");
+    REQUIRE(file != nullptr);
+    REQUIRE(seconds != nullptr);
+    const Scene scene;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::stoi(seconds));
+    while (std::chrono::steady_clock::now() < end) {
+        scene.programs.burst();
+        ::usleep(700'000);
+    }
+    const Finished queried =
+        scene.query({"--range", seconds, "--rate-interval", "15s", "--answers", file});
+    INFO(queried.output);
+    CHECK(fs::file_size(file) > 0);
 }
