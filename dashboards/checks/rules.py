@@ -285,7 +285,8 @@ def data_links(dashboard, catalog):
         if not target:
             yield f"a link leads to {uid}, which is no dashboard of ours"
             continue
-        for variable in set(re.findall(r"var-(\w+)=", rest)) - walk.variables(target).keys():
+        named = re.findall(r"var-(\w+)=|\$\{(\w+):queryparam\}", rest)
+        for variable in {one or other for one, other in named} - walk.variables(target).keys():
             yield f"a link to {uid} sets {variable}, which it does not have"
 
 

@@ -28,16 +28,11 @@ VALID_MAPPING = [{"type": "value", "options": {
 }}]
 
 _FIELD = "${__data.fields.%s}"
-_LABEL = "${__field.labels.%s}"
 
 
 def node_cell(title="node"):
     """The link of a table's column of nodes."""
     return model.link_to(NODE, "This node", instance=_FIELD % title)
-
-
-def node_line():
-    return model.link_to(NODE, "This node", instance=_LABEL % "instance")
 
 
 def program_cell(uid, title, node="node", program="program"):

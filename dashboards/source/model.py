@@ -191,12 +191,13 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
         })
 
 
-def link_to(uid, title, **variables):
+def link_to(uid, title, *kept, **variables):
     """From a cell or a line to another dashboard, in the same range and on the same data source.
-    The variables are names of labels: their values at the point that is clicked."""
-    chosen = "".join(f"&var-{name}={value}" for name, value in variables.items())
+    `kept` variables are as they are here; the others are set, as to a label at what is clicked."""
+    parts = [f"${{{name}:queryparam}}" for name in ("datasource", "job", *kept)]
+    parts += [f"var-{name}={value}" for name, value in variables.items()]
     return {"title": title, "targetBlank": False,
-            "url": f"/d/{uid}?${{__url_time_range}}&var-datasource=${{datasource}}&var-job=$job{chosen}"}
+            "url": f"/d/{uid}?${{__url_time_range}}&{'&'.join(parts)}"}
 
 
 class Row:

@@ -100,14 +100,14 @@ def _cuda():
         timeseries("Memory held by process", "Allocated and not freed.", "bytes",
                    (top(10, total("comm, pid", own("cuda_memory_outstanding_bytes"))),
                     "{{comm}} {{pid}}"),
-                   links=[link_to(MEMORY, "Memory and leaks", instance="$instance")]),
+                   links=[link_to(MEMORY, "Memory and leaks", "instance")]),
         timeseries("Allocations and frees", "Successful calls per second.", "ops",
                    (total("", rate("cuda_memory_allocations_total")), "allocations"),
                    (total("", rate("cuda_memory_frees_total")), "frees"),
                    (total("", rate("cuda_memory_unknown_frees_total")), "frees of unknown memory")),
         timeseries("Copied", "Bytes of successful copies per second, by direction.", "Bps",
                    (total("kind", rate("cuda_memcpy_bytes_total")), "{{kind}}"), width=8, stack=True,
-                   links=[link_to(COPIES, "Copies and launches", instance="$instance")]),
+                   links=[link_to(COPIES, "Copies and launches", "instance")]),
         timeseries("Kernel launches", "Launches per second, by program.", "ops",
                    (top(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}}"), width=8),
         timeseries("Failing calls", "CUDA calls that returned an error.", "ops",
@@ -117,7 +117,7 @@ def _cuda():
 
 
 def _func():
-    to_functions = [link_to(FUNCTIONS, "Functions", instance="$instance")]
+    to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
     return Row(
         "Probe func: functions of libraries",
         timeseries("Calls", "Calls per second of traced functions.", "ops",
@@ -136,7 +136,7 @@ def _func():
 
 
 def _kernel_rows():
-    to_kernel = [link_to(KERNEL, "Kernel side", instance="$instance")]
+    to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
     return [
         Row("Probe pcie: configuration space",
             timeseries("PCIe accesses", "Accesses to the configuration space of devices.", "ops",

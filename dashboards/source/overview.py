@@ -93,7 +93,7 @@ def _leaks():
 
 
 def _functions():
-    to_function = link_to(FUNCTIONS, "This function", instance="$instance",
+    to_function = link_to(FUNCTIONS, "This function", "instance",
                           function="${__data.fields.function}")
     return Row(
         "Slow functions and errors",

@@ -170,6 +170,7 @@ BROKEN = [
     ("conventions", dashboard_values(annotations={"list": []})),
     ("data-links", link("/d/gpusnoop-nodes?var-job=$job")),
     ("data-links", link("/d/gpusnoop-node?var-job=$job&var-comm=x")),
+    ("data-links", link("/d/gpusnoop-node?${job:queryparam}&${comm:queryparam}")),
 ]
 
 
