@@ -9,7 +9,7 @@ import re
 from . import dashboard as walk
 from . import metrics, promql
 
-UNITS = {"short", "none", "s", "bytes", "Bps", "ops", "percentunit", "dateTimeAsIso"}
+UNITS = {"short", "none", "s", "bytes", "Bps", "ops", "percentunit", "dateTimeAsIso", "string"}
 INTERVAL = "$__rate_interval"
 RANGE = "$__range"
 BUILT_IN_FIELDS = {"Value", "Time"}
@@ -123,6 +123,8 @@ def panel_units(dashboard, _):
             units += [one["value"] for one in override["properties"] if one["id"] == "unit"]
         if not config.get("defaults", {}).get("mappings") and units[0] is None:
             yield f"{panel.get('title')!r} has no unit"
+        if panel.get("type") == "table" and units[0] != "string":
+            yield f"{panel.get('title')!r} would show labels that look like numbers as numbers"
         for unit in units:
             if unit is not None and unit not in UNITS:
                 yield f"{panel.get('title')!r} has the unit {unit!r}, which is none of {sorted(UNITS)}"

@@ -97,8 +97,8 @@ export async function tableFrame(panel, answers, theme) {
     const config = structuredClone(panel.fieldConfig.defaults);
     const override = panel.fieldConfig.overrides.find((one) => one.matcher.options === shown);
     for (const { id, value } of override?.properties ?? []) {
-      if (id === 'custom.cellOptions') {
-        config.custom.cellOptions = value;
+      if (id.startsWith('custom.')) {
+        config.custom[id.slice('custom.'.length)] = value;
       } else if (id !== 'links') {
         config[id] = value;
       }

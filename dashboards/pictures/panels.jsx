@@ -106,13 +106,13 @@ function Heatmap({ panel, answers, range, width, height }) {
   if (!rows.length) {
     return <NoData />;
   }
-  const [left, bottom, top] = [70, 22, 6];
+  const [left, bottom, top] = [84, 22, 8];
   const most = Math.max(...rows.flatMap((row) => row.counts.map(([, count]) => count)));
   const times = rows[0].counts.map(([time]) => time);
   const cellWidth = (width - left) / times.length;
   const cellHeight = (height - bottom - top) / rows.length;
   const unit = getValueFormat(panel.options.yAxis.unit);
-  const bound = (value) => (Number.isFinite(value) ? formattedValueToString(unit(value, 1)) : '+Inf');
+  const bound = (value) => (Number.isFinite(value) ? formattedValueToString(unit(value)) : '+Inf');
   const everyRow = Math.ceil(18 / cellHeight);
   const text = { fill: theme.colors.text.primary, fontSize: 12, fontFamily: theme.typography.fontFamily };
   const clock = (time) => new Date(time * 1000).toISOString().slice(11, 16);

@@ -137,15 +137,22 @@ def heatmap(title, description, unit, query, *, width=12, height=8):
     return panel
 
 
+# Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
+_WIDTHS = {"pid": 90, "container": 120, "gpu": 70, "probe": 100}
+
+
 class Column:
     """How a table shows a label or, as Value, the result of one of its queries."""
 
     def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None):
-        self.field, self.title, self.unit, self.link = field, title, unit, link
+        self.field, self.title, self.link = field, title, link
+        self.unit = unit or ("short" if field.startswith("Value") else None)
         self.mappings, self.colors = mappings, colors
 
     def override(self):
         properties = []
+        if self.field in _WIDTHS:
+            properties.append({"id": "custom.width", "value": _WIDTHS[self.field]})
         if self.unit:
             properties.append({"id": "unit", "value": self.unit})
         if self.link:
@@ -176,10 +183,11 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
             "renameByName": {column.field: column.title for column in columns},
         },
     })
+    # A label such as a pid is text, also where it looks like a number: hence the unit string.
     values = [column for column in columns if column.field.startswith("Value")]
     sort_by = sort or values[0].title
     return _panel(
-        "table", title, description, queries, unit="short", width=width, height=height,
+        "table", title, description, queries, unit="string", width=width, height=height,
         instant=True, form="table", transformations=transformations,
         defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True}},
         overrides=[override for override in (column.override() for column in columns) if override],

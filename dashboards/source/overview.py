@@ -78,7 +78,7 @@ def _leaks():
                Column("Value #A", "older than 1 h", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
               top(10, total(BY_PROCESS, OLD)),
-              total(BY_PROCESS, f"delta({OLD}[$__range])"),
+              total(BY_PROCESS, f"delta({OLD}[$__range])"), width=14,
               sort="older than 1 h"),
         table("Not freed at exit", "Memory that programs had not freed when they ended. The driver "
               "takes it back: it tells of programs that do not clean up, or that were killed.",
@@ -88,6 +88,7 @@ def _leaks():
                Column("Value #B", "allocations", "short")],
               top(10, total("instance, comm", increase("cuda_memory_unfreed_at_exit_bytes_total"))),
               total("instance, comm", increase("cuda_memory_unfreed_at_exit_allocations_total")),
+              width=10,
               sort="bytes"),
     )
 

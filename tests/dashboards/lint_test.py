@@ -64,8 +64,8 @@ def of_panel(**values):
     return lambda dashboard: panel(dashboard).update(values)
 
 
-def unit(value):
-    return lambda dashboard: panel(dashboard)["fieldConfig"]["defaults"].update(unit=value)
+def unit(value, title="Memory held by process"):
+    return lambda dashboard: panel(dashboard, title)["fieldConfig"]["defaults"].update(unit=value)
 
 
 def legend(text):
@@ -125,6 +125,7 @@ BROKEN = [
     ("panel-title-description", of_panel(description="memory")),
     ("panel-units", unit(None)),
     ("panel-units", unit("byte")),
+    ("panel-units", unit("short", "Call sites")),
     ("panel-no-targets", of_panel(targets=[])),
     ("target-promql", ask("sum(")),
     ("target-promql", ask("sum by comm) (%s)" % HELD % CHOSEN)),
