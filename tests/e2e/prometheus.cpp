@@ -109,7 +109,7 @@ Prometheus::Prometheus(std::uint16_t exporter_port, const PrometheusOptions &opt
     harness::write_file(config, text +
                                     "scrape_configs:\n  - job_name: gpusnoop\n"
                                     "    static_configs:\n      - targets: ['127.0.0.1:" +
-                                    std::to_string(exporter_port) + "']\n");
+                                    std::to_string(exporter_port) + "']\n" + options.more_jobs);
     process_ = std::make_unique<harness::Process>(
         std::vector<std::string>{tool("prometheus"), "--config.file=" + config.string(),
                                  "--storage.tsdb.path=" + (directory_ / "data").string(),
@@ -154,7 +154,7 @@ double Prometheus::value(const std::string &expression, const Labels &labels) co
 
 void Prometheus::wait_for_scrapes(int count) const {
     const auto scrapes = [&] {
-        const auto times = query("count_over_time(up[1h])");
+        const auto times = query("count_over_time(up{job=\"gpusnoop\"}[1h])");
         return times.empty() ? 0 : times.front().value;
     };
     // Of those that are finished from now on, the first may have begun before.
