@@ -270,11 +270,9 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     config::Config::Functions wanted = config_;
     wanted.max_functions = config.functions.max_functions;
     wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
-    if (wanted == config_) {
-        return false;
-    }
-    config_ = std::move(wanted);
-    return true;
+    const bool is_same = wanted == config_;
+    config_ = std::move(wanted);  // even so, as the lines may have moved
+    return !is_same;
 }
 
 std::vector<Document> FuncProbe::documents(std::string_view name) const {
