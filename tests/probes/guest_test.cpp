@@ -21,9 +21,13 @@ std::string best_mode() {
 
 // Runs a workload and compares the page with what the library counted.
 void check_workload(const std::vector<std::string> &amount) {
-    const Exporter exporter(attached_by(best_mode()));
+    const std::string mode = best_mode();
+    const Exporter exporter(attached_by(mode));
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    if (mode != "perf") {  // else only to the runtime
+        exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
+    }
     const double unmatched = exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total");
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory / "truth");
