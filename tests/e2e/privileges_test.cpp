@@ -200,6 +200,21 @@ TEST_CASE("a user with a few capabilities counts exactly, in session and multi m
     CHECK(exporter.process().wait() == 0);
 }
 
+TEST_CASE("as the service runs it, it counts exactly", "[e2e]") {
+    require_bpf();
+    const std::string source = GPUSNOOP_SOURCE_DIR;
+    auto service = as_nobody(three + ",+dac_read_search,+checkpoint_restore");
+    service.insert(service.end(), {"python3", source + "/tests/packaging/with_unit_filter.py",
+                                   source + "/packaging/gpusnoop_exporter.service"});
+    Exporter exporter(in_mode("auto"), service);
+    constexpr std::string_view filtered = "2";
+    CHECK(status_of(exporter.process().pid(), "Seccomp") == filtered);
+    CHECK(exporter.log().find("level=WARN") == std::string::npos);
+    check_counts_exactly(exporter, "service");
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+}
+
 TEST_CASE("started as root it gives up what it does not use, in all of its threads", "[e2e]") {
     require_bpf();
     Exporter exporter(in_mode("auto"));
