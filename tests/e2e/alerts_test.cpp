@@ -44,12 +44,17 @@ class Alertmanager {
 public:
     explicit Alertmanager(std::uint16_t webhook_port) : port_(e2e::free_port()) {
         write_file(directory_ / "alertmanager.yml", alertmanager_config(webhook_port));
+        // Debian's reads its templates from /usr/share, which is that of the unpacked package for
+        // it.
+        const std::string share = e2e::tool("../share");
         process_ = std::make_unique<Process>(std::vector<std::string>{
+            "unshare", "--mount", "sh", "-c",
+            R"(mount --bind "$1" /usr/share && shift && exec "$@")", "sh", share,
             e2e::tool("prometheus-alertmanager"),
             "--config.file=" + (directory_ / "alertmanager.yml").string(),
             "--storage.path=" + (directory_ / "data").string(), "--cluster.listen-address=",
             "--web.listen-address=127.0.0.1:" + std::to_string(port_)});
-        eventually("Alertmanager to be ready",
+        eventually("Alertmanager to be ready: " + process_->output(),
                    [&] { return http(port_, "/-/ready").status == 200; });
     }
 
