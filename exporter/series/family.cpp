@@ -199,6 +199,13 @@ void Family::observe(Slot slot, std::uint64_t value) {
     values[bounds.size() + 1] += value;
 }
 
+void Family::observe_all(Slot slot, std::span<const std::uint64_t> counts) {
+    std::uint64_t *values = &values_[cell(slot)];
+    for (std::size_t i = 0; i < std::min(stride_, counts.size()); i++) {
+        values[i] += counts[i];
+    }
+}
+
 void Family::remove(Owner owner) {
     if (owner == nobody) {
         return;

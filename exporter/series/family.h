@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -75,6 +76,9 @@ public:
 
     void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
     void observe(Slot slot, std::uint64_t value);
+    // For histograms: values that were counted elsewhere, as a snapshot has them: one count per
+    // bucket, and then their sum.
+    void observe_all(Slot slot, std::span<const std::uint64_t> counts);
     // For gauges: label sets that are folded into one have one value.
     void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
     [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }

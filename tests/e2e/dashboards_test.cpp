@@ -202,7 +202,7 @@ struct Scene {
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"};
     OtherExporters others;
-    e2e::Prometheus prometheus{exporter.port(), others.jobs()};
+    e2e::Prometheus prometheus{exporter.port(), {.more_jobs = others.jobs()}};
     Programs programs{exporter};
 
     [[nodiscard]] Finished query(std::vector<std::string> options) const {
