@@ -189,7 +189,8 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
     return _panel(
         "table", title, description, queries, unit="string", width=width, height=height,
         instant=True, form="table", transformations=transformations,
-        defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True}},
+        defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True,
+                             "minWidth": 90}},
         overrides=[override for override in (column.override() for column in columns) if override],
         options={
             "cellHeight": "sm",
