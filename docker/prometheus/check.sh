@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks prometheus.yml, with our rules where the containers have them: check.sh PROMTOOL
+# Checks prometheus.yml, with our rules in the place of installed ones: check.sh PROMTOOL
 set -eu
 cd "$(dirname "$0")"
 promtool=$1
