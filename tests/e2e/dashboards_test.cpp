@@ -200,7 +200,8 @@ struct Scene {
     Exporter exporter{"discovery: {nvidia_proc_path: " + node.path().string() +
                       "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
-                      "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"};
+                      "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
+                      "syscall: {enabled: true}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{exporter.port(), {.more_jobs = others.jobs()}};
     Programs programs{exporter};
