@@ -55,7 +55,7 @@ const std::map<std::string, std::string> &other_values() {
         {"targets.pids", "[7]"},
         {"targets.comms", "[\"python*\"]"},
         {"targets.containers", "[\"0123456789ab\"]"},
-        {"syscall.enabled", "false"},
+        {"syscall.enabled", "true"},
         {"syscall.syscalls", "[memory, ioctl]"},
         {"syscall.max_counts", "64"},
         {"fence.enabled", "false"},

@@ -28,8 +28,6 @@ case $kernel in
     ;;
 esac
 
-# System calls and DMA fences, which vgem has.
-run tests/probes_tests "fences*,the probe of fences*,of what a process is killed in*,system calls of 16 threads*" -d yes
 
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed on kernel %s:\n' "$kernel"

@@ -1,5 +1,5 @@
-/* A libcublas.so.12 that computes nothing: functions that a program can call without a GPU, with the
- * results that cublas_api.h has. */
+/* A libcublas.so.12 that computes nothing: functions that a program can call without a GPU, with
+ * the results that cublas_api.h has. */
 #define EXPORTED __attribute__((visibility("default"), noinline))
 
 enum { SUCCESS = 0, NOT_SUPPORTED = 15 };
