@@ -4,7 +4,7 @@
 help:
 	@echo 'make run    install what is missing, build, and run the exporter on config.yaml'
 	@echo 'make test   install what is missing, build, and run every test'
-	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel or e2e'
+	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e or vm'
 
 run:
 	@scripts/run.sh

@@ -244,7 +244,6 @@ WIRE_SIZE(struct cuda_context, 16);
 
 /* Tracing, by `gpusnoop_exporter trace`. */
 #define CUDA_TRACE_WORDS      16  /* of a kernel's arguments */
-#define CUDA_TRACED_PIDS      16  /* that calls can be limited to */
 #define CUDA_TRACED_FUNCTIONS 512 /* the numbers of the functions are below */
 
 /* What a trace's record says; all else in it is 0. */

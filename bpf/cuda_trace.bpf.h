@@ -6,13 +6,11 @@
 #define GPUSNOOP_CUDA_TRACE_BPF_H
 
 #include "bpf/cuda_calls.bpf.h"
+#include "bpf/lib/traced_pids.bpf.h"
 
 const volatile bool tracing = false;
 const volatile bool trace_stacks = false;
 
-/* Only calls of these processes, if there are any here. */
-const volatile __u32 traced_pids[CUDA_TRACED_PIDS] = {};
-const volatile __u32 traced_pid_count = 0;
 /* Only calls of these functions: a bit for each. */
 const volatile __u64 traced_functions[CUDA_TRACED_FUNCTIONS / 64] = {};
 
@@ -35,12 +33,7 @@ static __always_inline bool is_traced(__u32 tgid, __u16 function)
 
 	if (!(traced_functions[number / 64] >> (number % 64) & 1))
 		return false;
-	if (!traced_pid_count)
-		return true;
-	for (__u32 i = 0; i < CUDA_TRACED_PIDS; i++)
-		if (i < traced_pid_count && traced_pids[i] == tgid)
-			return true;
-	return false;
+	return is_traced_process(tgid);
 }
 
 static __always_inline void count_lost_trace(void)

@@ -40,6 +40,8 @@ static __always_inline long func_enter(struct pt_regs *regs)
 
 	if (any_muted && is_muted(bpf_get_attach_cookie(regs)))
 		return 1;
+	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
+		return 1;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {

@@ -6,6 +6,7 @@
 #include "bpf/func.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/traced_pids.bpf.h"
 
 /* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
 #define CALL_DEPTH		    64
@@ -15,6 +16,9 @@
 
 /* Calls that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
+
+/* For a trace: calls that are faster than their function's slow_ns send nothing. */
+const volatile bool only_slow = false;
 
 /* Slow calls have a ring of their own, as their records are long: it may be full when that of the
  * calls is not. Then they are sent as others are, and counted here. */
@@ -243,10 +247,14 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 	}
 	thread->function = FUNC_NUMBER(call->function);
 	options = bpf_map_lookup_elem(&functions, &thread->function);
-	if (options && options->slow_ns &&
-	    thread->ended_ns - call->started_ns >= options->slow_ns &&
-	    send_slow(thread, call, regs, type))
-		return;
+	if (options && options->slow_ns) {
+		if (thread->ended_ns - call->started_ns < options->slow_ns) {
+			if (only_slow)
+				return;
+		} else if (send_slow(thread, call, regs, type)) {
+			return;
+		}
+	}
 	if (options && options->flags & FUNC_SENDS_ARGUMENTS)
 		send_arguments(thread, call, PT_REGS_RC(regs), type);
 	else

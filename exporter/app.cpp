@@ -1,9 +1,12 @@
 #include "exporter/app.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <future>
+#include <set>
 #include <sstream>
 
 #include "exporter/base/log.h"
@@ -16,6 +19,7 @@
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
+#include "exporter/privileges.h"
 #include "exporter/probes/registry.h"
 
 namespace gpusnoop {
@@ -52,7 +56,32 @@ Result<std::unique_ptr<App>> App::start(config::Config config,
     if (const auto started = app->start_server(*std::move(access)); !started) {
         return tl::unexpected(started.error());
     }
+    app->tell_manager("READY=1\n" + app->status_line());
     return app;
+}
+
+void App::tell_manager(std::string_view lines) const {
+    if (const auto told = manager_.send(lines); !told) {
+        log::warn("no word to the service manager", {{"reason", told.error().message}});
+    }
+}
+
+std::string App::status_line() const {
+    std::size_t up = 0;
+    std::set<std::string> libraries;
+    const auto all = health();
+    for (const probes::Health &probe : all) {
+        up += probe.up ? 1 : 0;
+        libraries.insert(probe.libraries.begin(), probe.libraries.end());
+    }
+    return fmt::format("STATUS={} of {} probes up, attached to {} libraries", up, all.size(),
+                       libraries.size());
+}
+
+void App::show_life() {
+    if (heartbeat_.is_due(std::chrono::steady_clock::now())) {
+        tell_manager("WATCHDOG=1\n" + status_line());
+    }
 }
 
 Result<> App::start_probes() {
@@ -60,6 +89,9 @@ Result<> App::start_probes() {
     features_ = kernel::probe_features();
     if (const auto usable = kernel::check_requirements(features_); !usable) {
         return usable;
+    }
+    if (const auto dropped = drop_privileges(config_, features_); !dropped) {
+        return dropped;
     }
     probes_ = probes::make_probes(config_, features_);
     std::vector<probes::Probe *> all;
@@ -82,7 +114,8 @@ Result<> App::start_probes() {
     }
     discovery_ = std::move(*discovery);
     pipeline_ = std::make_unique<probes::Pipeline>(
-        std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval));
+        std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval),
+        [this] { show_life(); });
     discovery_->start();
     for (const probes::Health &probe : health()) {
         if (probe.up && probe.attached_functions == 0) {
@@ -191,6 +224,15 @@ Result<std::string> App::render(metrics::Format format) {
 }
 
 Result<> App::read_and_apply() {
+    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(now_on(CLOCK_MONOTONIC));
+    tell_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the configuration",
+                             now.count()));
+    auto done = read_config_and_apply();
+    tell_manager("READY=1\n" + status_line() + (done ? "" : "; the last reload failed"));
+    return done;
+}
+
+Result<> App::read_config_and_apply() {
     const auto config = read_config_();
     if (!config) {
         note_reload(false);

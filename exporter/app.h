@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exporter/base/coalesced.h"
+#include "exporter/base/notify.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
@@ -38,6 +39,9 @@ public:
     // one changes nothing. Logs what comes of it. For any thread.
     Result<> reload() { return reloads_.run(); }
 
+    // Tells the service manager that the program is about to end, which it does when the App goes.
+    void announce_end() const { tell_manager("STOPPING=1\nSTATUS=stopping"); }
+
     [[nodiscard]] const http::Server &server() const { return *server_; }
 
 private:
@@ -49,14 +53,20 @@ private:
     [[nodiscard]] http::Response metrics_page(metrics::Format format);
     [[nodiscard]] Result<std::string> render(metrics::Format format);
     Result<> read_and_apply();
+    Result<> read_config_and_apply();
     void apply(const config::Config &config);
     void note_reload(bool successful);
+    void tell_manager(std::string_view lines) const;
+    [[nodiscard]] std::string status_line() const;
+    void show_life();
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response landing_page() const;
     [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
 
     const config::Config config_;  // of the start
     std::function<Result<config::Config>()> read_config_;
+    const Notifier manager_ = Notifier::from_environment();
+    Heartbeat heartbeat_{watchdog_timeout()};  // of the pipeline's thread
     kernel::Features features_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;

@@ -4,21 +4,25 @@
 #include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "bpf/cuda.h"
+#include "bpf/lib/process.h"
 #include "exporter/app.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
+#include "exporter/config/function_names.h"
 #include "exporter/config/units.h"
+#include "exporter/doctor/doctor.h"
 #include "exporter/http/access.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/pins.h"
@@ -150,11 +154,14 @@ int serve(const Options &options) {
         // What comes of it is in the log and in the metrics.
         (void)(*app)->reload();
     }
+    (*app)->announce_end();
     log::info("stopping", {{"signal", received}});
     return 0;
 }
 
-int trace_cuda(const Options &options, const gpusnoop::trace::Options &trace) {
+// `trace_calls` takes the configuration and a file that is readable when the trace is to end.
+template <typename Trace>
+int trace(const Options &options, const Trace &trace_calls) {
     const auto settings = configure(options);
     if (!settings) {
         return complain(settings.error());
@@ -163,7 +170,7 @@ int trace_cuda(const Options &options, const gpusnoop::trace::Options &trace) {
     gpusnoop::kernel::route_libbpf_messages();
     const sigset_t stop_signals = block_signals({SIGINT, SIGTERM});
     const gpusnoop::Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
-    const auto traced = gpusnoop::trace::trace_cuda(*settings, trace, stop.get());
+    const auto traced = trace_calls(*settings, stop.get());
     if (!traced) {
         log::error(traced.error().message);
         return 1;
@@ -171,35 +178,88 @@ int trace_cuda(const Options &options, const gpusnoop::trace::Options &trace) {
     return 0;
 }
 
-CLI::App *add_trace(CLI::App &command, gpusnoop::trace::Options &options) {
-    using gpusnoop::trace::Format;
-    CLI::App *trace = command.add_subcommand("trace", "Writes every call as a line.");
-    CLI::App *cuda = trace->add_subcommand("cuda", "CUDA calls, as docs/trace.md describes.");
-    trace->require_subcommand(1);
-    trace->fallthrough();
-    cuda->fallthrough();
-    cuda->add_option("--format", options.format, "text, or json: an object for each line.")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Format>{{"text", Format::text}, {"json", Format::json}}));
-    cuda->add_option("--pid", options.pids, "Only this process; may be given several times.")
-        ->take_all()
-        ->expected(1, CUDA_TRACED_PIDS);
-    cuda->add_option("--comm", options.comm, "Only processes whose name matches this glob.");
-    cuda->add_option("--function", options.functions,
-                     "Only functions that match this glob; may be given several times.")
-        ->take_all();
-    cuda->add_flag("--stack", options.stack, "With the functions that led to the call.");
-    cuda->add_option("--count", options.count, "Stop after so many calls.");
-    cuda->add_option_function<std::string>(
-            "--duration",
-            [&options](const std::string &text) {
-                options.duration = gpusnoop::config::parse_duration(text);
-            },
-            "Stop after so long: 500ms, 10s, 5m.")
+void add_duration(CLI::App &command, const std::string &name, const std::string &what,
+                  const std::function<void(std::chrono::milliseconds)> &set) {
+    command
+        .add_option_function<std::string>(
+            name, [set](const std::string &text) { set(*gpusnoop::config::parse_duration(text)); },
+            what)
         ->check([](const std::string &text) {
             return gpusnoop::config::parse_duration(text) ? "" : "must be like 500ms, 10s or 5m";
         });
+}
+
+// What all traces have.
+void add_trace_options(CLI::App &trace, gpusnoop::trace::Options &options) {
+    using gpusnoop::trace::Format;
+    trace.fallthrough();
+    trace.add_option("--format", options.format, "text, or json: an object for each line.")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, Format>{{"text", Format::text}, {"json", Format::json}}));
+    trace.add_option("--pid", options.pids, "Only this process; may be given several times.")
+        ->take_all()
+        ->expected(1, TRACED_PIDS);
+    trace.add_option("--comm", options.comm, "Only processes whose name matches this glob.");
+    trace.add_flag("--stack", options.stack, "With the functions that led to the call.");
+    trace.add_option("--count", options.count, "Stop after so many calls.");
+    add_duration(trace, "--duration", "Stop after so long: 500ms, 10s, 5m.",
+                 [&options](auto duration) { options.duration = duration; });
+}
+
+CLI::App *add_trace_cuda(CLI::App &trace, gpusnoop::trace::Options &options) {
+    CLI::App *cuda = trace.add_subcommand("cuda", "CUDA calls, as docs/trace.md describes.");
+    add_trace_options(*cuda, options);
+    cuda->add_option("--function", options.functions,
+                     "Only functions that match this glob; may be given several times.")
+        ->take_all();
     return cuda;
+}
+
+CLI::App *add_trace_func(CLI::App &trace, gpusnoop::trace::FuncOptions &options) {
+    CLI::App *func = trace.add_subcommand(
+        "func", "Calls of the configuration's functions, or of any, as docs/trace.md describes.");
+    add_trace_options(*func, options);
+    func->add_option("--function", options.functions,
+                     "Only functions with this symbol or name, or that match this glob; may be "
+                     "given several times. With --library, functions that are not configured, too.")
+        ->take_all()
+        ->check([](const std::string &text) { return config::symbol_problem(text, false); });
+    func->add_option("--library", options.libraries,
+                     "Only functions of files with this name or path, or that match this glob; may "
+                     "be given several times.")
+        ->take_all()
+        ->check([](const std::string &text) { return config::library_problem(text); });
+    func->add_flag("--slow", options.only_slow,
+                   "Only calls that take as long as the slow_threshold of their function.");
+    add_duration(*func, "--min-duration", "Only calls that take as long: 100ms, 1s.",
+                 [&options](auto duration) { options.min_duration = duration; });
+    return func;
+}
+
+enum class DoctorFormat { text, json };
+
+int examine(const Options &options, DoctorFormat format) {
+    namespace doctor = gpusnoop::doctor;
+    gpusnoop::kernel::route_libbpf_messages();
+    const auto findings = doctor::examine(configure(options), options.config_file.empty()
+                                                                  ? "the built-in configuration"
+                                                                  : options.config_file);
+    const std::string text =
+        format == DoctorFormat::json ? doctor::to_json(findings) : doctor::to_text(findings);
+    std::fputs(text.c_str(), stdout);
+    return doctor::exit_code(doctor::overall(findings));
+}
+
+CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
+    CLI::App *doctor = command.add_subcommand(
+        "doctor",
+        "Says what this node can do and what each missing thing costs; exits with 0 if everything "
+        "works, 1 if the exporter runs but something is missing, 2 if it cannot work.");
+    doctor->fallthrough();
+    doctor->add_option("--format", format, "text, or json: one object.")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, DoctorFormat>{
+            {"text", DoctorFormat::text}, {"json", DoctorFormat::json}}));
+    return doctor;
 }
 
 int show_top(const gpusnoop::top::Options &options) {
@@ -305,9 +365,16 @@ int main(int argc, char **argv) {
     CLI::App *list = command.add_subcommand(
         "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
     gpusnoop::trace::Options trace_options;
-    const CLI::App *trace = add_trace(command, trace_options);
+    gpusnoop::trace::FuncOptions func_options;
+    CLI::App *traces = command.add_subcommand("trace", "Writes every call as a line.");
+    traces->require_subcommand(1);
+    traces->fallthrough();
+    const CLI::App *cuda = add_trace_cuda(*traces, trace_options);
+    const CLI::App *func = add_trace_func(*traces, func_options);
     gpusnoop::top::Options top_options;
     const CLI::App *top = add_top(command, top_options);
+    DoctorFormat doctor_format = DoctorFormat::text;
+    const CLI::App *doctor = add_doctor(command, doctor_format);
     command.require_subcommand(0, 1);
     try {
         command.parse(argc, argv);
@@ -318,8 +385,18 @@ int main(int argc, char **argv) {
         if (unpinning->parsed()) {
             return unpin(options);
         }
-        if (trace->parsed()) {
-            return trace_cuda(options, trace_options);
+        if (cuda->parsed()) {
+            return trace(options, [&](const auto &settings, int stop) {
+                return gpusnoop::trace::trace_cuda(settings, trace_options, stop);
+            });
+        }
+        if (func->parsed()) {
+            return trace(options, [&](const auto &settings, int stop) {
+                return gpusnoop::trace::trace_func(settings, func_options, stop);
+            });
+        }
+        if (doctor->parsed()) {
+            return examine(options, doctor_format);
         }
         if (top->parsed()) {
             return show_top(top_options);

@@ -28,12 +28,18 @@ esac
 # clang and LLVM 19 exist in both releases; their code for BPF does not change under us.
 packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-utils
     clang-19 llvm-19 linux-libc-dev
-    libelf-dev zlib1g-dev libssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
-    libcli11-dev robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
+    libelf-dev libcap-dev zlib1g-dev libssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
+    libcli11-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
-[ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3
-    iproute2 util-linux procps libc6-dbg openssl systemd"
+[ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
+    iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian"
+# The guests of tests/vm run kernels for amd64, emulated.
+with_guests=no
+if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
+    with_guests=yes
+    packages="$packages qemu-system-x86 cpio kmod"
+fi
 
 missing=
 for package in $packages; do
@@ -72,7 +78,9 @@ suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
     command=$2
     if [ ! -f "$state/suite.sources" ]; then
         mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+        : >"$state/suite.sources"
         for source in "debian $1" "debian-security $1-security"; do
+            case $source in *sid-security | *-backports-security) continue ;; esac
             printf 'Types: deb deb-src\nURIs: http://deb.debian.org/%s\nSuites: %s\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n' \
                 "${source% *}" "${source#* }" >>"$state/suite.sources"
         done
@@ -120,15 +128,74 @@ if [ ! -f .deps/civetweb/src/civetweb.c ]; then
     echo "$version" >.deps/civetweb/debian-version
 fi
 
-# The tests run Debian's own Prometheus. Its package would start a service, so it is only unpacked.
-if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/promtool ]; then
-    echo "setup: unpacking Prometheus for the tests"
-    rm -rf .deps/tools
-    mkdir -p .deps/tools
-    # trixie moved promtool into a package of its own.
-    tools=prometheus
-    ! apt-cache show promtool >/dev/null 2>&1 || tools="$tools promtool"
+# The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
+# are only unpacked.
+unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND download PACKAGE...` fetches
+    tools=$1
+    fetch=$2
+    shift 2
+    rm -rf "$tools.new"
+    mkdir -p "$tools.new"
     # shellcheck disable=SC2086
-    (cd .deps/tools && apt-get -q -o APT::Sandbox::User=root download $tools &&
+    (cd "$tools.new" && $fetch download "$@" &&
         for archive in ./*.deb; do dpkg-deb -x "$archive" .; done && rm ./*.deb)
+    rm -rf "$tools"
+    mv "$tools.new" "$tools"
+}
+if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
+    echo "setup: unpacking Prometheus and Alertmanager for the tests"
+    # trixie moved promtool into a package of its own.
+    wanted="prometheus prometheus-alertmanager"
+    ! apt-cache show promtool >/dev/null 2>&1 || wanted="$wanted promtool"
+    # shellcheck disable=SC2086
+    unpack_tools .deps/tools "apt-get -q -o APT::Sandbox::User=root" $wanted
+fi
+# Both releases have Prometheus 2. In Prometheus 3 a range leaves out its oldest end, so that rules can
+# mean something else there: the rules' tests run in promtool 3 too, which only sid has.
+if [ $with_tests = yes ] && [ ! -x .deps/tools-3/usr/bin/promtool ]; then
+    echo "setup: unpacking promtool 3 for the tests"
+    suite_apt sid apt-get update
+    unpack_tools .deps/tools-3 "suite_apt sid apt-get" promtool
+fi
+
+# The kernels of the guests in tests/vm: the image, its modules, and the headers that the test module
+# is built with, unpacked into .deps/vm/NAME. Once there, a kernel stays as it is.
+newest_of() { # newest_of SUITE METAPACKAGE: the package of the newest version that it stands for
+    suite_apt "$1" apt-cache show "$2" | sed -n "s/^Depends:.*\\(${2%-amd64}-[0-9][^ ]*\\) .*/\\1/p" | head -n 1
+}
+guest_kernel() { # guest_kernel NAME SUITE
+    [ ! -f ".deps/vm/$1/release" ] || return 0
+    echo "setup: fetching kernel $1 of Debian $2 for the guests of the tests"
+    suite_apt "$2" apt-get update
+    image=$(newest_of "$2" linux-image-amd64)
+    if [ -z "$image" ]; then
+        echo "setup: Debian $2 has no kernel image for amd64" >&2
+        exit 1
+    fi
+    release=${image#linux-image-}
+    wanted="$image linux-headers-$release linux-headers-${release%-amd64}-common"
+    # sid's image is a package that needs these others.
+    for part in base binary modules; do
+        ! suite_apt "$2" apt-cache show "linux-$part-$release" >/dev/null 2>&1 || wanted="$wanted linux-$part-$release"
+    done
+    new=.deps/vm/$1.new
+    rm -rf "$new" ".deps/vm/$1"
+    mkdir -p "$new/root"
+    # shellcheck disable=SC2086
+    (cd "$new" && suite_apt "$2" apt-get download $wanted &&
+        for archive in ./*.deb; do dpkg-deb -x "$archive" root; done && rm ./*.deb)
+    # Debian's packages have been moving from /lib and /boot to /usr/lib/modules.
+    [ -e "$new/root/lib" ] || ln -s usr/lib "$new/root/lib"
+    for kernel in "$new/root/boot/vmlinuz-$release" "$new/root/lib/modules/$release/vmlinuz"; do
+        [ ! -f "$kernel" ] || cp "$kernel" "$new/vmlinuz"
+    done
+    [ -f "$new/vmlinuz" ] || { echo "setup: no kernel in $image" >&2; exit 1; }
+    /sbin/depmod -b "$new/root" "$release"
+    echo "$release" >"$new/release"
+    mv "$new" ".deps/vm/$1"
+}
+if [ $with_guests = yes ]; then
+    guest_kernel 6.1 bookworm
+    guest_kernel 6.12 bookworm-backports
+    guest_kernel newest sid
 fi

@@ -3,7 +3,8 @@
 #
 #   scripts/test.sh               everything
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
-#                                 privileges), kernel (root and BPF), e2e (also servers)
+#                                 privileges), kernel (root and BPF), e2e (also servers), vm (guests
+#                                 with other kernels)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 label=${LABEL:-}

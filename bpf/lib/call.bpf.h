@@ -101,7 +101,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 	__u64 dropped = 0;
 
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		__u64 top = stack->depth - 1;
+		__u64 top = *(volatile __u64 *)&stack->depth - 1; /* as in call_end_at() */
 
 		OPAQUE(top);
 		if (top >= CALL_DEPTH || call_is_alive(task, &stack->call[top], regs))
@@ -191,10 +191,10 @@ static __always_inline __u64 call_caller(struct pt_regs *regs)
 static __always_inline struct call *call_end_at(struct call_stack *stack, __u64 sp, __u64 function,
 						__u64 *dropped)
 {
-	__u64 depth = stack->depth;
-
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		__u64 at = depth - 1 - i;
+		/* Read each time: of what it has compared before, the verifier knows more with each
+		 * round, and so would look at all that follows anew for each. */
+		__u64 at = *(volatile __u64 *)&stack->depth - 1 - i;
 
 		OPAQUE(at);
 		if (at >= CALL_DEPTH)

@@ -114,10 +114,18 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* the task's cgroup in the v2 hierarchy */
 };
 
+struct thread_info {
+	unsigned long flags;
+	__u32 status; /* x86 */
+};
+
 struct task_struct {
+	struct thread_info thread_info;
+	void *stack; /* the lowest address of its kernel stack */
 	int pid;
 	int tgid;
 	char comm[16];
+	__u64 start_time; /* CLOCK_MONOTONIC */
 	__u64 start_boottime;
 	unsigned long sas_ss_sp; /* the alternate signal stack, if any */
 	unsigned long sas_ss_size;
@@ -125,6 +133,22 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+};
+
+struct pci_bus {
+	struct pci_bus *parent;
+	void *sysdata; /* struct pci_sysdata, where there is no domain_nr */
+	unsigned char number;
+	int domain_nr; /* kernels with CONFIG_PCI_DOMAINS_GENERIC, such as those for arm64 */
+};
+
+struct pci_sysdata { /* x86 */
+	int domain;
+};
+
+struct pci_dev {
+	struct pci_bus *bus;
+	unsigned int devfn;
 };
 
 struct linux_binprm {

@@ -16,6 +16,8 @@ struct process_identity {
 };
 WIRE_SIZE(struct process_identity, 8 + 16 + 2 * 96);
 
+#define TRACED_PIDS 16 /* that a trace can be limited to */
+
 /* Calls that a process has recorded in the present tenth of a second. */
 struct call_budget {
 	__u64 window_started_ns;

@@ -19,7 +19,8 @@
 	REASON(process_table)	 /* more CUDA processes than the table holds */                    \
 	REASON(too_deep)	 /* more calls inside each other than a thread's state holds */    \
 	REASON(allocation_table) /* more live allocations than the table holds */                  \
-	REASON(fault)		 /* the call's result could not be read from the process */
+	REASON(fault)		 /* the call's result could not be read from the process */        \
+	REASON(table_full)	 /* another of the probe's tables is full */
 
 enum lost_reason {
 #define REASON(name) LOST_##name,

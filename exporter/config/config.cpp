@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "exporter/base/listen_address.h"
+#include "exporter/base/text.h"
 #include "exporter/config/document.h"
+#include "exporter/config/driver_probes.h"
 #include "exporter/config/reader.h"
+#include "exporter/config/system.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {
@@ -70,6 +73,12 @@ void read_log(Section log, Config::Log &value) {
     log.choice<log::Format>("format", value.format,
                             {{"logfmt", log::Format::logfmt}, {"json", log::Format::json}});
     log.finish();
+}
+
+void read_capabilities(Section capabilities, Config::Capabilities &value) {
+    using Keep = Config::Capabilities::Keep;
+    capabilities.choice<Keep>("keep", value.keep, {{"needed", Keep::needed}, {"all", Keep::all}});
+    capabilities.finish();
 }
 
 void read_labels(Section labels, Config::Labels &value) {
@@ -165,14 +174,20 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
     Section file(Value(root, "", position_of(root), problems));
     read_web(file.section("web"), config.web);
     read_log(file.section("log"), config.log);
+    read_capabilities(file.section("capabilities"), config.capabilities);
     read_labels(file.section("labels"), config.labels);
     read_series(file.section("series"), config.series, metrics);
     read_discovery(file.section("discovery"), config.discovery);
     read_cuda(file.section("cuda"), config.cuda);
     read_functions(file.section("functions"), config.functions);
+    read_pcie(file.section("pcie"), config.pcie);
+    read_nvlink(file.section("nvlink"), config.nvlink);
     if (const Value *sinks = file.find("sinks")) {
         config.sinks = read_sinks(*sinks);
     }
+    read_targets(file.section("targets"), config.targets);
+    read_syscall(file.section("syscall"), config.syscall);
+    read_fence(file.section("fence"), config.fence);
     file.finish();
     return config;
 }

@@ -34,6 +34,13 @@ struct Config {
         bool operator==(const Log &) const = default;
     } log;
 
+    struct Capabilities {
+        enum class Keep { needed, all };
+
+        Keep keep = Keep::needed;
+        bool operator==(const Capabilities &) const = default;
+    } capabilities;
+
     struct Labels {
         bool pid = false;
         bool operator==(const Labels &) const = default;
@@ -112,7 +119,52 @@ struct Config {
         bool operator==(const Functions &) const = default;
     } functions;
 
+    struct Pcie {
+        bool enabled = true;
+        // What the class of a device begins with, as /sys writes it, in small letters; "" is
+        // every device.
+        std::vector<std::string> classes = {"0x03", "0x0680"};
+        // A power of two.
+        std::uint32_t ring_bytes = 1U << 20U;
+        bool operator==(const Pcie &) const = default;
+    } pcie;
+
+    struct Nvlink {
+        bool enabled = true;
+        // A power of two.
+        std::uint32_t ring_bytes = 1U << 20U;
+        bool operator==(const Nvlink &) const = default;
+    } nvlink;
+
     std::vector<Sink> sinks;
+
+    // Whom the probes of the kernel's side trace.
+    struct Targets {
+        bool gpu_processes = true;
+        bool everything = false;
+        std::vector<std::uint32_t> pids;
+        std::vector<std::string> comms;       // globs
+        std::vector<std::string> containers;  // beginnings of ids
+        bool operator==(const Targets &) const = default;
+    } targets;
+
+    struct Syscall {
+        bool enabled = false;
+        // Names and groups; empty is all.
+        std::vector<std::string> syscalls;
+        // Entries of the table of counts in the kernel.
+        std::uint32_t max_counts = 32'768;
+        bool operator==(const Syscall &) const = default;
+    } syscall;
+
+    struct Fence {
+        bool enabled = true;
+        // Fences that are followed at one time.
+        std::uint32_t max_fences = 131'072;
+        // A power of two.
+        std::uint32_t ring_bytes = 4U << 20U;
+        bool operator==(const Fence &) const = default;
+    } fence;
 
     bool operator==(const Config &) const = default;
 };

@@ -118,6 +118,7 @@ std::optional<FunctionPattern> read_function(const Value &value, const FunctionO
     }
     if (pattern) {
         pattern->is_glob = is_glob(pattern->symbol);
+        pattern->line = {value.position().line + 1};
         // A symbol is shown as itself without being told to.
         pattern->name = pattern->name == pattern->symbol ? "" : pattern->name;
     }

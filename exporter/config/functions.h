@@ -69,6 +69,12 @@ struct FunctionOverrides {
 
 [[nodiscard]] FunctionOptions apply(FunctionOptions options, const FunctionOverrides &overrides);
 
+// Where in the configuration something stands, for sentences about it: no part of what it says.
+struct ConfigLine {
+    int number = 0;  // 0: it is not from a file
+    bool operator==(const ConfigLine & /*other*/) const { return true; }
+};
+
 // One or more functions of a group. A function that several patterns match belongs to the one that
 // says its exact symbol, else to the first.
 struct FunctionPattern {
@@ -79,6 +85,7 @@ struct FunctionPattern {
     // are shown as one function.
     std::string name{};
     FunctionOverrides overrides{};
+    ConfigLine line{};
     bool operator==(const FunctionPattern &) const = default;
 };
 

@@ -45,7 +45,8 @@ bool accepts_gzip(std::string_view accept_encoding) {
         const std::string_view coding = take(item, ';');
         bool wanted = true;
         while (!item.empty()) {
-            wanted = wanted && !is_zero_weight(take(item, ';'));
+            const std::string_view parameter = take(item, ';');
+            wanted = wanted && !is_zero_weight(parameter);
         }
         if (same_word(coding, "gzip") || same_word(coding, "x-gzip")) {
             named = wanted;

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <fstream>
 
+#include "exporter/base/capabilities.h"
 #include "exporter/symbols/elf_file.h"
 
 // Something of ours to attach to. Never called.
@@ -141,13 +143,21 @@ Features probe_features() {
 }
 
 Result<> check_requirements(const Features &features) {
+    const std::array<Capability, 2> required = {CAP_BPF, CAP_PERFMON};
+    if (const auto missing = missing_capabilities(required); !missing.empty()) {
+        return fail("no permission to trace: " + capability_names(missing) +
+                        (missing.size() == 1 ? " is" : " are") +
+                        " missing; run as root, or with the capabilities CAP_BPF, CAP_PERFMON and "
+                        "CAP_SYS_PTRACE (and CAP_SYS_ADMIN before Linux 6.6)",
+                    EPERM);
+    }
     const Feature *ring = features.find("ring_buffer");
     if (ring != nullptr && !ring->available) {
-        if (::geteuid() != 0 || ring->reason.find(std::strerror(EPERM)) != std::string::npos) {
+        if (ring->reason.find(std::strerror(EPERM)) != std::string::npos) {
             return fail(
-                "no permission to use BPF: run as root, or with the capabilities CAP_BPF, "
-                "CAP_PERFMON "
-                "and CAP_SYS_PTRACE (and CAP_SYS_ADMIN before Linux 6.6)",
+                "no permission to use BPF, though CAP_BPF is there: is this a user namespace, or "
+                "is "
+                "there a seccomp filter?",
                 EPERM);
         }
         return fail("this kernel has no BPF ring buffer (" + ring->reason +

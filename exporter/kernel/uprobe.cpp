@@ -2,12 +2,16 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <linux/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
+
+#include "exporter/base/capabilities.h"
 
 namespace gpusnoop::kernel {
 
@@ -38,7 +42,11 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     attr.link_create.uprobe_multi.flags = flags;
     const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
     if (fd < 0) {
-        return fail_errno("attach uprobes");
+        const int code = errno;
+        const std::array<Capability, 2> needed = {CAP_BPF, CAP_PERFMON};
+        return fail(
+            "attach uprobes: " + std::string(std::strerror(code)) + missing_for(code, needed),
+            code);
     }
     return Fd(static_cast<int>(fd));
 }
@@ -51,7 +59,11 @@ Result<Link> link_perf(const bpf_program *program, int file_fd, const AttachPoin
     Link link(bpf_program__attach_uprobe_opts(program, -1, path_of(file_fd).c_str(),
                                               point.file_offset, &options));
     if (!link) {
-        return fail_errno("attach a perf uprobe");
+        const int code = errno;
+        const std::array<Capability, 1> needed = {CAP_SYS_ADMIN};
+        return fail(
+            "attach a perf uprobe: " + std::string(std::strerror(code)) + missing_for(code, needed),
+            code);
     }
     return link;
 }

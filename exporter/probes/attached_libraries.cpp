@@ -27,14 +27,16 @@ void AttachedLibraries::add(const discovery::Library &library, kernel::UprobeSet
 void AttachedLibraries::note(const discovery::Library &library, std::size_t functions,
                              kernel::AttachMode mode, std::string_view what) {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
+    {
+        const std::lock_guard lock(mutex_);
+        mode_ = mode;
+        attached_.insert_or_assign(library.id, Attached{name, functions, {}});
+    }
     log::info(what, {{"probe", probe_},
                      {"library", name},
                      {"functions", functions},
                      {"inode", library.id.inode},
                      {"mode", to_string(mode)}});
-    const std::lock_guard lock(mutex_);
-    mode_ = mode;
-    attached_.insert_or_assign(library.id, Attached{name, functions, {}});
 }
 
 bool AttachedLibraries::remove(const FileId &id, std::string_view why) {

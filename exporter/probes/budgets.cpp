@@ -3,7 +3,11 @@
 #include <utility>
 
 #include "exporter/probes/cuda_families.h"
+#include "exporter/probes/fence_families.h"
 #include "exporter/probes/func_families.h"
+#include "exporter/probes/nvlink_aggregator.h"
+#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/syscall_families.h"
 
 namespace gpusnoop::probes {
 
@@ -32,9 +36,28 @@ std::vector<FamiliesOfProbe> budgeted() {
     func.families.push_back(make_func_durations(any, false, {1}));
     move_to(func.families, func_gauges.all());
 
+    FamiliesOfProbe pcie{"PCIe configuration space", {}};
+    PcieFamilies pcie_families = make_pcie_families(any, false);
+    move_to(pcie.families, pcie_families.all());
+
+    FamiliesOfProbe nvlink{"NVLink helpers of the driver", {}};
+    NvlinkFamilies nvlink_families = make_nvlink_families(any, false);
+    move_to(nvlink.families, nvlink_families.all());
+    FamiliesOfProbe syscall{"System calls", {}};
+    SyscallFamilies syscall_families = make_syscall_families(any, false);
+    move_to(syscall.families, syscall_families.all());
+
+    FamiliesOfProbe fence{"DMA fences", {}};
+    FenceFamilies fence_families = make_fence_families(any, false);
+    move_to(fence.families, fence_families.all());
+
     std::vector<FamiliesOfProbe> all;
     all.push_back(std::move(cuda));
     all.push_back(std::move(func));
+    all.push_back(std::move(pcie));
+    all.push_back(std::move(nvlink));
+    all.push_back(std::move(syscall));
+    all.push_back(std::move(fence));
     return all;
 }
 

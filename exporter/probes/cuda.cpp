@@ -25,8 +25,9 @@ using std::chrono::nanoseconds;
 
 class CudaProbe final : public Probe, public discovery::Attacher {
 public:
-    CudaProbe(const config::Config &config, kernel::Features features)
+    CudaProbe(const config::Config &config, kernel::Features features, TargetsPtr targets)
         : config_(config.cuda),
+          targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path)),
@@ -67,6 +68,7 @@ private:
     void reconcile();
 
     config::Config::Cuda config_;
+    TargetsPtr targets_;
     nanoseconds rescan_interval_;
     kernel::Features features_;
     discovery::GpuLookup gpus_;
@@ -134,6 +136,9 @@ Result<> CudaProbe::open() {
                                     [this](auto bytes) { aggregator_.on_calls_record(bytes); });
     if (!allocations || !calls) {
         return tl::unexpected(!allocations ? allocations.error() : calls.error());
+    }
+    if (auto shared = targets_->share_gpu_processes((*programs)->tables().processes); !shared) {
+        return shared;
     }
     programs_ = std::move(*programs);
     if (const CudaPins *pins = programs_->pins()) {
@@ -269,11 +274,12 @@ Health CudaProbe::health() const {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features) {
+std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features,
+                                 const TargetsPtr &targets) {
     if (!config.cuda.enabled) {
         return nullptr;
     }
-    return std::make_unique<CudaProbe>(config, features);
+    return std::make_unique<CudaProbe>(config, features, targets);
 }
 
 }  // namespace gpusnoop::probes

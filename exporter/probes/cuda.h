@@ -6,9 +6,12 @@
 #include "exporter/config/config.h"
 #include "exporter/kernel/features.h"
 #include "exporter/probes/probe.h"
+#include "exporter/probes/targets.h"
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features);
+// Shares its table of processes with `targets`.
+std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features,
+                                 const TargetsPtr &targets);
 
 }  // namespace gpusnoop::probes

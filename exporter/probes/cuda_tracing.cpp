@@ -24,7 +24,7 @@ void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing) {
     settings.tracing = true;
     settings.trace_stacks = tracing->stacks;
     settings.traced_pid_count =
-        static_cast<std::uint32_t>(std::min<std::size_t>(tracing->pids.size(), CUDA_TRACED_PIDS));
+        static_cast<std::uint32_t>(std::min<std::size_t>(tracing->pids.size(), TRACED_PIDS));
     std::copy_n(tracing->pids.begin(), settings.traced_pid_count, settings.traced_pids);
     for (const std::uint16_t number : tracing->functions) {
         settings.traced_functions[number / 64U] |= std::uint64_t{1} << (number % 64U);

@@ -10,8 +10,8 @@ namespace gpusnoop::probes {
 
 struct CudaTracing {
     bool stacks = false;
-    std::vector<std::uint32_t> pids;       // only these processes, CUDA_TRACED_PIDS at most; or all
-    std::vector<std::uint16_t> functions;  // only these, by number
+    std::vector<std::uint32_t> pids;        // only these processes, TRACED_PIDS at most; or all
+    std::vector<std::uint16_t> functions;   // only these, by number
     std::uint32_t ring_bytes = 32U << 20U;  // a power of two
 };
 

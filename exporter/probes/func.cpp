@@ -42,8 +42,11 @@ bool may_want(const config::FunctionGroups &groups, const std::string &name) {
 
 class FuncProbe final : public Probe, public discovery::Attacher {
 public:
-    FuncProbe(const config::Config &config, kernel::Features features)
+    FuncProbe(const config::Config &config, kernel::Features features,
+              std::optional<FuncTracing> tracing = std::nullopt)
         : config_(config.functions),
+          tracing_(std::move(tracing)),
+          named_(tracing_ ? named_groups(*tracing_) : config::FunctionGroups{}),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           details_(config),
@@ -51,7 +54,7 @@ public:
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention,
                        .on_slow_call = details_.on_slow_call(),
-                       .on_call = details_.on_call(),
+                       .on_call = tracing_ ? tracing_->on_call : details_.on_call(),
                        .to_realtime = [this](nanoseconds at) { return details_.to_realtime(at); }},
                       table_, look_up),
           report_(config.functions.report, since_.monotonic) {}
@@ -69,7 +72,7 @@ public:
     [[nodiscard]] Health health() const override;
 
     [[nodiscard]] bool wants(std::string_view name) const override {
-        return may_want(config_.groups, std::string(name));
+        return may_want(groups_of_files(), std::string(name));
     }
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override;
@@ -78,13 +81,20 @@ public:
 
 private:
     Result<> open();
+    [[nodiscard]] FuncPrograms::Details wanted_details() const;
+    // By whose libraries files are wanted.
+    [[nodiscard]] const config::FunctionGroups &groups_of_files() const {
+        return named_.empty() ? config_.groups : named_;
+    }
     Result<Selection> select(const discovery::Library &library);
     Result<> change(const discovery::Library &library,
                     const std::vector<SelectedFunction> &functions);
     void let_go(const FileId &id);
     void report(const Selection &selection, const std::string &library) const;
 
-    config::Config::Functions config_;  // the discovery thread's, once that runs
+    config::Config::Functions config_;    // the discovery thread's, once that runs
+    std::optional<FuncTracing> tracing_;  // for an exporter, nothing
+    config::FunctionGroups named_;        // by what is to be traced, if it says files
     nanoseconds rescan_interval_;
     kernel::Features features_;
     FuncTable table_;
@@ -111,7 +121,7 @@ Result<> FuncProbe::start() {
 }
 
 Result<> FuncProbe::open() {
-    auto programs = FuncPrograms::load(config_, details_.wanted(), features_);
+    auto programs = FuncPrograms::load(config_, wanted_details(), features_);
     if (!programs) {
         return tl::unexpected(programs.error());
     }
@@ -133,6 +143,11 @@ Result<> FuncProbe::open() {
     calls_ = std::move(*calls);
     slow_calls_ = std::move(*slow_calls);
     return {};
+}
+
+FuncPrograms::Details FuncProbe::wanted_details() const {
+    return tracing_ ? FuncPrograms::Details{.all_arguments = true, .tracing = &*tracing_}
+                    : details_.wanted();
 }
 
 void FuncProbe::drain() {
@@ -177,8 +192,11 @@ Result<Selection> FuncProbe::select(const discovery::Library &library) {
     if (!elf) {
         return tl::unexpected(elf.error());
     }
-    return select_functions(*elf, library.file.get(), library.name, library.path, config_.groups,
-                            config_.max_functions);
+    const int fd = library.file.get();
+    return tracing_ ? select_traced(*tracing_, *elf, fd, library.name, library.path, config_.groups,
+                                    config_.max_functions)
+                    : select_functions(*elf, fd, library.name, library.path, config_.groups,
+                                       config_.max_functions);
 }
 
 // What was not found, and what else is to be known. The groups that ship name functions of several
@@ -204,7 +222,7 @@ void FuncProbe::report(const Selection &selection, const std::string &library) c
 
 Result<> FuncProbe::attach(const discovery::Library &library) {
     // Programs are offered because of a library that they use, and paths are only known here.
-    if (!probes::wants(config_.groups, library.name, library.path)) {
+    if (!probes::wants(groups_of_files(), library.name, library.path)) {
         let_go(library.id);
         return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }
@@ -253,11 +271,9 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     config::Config::Functions wanted = config_;
     wanted.max_functions = config.functions.max_functions;
     wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
-    if (wanted == config_) {
-        return false;
-    }
-    config_ = std::move(wanted);
-    return true;
+    const bool is_same = wanted == config_;
+    config_ = std::move(wanted);  // even so, as the lines may have moved
+    return !is_same;
 }
 
 std::vector<Document> FuncProbe::documents(std::string_view name) const {
@@ -286,6 +302,15 @@ std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Fea
         return nullptr;
     }
     return std::make_unique<FuncProbe>(config, features);
+}
+
+std::unique_ptr<Probe> make_func_tracer(config::Config config, const kernel::Features &features,
+                                        FuncTracing tracing) {
+    config.sinks.clear();
+    config.functions.slow_calls.keep = 0;
+    config.functions.slow_calls.log_per_second = 0;
+    config.functions.report = {};
+    return std::make_unique<FuncProbe>(config, features, std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

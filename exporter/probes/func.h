@@ -5,10 +5,15 @@
 
 #include "exporter/config/config.h"
 #include "exporter/kernel/features.h"
+#include "exporter/probes/func_tracing.h"
 #include "exporter/probes/probe.h"
 
 namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Features &features);
+
+// For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
+std::unique_ptr<Probe> make_func_tracer(config::Config config, const kernel::Features &features,
+                                        FuncTracing tracing);
 
 }  // namespace gpusnoop::probes

@@ -50,7 +50,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     json["time"] = utc_time(call.ended);
     json["function"] = call.function->name;
     json["library"] = call.function->library;
-    json["duration_seconds"] = seconds(call.duration_ns);
+    json["duration_seconds"] = call.has_ended ? Json(seconds(call.duration_ns)) : Json();
     json["pid"] = call.pid;
     json["tid"] = call.tid;
     json["comm"] = call.comm;

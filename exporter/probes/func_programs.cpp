@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -30,6 +31,29 @@ namespace {
 constexpr std::size_t max_label_bytes = 128;
 // Of the kernel's own, for uprobes on instructions that it does not step.
 constexpr int kernel_enotsupp = 524;
+
+void set_up_tracing(func_bpf &skeleton, const FuncTracing &tracing) {
+    bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);
+    bpf_map__set_max_entries(skeleton.maps.slow_calls, tracing.ring_bytes);
+    auto &settings = *skeleton.rodata;
+    settings.max_calls_per_second = 0;
+    settings.only_slow = tracing.is_by_duration();
+    settings.traced_pid_count =
+        static_cast<std::uint32_t>(std::min<std::size_t>(tracing.pids.size(), TRACED_PIDS));
+    std::copy_n(tracing.pids.begin(), settings.traced_pid_count, settings.traced_pids);
+}
+
+// From which duration on all is told of a call; 0: of none.
+std::uint64_t slow_from_ns(const FuncPrograms::Details &details,
+                           const config::FunctionOptions &options) {
+    if (details.tracing != nullptr) {
+        const std::uint64_t wanted = details.tracing->wanted_from_ns(options);
+        return wanted == 0 && details.tracing->stacks ? 1 : wanted;
+    }
+    return details.slow_calls && options.slow_threshold
+               ? static_cast<std::uint64_t>(options.slow_threshold->count())
+               : 0;
+}
 
 std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
     std::uint64_t cookie = number;
@@ -109,6 +133,9 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    if (details.tracing != nullptr) {
+        set_up_tracing(*loaded->skeleton.get(), *details.tracing);
+    }
     if (const int error = func_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
@@ -141,10 +168,7 @@ Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
 
 void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &function) const {
     const config::FunctionOptions &options = function.options;
-    func_options value{};
-    if (details_.slow_calls && options.slow_threshold) {
-        value.slow_ns = static_cast<std::uint64_t>(options.slow_threshold->count());
-    }
+    func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .unused = 0};
     if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
         value.flags |= FUNC_SENDS_ARGUMENTS;
     }

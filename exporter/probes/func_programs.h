@@ -15,6 +15,7 @@
 #include "exporter/probes/func_places.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/probes/func_table.h"
+#include "exporter/probes/func_tracing.h"
 
 namespace gpusnoop::probes {
 
@@ -32,8 +33,9 @@ class FuncPrograms {
 public:
     // What is to be known of single calls.
     struct Details {
-        bool slow_calls = false;     // what was going on in them
-        bool all_arguments = false;  // of each call of a function with `arguments`
+        bool slow_calls = false;               // what was going on in them
+        bool all_arguments = false;            // of each call of a function with `arguments`
+        const FuncTracing *tracing = nullptr;  // null: calls are for counting
     };
 
     // Loads the programs in the best way that works, or in the one that the configuration names.

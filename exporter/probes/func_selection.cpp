@@ -195,6 +195,9 @@ private:
                     std::to_string(max_functions) + ", most of them by " +
                     (pattern.is_glob ? "the glob " : "the symbol ") +
                     config::quoted(pattern.symbol) + " of the group " + group.name() +
+                    (pattern.line.number == 0 ? ""
+                                              : " on line " + std::to_string(pattern.line.number) +
+                                                    " of the configuration") +
                     ": write a longer glob, or leave functions out with exclude",
                 EFBIG};
     }

@@ -63,9 +63,12 @@ void write_line(const SlowCall &call) {
                             {"stack", stack_text(call)}});
 }
 
-SlowCall slow_call(const FuncCall &call, nanoseconds ended) {
+}  // namespace
+
+SlowCall describe(const FuncCall &call, nanoseconds ended) {
     SlowCall one;
     one.ended = ended;
+    one.has_ended = call.record->head.type != FUNC_RECORD_ENTRY;
     one.function = *call.function;
     one.duration_ns = call.record->duration_ns;
     one.pid = call.record->head.tgid;
@@ -85,8 +88,6 @@ SlowCall slow_call(const FuncCall &call, nanoseconds ended) {
     }
     return one;
 }
-
-}  // namespace
 
 std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const FuncCall &call) {
     std::vector<std::pair<std::uint8_t, std::uint64_t>> values;
@@ -116,7 +117,7 @@ FuncSlowCalls::FuncSlowCalls(Settings settings, Ask ask)
     : settings_(std::move(settings)), ask_(std::move(ask)), log_limit_(settings_.log_per_second) {}
 
 void FuncSlowCalls::on_call(const FuncCall &call, nanoseconds ended, nanoseconds now) {
-    const auto one = std::make_shared<SlowCall>(slow_call(call, ended));
+    const auto one = std::make_shared<SlowCall>(describe(call, ended));
     calls_.push_back(one);
     while (calls_.size() > settings_.keep) {
         calls_.pop_front();

@@ -21,9 +21,12 @@
 
 namespace gpusnoop::probes {
 
-// Texts are valid UTF-8 and not long.
+// All that is told of a slow call. A trace tells of every call in this way. Texts are valid UTF-8
+// and not long.
 struct SlowCall {
     std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
+    // False: it was followed at its entry only, and that is when it began.
+    bool has_ended = true;
     std::shared_ptr<const FuncFunction> function;
     std::uint64_t duration_ns = 0;
     std::uint32_t pid = 0;
@@ -94,6 +97,9 @@ private:
     std::atomic<std::uint64_t> stacks_lost_ = 0;
     std::atomic<std::uint64_t> not_logged_ = 0;
 };
+
+// What is told of `call` but for the functions on its stack. `ended` is on CLOCK_REALTIME.
+[[nodiscard]] SlowCall describe(const FuncCall &call, std::chrono::nanoseconds ended);
 
 // Those that the configuration names, by position; none where they were not sent.
 [[nodiscard]] std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(

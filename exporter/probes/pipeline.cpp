@@ -15,9 +15,11 @@ void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval)
+Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
+                   std::function<void()> after_round)
     : probes_(std::move(probes)),
       drain_interval_(drain_interval),
+      after_round_(std::move(after_round)),
       thread_([this](const std::stop_token &stop) { run(stop); }) {}
 
 Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
@@ -96,6 +98,9 @@ void Pipeline::run(const std::stop_token &stop) {
         }
         if (!for_documents.empty()) {
             answer(for_documents, take_documents(names));
+        }
+        if (after_round_) {
+            after_round_();
         }
     }
 }

@@ -28,8 +28,10 @@ struct Snapshot {
 // Owns the aggregation of all probes. Everybody else sees snapshots.
 class Pipeline {
 public:
-    // The probes must outlive the pipeline.
-    Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval);
+    // The probes must outlive the pipeline. `after_round` is called by its thread each time it has
+    // drained the probes and answered: one that stops being called is a pipeline that is stuck.
+    Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
+             std::function<void()> after_round = {});
 
     // The state now: what was in the rings when this was called is in it. For any thread. Waits for
     // the copying of the numbers only; fails when the pipeline does not answer in time.
@@ -54,6 +56,7 @@ private:
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
+    std::function<void()> after_round_;
     std::mutex mutex_;
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;

@@ -1,18 +1,31 @@
 #include "exporter/probes/registry.h"
 
 #include "exporter/probes/cuda.h"
+#include "exporter/probes/fence.h"
 #include "exporter/probes/func.h"
+#include "exporter/probes/nvlink.h"
+#include "exporter/probes/pcie.h"
+#include "exporter/probes/syscall.h"
+#include "exporter/probes/targets.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
-using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Features &);
+using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Features &,
+                                        const TargetsPtr &);
 
-// One line per probe. A probe that the configuration switches off makes none.
+// For a probe that does not ask whom to trace.
+template <auto make>
+std::unique_ptr<Probe> of_all(const config::Config &config, const kernel::Features &features,
+                              const TargetsPtr & /*targets*/) {
+    return make(config, features);
+}
+
+// One line per probe. A probe that the configuration switches off makes none. They are started in
+// this order: the CUDA probe has the table of GPU processes that others ask.
 constexpr Make all_probes[] = {
-    make_cuda,
-    make_func,
+    make_cuda, of_all<make_func>, of_all<make_pcie>, of_all<make_nvlink>, make_syscall, make_fence,
 };
 
 }  // namespace
@@ -20,8 +33,10 @@ constexpr Make all_probes[] = {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const kernel::Features &features) {
     std::vector<std::unique_ptr<Probe>> probes;
+    const auto targets =
+        std::make_shared<Targets>(config.targets, config.discovery.rescan_interval);
     for (const Make make : all_probes) {
-        if (auto probe = make(config, features)) {
+        if (auto probe = make(config, features, targets)) {
             probes.push_back(std::move(probe));
         }
     }

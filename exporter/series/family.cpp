@@ -213,6 +213,13 @@ void Family::set_exemplar(Slot slot, Exemplar exemplar) {
     }
 }
 
+void Family::observe_all(Slot slot, std::span<const std::uint64_t> counts) {
+    std::uint64_t *values = &values_[cell(slot)];
+    for (std::size_t i = 0; i < std::min(stride_, counts.size()); i++) {
+        values[i] += counts[i];
+    }
+}
+
 void Family::remove(Owner owner) {
     if (owner == nobody) {
         return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -87,6 +88,9 @@ public:
 
     void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
     void observe(Slot slot, std::uint64_t value);
+    // For histograms: values that were counted elsewhere, as a snapshot has them: one count per
+    // bucket, and then their sum.
+    void observe_all(Slot slot, std::span<const std::uint64_t> counts);
     // For gauges: label sets that are folded into one have one value.
     void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
     // For counters: the last one is shown, while the label set is shown on its own.

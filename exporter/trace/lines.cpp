@@ -141,22 +141,30 @@ std::string text_header() {
            "WHAT\n";
 }
 
-std::string text_line(const Call &call) {
-    std::string line =
-        fmt::format(fmt::runtime(columns), utc(call.began_ns, false), call.pid, call.tid, call.comm,
-                    call.function, human_duration(call.duration_ns), result_name(call));
-    if (call.device) {
-        line += fmt::format("device={} ", *call.device);
-    }
-    for (const auto &[key, value] : call.details) {
-        line += fmt::format("{}={} ", key, std::visit(ToText(), value));
-    }
+std::string text_row(const Row &row, std::span<const StackFrame> stack) {
+    std::string line = fmt::format(
+        fmt::runtime(columns), utc(row.time_ns, false), row.pid, row.tid, row.comm, row.function,
+        row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
+    line += row.what;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
-    for (std::size_t i = 0; i < call.stack.size(); i++) {
-        line += text_frame(i, call.stack[i]);
+    for (std::size_t i = 0; i < stack.size(); i++) {
+        line += text_frame(i, stack[i]);
     }
     return line;
+}
+
+std::string text_line(const Call &call) {
+    std::string what;
+    if (call.device) {
+        what += fmt::format("device={} ", *call.device);
+    }
+    for (const auto &[key, value] : call.details) {
+        what += fmt::format("{}={} ", key, std::visit(ToText(), value));
+    }
+    return text_row({call.began_ns, call.pid, call.tid, call.comm, call.function, call.duration_ns,
+                     result_name(call), what},
+                    call.stack);
 }
 
 std::string json_line(const Call &call) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,10 +16,26 @@ namespace gpusnoop::trace {
 // nothing is left that a terminal obeys or that reorders text.
 [[nodiscard]] std::string printable(std::string_view bytes, std::size_t max_bytes);
 
-// The names of text_line()'s columns.
+// How much of a name is shown.
+inline constexpr std::size_t max_text_bytes = 256;
+
+// The names of the columns.
 [[nodiscard]] std::string text_header();
 
+struct Row {
+    std::int64_t time_ns;  // since the epoch
+    std::uint32_t pid;
+    std::uint32_t tid;
+    std::string_view comm;
+    std::string_view function;
+    std::optional<std::uint64_t> duration_ns;
+    std::string_view result;
+    std::string_view what;  // the rest of the line
+};
+
 // One line of columns, and one more for each frame of the stack.
+[[nodiscard]] std::string text_row(const Row &row, std::span<const StackFrame> stack);
+
 [[nodiscard]] std::string text_line(const Call &call);
 
 // One object with the keys of docs/trace.md, in one line.

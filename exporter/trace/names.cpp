@@ -13,13 +13,9 @@ namespace gpusnoop::trace {
 
 namespace {
 
-constexpr std::size_t max_text_bytes = 256;
 constexpr std::size_t max_symbol_bytes = 4096;
 // Of one process. Past them, what is known is forgotten and looked up again.
 constexpr std::size_t max_kernels = 65'536;
-constexpr std::size_t max_stacks = 4096;
-// A library that a process closed can make room for another one.
-constexpr std::chrono::seconds stacks_are_kept{5};
 // Handles of handles.
 constexpr int max_steps = 4;
 
@@ -56,18 +52,18 @@ Result<std::unique_ptr<Names>> Names::start(probes::CudaTables tables) {
     if (!kernel_files) {
         return tl::unexpected(kernel_files.error());
     }
-    auto stack_files = symbols::MappedFiles::open();
-    if (!stack_files) {
-        return tl::unexpected(stack_files.error());
+    auto stack_names = StackNames::start();
+    if (!stack_names) {
+        return tl::unexpected(stack_names.error());
     }
     return std::unique_ptr<Names>(
-        new Names(std::move(*kernel_files), std::move(*stack_files), tables));
+        new Names(std::move(*kernel_files), std::move(*stack_names), tables));
 }
 
 Names::Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
-             std::unique_ptr<symbols::MappedFiles> stack_files, probes::CudaTables tables)
+             std::unique_ptr<StackNames> stack_names, probes::CudaTables tables)
     : kernel_namer_(std::move(kernel_files), whole_symbol, {}),
-      stack_namer_(std::move(stack_files)),
+      stack_names_(std::move(stack_names)),
       tables_(tables) {}
 
 void Names::on_record(std::span<const std::byte> bytes) {
@@ -170,37 +166,17 @@ KernelName Names::look_up(const Known &process, std::uint64_t address) {
 }
 
 void Names::name_stacks(std::span<const Stack> stacks) {
-    const auto now = std::chrono::steady_clock::now();
+    std::vector<StackNames::Stack> asked;
     for (const Stack &stack : stacks) {
-        Known &process = known(stack.head);
-        if (now - process.stacks_since > stacks_are_kept || process.stacks.size() >= max_stacks) {
-            process.stacks.clear();
-            process.stacks_since = now;
-        }
+        asked.push_back({{stack.head.tgid, stack.head.since_ns},
+                         known(stack.head).executable.code_start,
+                         addresses_of(*stack.call)});
     }
-    std::vector<symbols::StackRequest> requests;
-    std::vector<Stacks::iterator> asked;
-    for (const Stack &stack : stacks) {
-        Known &process = known(stack.head);
-        const auto [entry, is_new] = process.stacks.try_emplace(addresses_of(*stack.call));
-        if (is_new) {
-            requests.push_back(
-                {requests.size(), stack.head.tgid, entry->first, process.executable.code_start});
-            asked.push_back(entry);
-        }
-    }
-    if (!requests.empty()) {
-        for (symbols::StackAnswer &answer : stack_namer_.name(requests)) {
-            asked[answer.ticket]->second = std::move(answer.frames);
-        }
-    }
-    for (const Stack &stack : stacks) {
-        const auto &frames = known(stack.head).stacks[addresses_of(*stack.call)];
-        for (std::size_t i = 0; i < std::min(frames.size(), stack.call->stack.size()); i++) {
-            symbols::Frame &place = stack.call->stack[i].place;
-            place = frames[i];
-            place.function = printable(place.function, max_text_bytes);
-            place.module = printable(place.module, max_text_bytes);
+    auto named = stack_names_->name(asked);
+    for (std::size_t n = 0; n < stacks.size(); n++) {
+        std::vector<StackFrame> &frames = stacks[n].call->stack;
+        for (std::size_t i = 0; i < std::min(frames.size(), named[n].size()); i++) {
+            frames[i].place = std::move(named[n][i]);
         }
     }
 }
@@ -212,7 +188,7 @@ void Names::forget_ended() {
         process.ended += process.ended;
     }
     (void)kernel_namer_.close_unused();
-    (void)stack_namer_.close_unused();
+    stack_names_->forget_old();
 }
 
 }  // namespace gpusnoop::trace

@@ -1,7 +1,6 @@
 // What traced calls are named with: processes, kernels and functions on stacks.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,8 +15,8 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda_tables.h"
 #include "exporter/symbols/kernel_namer.h"
-#include "exporter/symbols/stack_namer.h"
 #include "exporter/trace/call.h"
+#include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::trace {
 
@@ -52,7 +51,6 @@ public:
 
 private:
     using Key = std::pair<std::uint32_t, std::uint64_t>;  // tgid, since_ns
-    using Stacks = std::map<std::vector<std::uint64_t>, std::vector<symbols::Frame>>;
     struct Kernel {
         std::uint64_t stands_for = 0;  // 0: itself
         std::optional<KernelName> name;
@@ -61,19 +59,17 @@ private:
         Process process;
         symbols::Executable executable;
         std::unordered_map<std::uint64_t, Kernel> kernels;
-        Stacks stacks;
-        std::chrono::steady_clock::time_point stacks_since{};
         int ended = 0;  // 1: its end was heard of; 2: also a round ago
     };
 
     Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
-          std::unique_ptr<symbols::MappedFiles> stack_files, probes::CudaTables tables);
+          std::unique_ptr<StackNames> stack_names, probes::CudaTables tables);
     void on_process(const cuda_process_record &record);
     Known &known(const cuda_record &head);
     KernelName look_up(const Known &process, std::uint64_t address);
 
     symbols::KernelNamer kernel_namer_;
-    symbols::StackNamer stack_namer_;
+    std::unique_ptr<StackNames> stack_names_;
     probes::CudaTables tables_;
     std::map<Key, Known> processes_;
 };

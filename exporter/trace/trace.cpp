@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <fnmatch.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -21,13 +20,11 @@
 #include "exporter/trace/decode.h"
 #include "exporter/trace/lines.h"
 #include "exporter/trace/names.h"
-#include "exporter/trace/output.h"
+#include "exporter/trace/writer.h"
 
 namespace gpusnoop::trace {
 
 namespace {
-
-using std::chrono::steady_clock;
 
 // Stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
@@ -61,21 +58,15 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
 
 class Tracer {
 public:
-    Tracer(const Options &options, int stop_fd)
-        : options_(options), output_(STDOUT_FILENO, stop_fd) {}
+    Tracer(const Options &options, int stop_fd) : options_(options), writer_(options, stop_fd) {}
 
     Result<> open(const config::Config &config);
-    void run(std::chrono::milliseconds interval);
-    void say_what_was_lost();
-    [[nodiscard]] int output_error() const { return output_.error(); }
+    Result<> run(std::chrono::milliseconds interval);
 
 private:
     void drain();
     void on_trace(std::span<const std::byte> bytes);
     void write_pending();
-    [[nodiscard]] bool done() const {
-        return output_.closed() || (options_.count != 0 && written_ >= options_.count);
-    }
     [[nodiscard]] std::uint64_t lost() const;
 
     struct Pending {
@@ -84,7 +75,7 @@ private:
     };
 
     const Options &options_;
-    Output output_;
+    Writer writer_;
     std::unique_ptr<probes::CudaPrograms> programs_;
     std::unique_ptr<Names> names_;
     std::unique_ptr<kernel::Ring> allocations_;
@@ -93,9 +84,6 @@ private:
     std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses what is above
     std::vector<Pending> pending_;
     std::int64_t clock_offset_ns_ = 0;
-    std::uint64_t written_ = 0;
-    std::uint64_t lost_said_ = 0;
-    steady_clock::time_point looked_at_lost_{};
 };
 
 Result<> Tracer::open(const config::Config &config) {
@@ -145,30 +133,8 @@ Result<> Tracer::open(const config::Config &config) {
     return {};
 }
 
-void Tracer::run(std::chrono::milliseconds interval) {
-    const auto started = steady_clock::now();
-    if (options_.format == Format::text) {
-        output_.add(text_header());
-        output_.flush();
-    }
-    bool last_round = false;
-    while (!done()) {
-        drain();
-        if (last_round) {
-            break;
-        }
-        // What came before the end is written, too.
-        last_round = output_.wait(static_cast<int>(interval.count())) ||
-                     (options_.duration && steady_clock::now() - started >= *options_.duration);
-        if (steady_clock::now() - looked_at_lost_ > std::chrono::seconds(1)) {
-            looked_at_lost_ = steady_clock::now();
-            if (const std::uint64_t now = lost(); now != lost_said_) {
-                lost_said_ = now;
-                log::warn("calls were lost: they come faster than they are written",
-                          {{"lost", now}});
-            }
-        }
-    }
+Result<> Tracer::run(std::chrono::milliseconds interval) {
+    return writer_.run({interval, text_header(), [this] { drain(); }, [this] { return lost(); }});
 }
 
 void Tracer::drain() {
@@ -178,7 +144,6 @@ void Tracer::drain() {
     allocations_->drain_to(allocations_->produced());
     traces_->drain_to(traces_end);
     write_pending();
-    output_.flush();
     names_->forget_ended();
 }
 
@@ -186,7 +151,7 @@ void Tracer::on_trace(std::span<const std::byte> bytes) {
     const bool has_stack = bytes.size() == sizeof(cuda_trace_stack_record);
     const auto record = kernel::decode<cuda_trace_record>(
         has_stack ? bytes.first(sizeof(cuda_trace_record)) : bytes);
-    if (!record || done()) {
+    if (!record || writer_.done()) {
         return;
     }
     const cuda_record &head = record->memory.head;
@@ -219,12 +184,8 @@ void Tracer::write_pending() {
     }
     names_->name_stacks(stacks);
     for (const Pending &pending : pending_) {
-        if (done()) {
-            break;
-        }
-        output_.add(options_.format == Format::json ? json_line(pending.call)
-                                                    : text_line(pending.call));
-        written_++;
+        writer_.write(options_.format == Format::json ? json_line(pending.call)
+                                                      : text_line(pending.call));
     }
     pending_.clear();
 }
@@ -239,10 +200,6 @@ std::uint64_t Tracer::lost() const {
     return lost;
 }
 
-void Tracer::say_what_was_lost() {
-    log::info("trace ended", {{"written", written_}, {"lost", lost()}});
-}
-
 }  // namespace
 
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd) {
@@ -250,12 +207,7 @@ Result<> trace_cuda(const config::Config &config, const Options &options, int st
     if (auto opened = tracer.open(config); !opened) {
         return opened;
     }
-    tracer.run(config.cuda.drain_interval);
-    tracer.say_what_was_lost();
-    if (tracer.output_error() != 0) {
-        return fail_errno("write the calls", tracer.output_error());
-    }
-    return {};
+    return tracer.run(config.cuda.drain_interval);
 }
 
 }  // namespace gpusnoop::trace

@@ -16,7 +16,7 @@ enum class Format { text, json };
 
 struct Options {
     Format format = Format::text;
-    std::vector<std::uint32_t> pids;     // at most CUDA_TRACED_PIDS; none: all
+    std::vector<std::uint32_t> pids;     // at most TRACED_PIDS; none: all
     std::string comm;                    // a glob for names of processes; empty: all
     std::vector<std::string> functions;  // globs for names of functions; none: all
     bool stack = false;
@@ -24,10 +24,18 @@ struct Options {
     std::optional<std::chrono::milliseconds> duration;  // then stop
 };
 
+// Of functions that the configuration names, or that these do; see probes::FuncTracing.
+struct FuncOptions : Options {
+    std::vector<std::string> libraries;
+    bool only_slow = false;
+    std::chrono::milliseconds min_duration{0};
+};
+
 // Runs beside an exporter, or another trace: the programs and tables in the kernel are its own.
 // Writes to stdout until there is nobody to read, until it has written or waited enough, or until
 // `stop_fd` is readable (it stays the caller's). SIGPIPE must be ignored. Fails when it cannot
 // start, or cannot write for another reason, such as a full disk.
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd);
+Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd);
 
 }  // namespace gpusnoop::trace

@@ -23,23 +23,6 @@ using harness::Sample;
 
 namespace {
 
-std::string tool(const std::string &name) {
-    return std::string(GPUSNOOP_SOURCE_DIR) + "/.deps/tools/usr/bin/" + name;
-}
-
-// One that is free now; the kernel does not give it out again at once.
-std::uint16_t free_port() {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    REQUIRE(::bind(socket, reinterpret_cast<sockaddr *>(&address), size) == 0);
-    REQUIRE(::getsockname(socket, reinterpret_cast<sockaddr *>(&address), &size) == 0);
-    ::close(socket);
-    return ntohs(address.sin_port);
-}
-
 std::string url_encoded(const std::string &text) {
     std::string encoded;
     for (const char letter : text) {
@@ -70,10 +53,27 @@ std::string without_chunks(const std::string &body) {
 
 }  // namespace
 
+std::string tool(const std::string &name) {
+    return std::string(GPUSNOOP_SOURCE_DIR) + "/.deps/tools/usr/bin/" + name;
+}
+
+std::uint16_t free_port() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    REQUIRE(::bind(socket, reinterpret_cast<sockaddr *>(&address), size) == 0);
+    REQUIRE(::getsockname(socket, reinterpret_cast<sockaddr *>(&address), &size) == 0);
+    ::close(socket);
+    return ntohs(address.sin_port);
+}
+
 void require_prometheus() {
-    if (::access(tool("prometheus").c_str(), X_OK) != 0 ||
-        ::access(tool("promtool").c_str(), X_OK) != 0) {
-        harness::missing("Prometheus (scripts/setup.sh --tests)");
+    for (const auto *name : {"prometheus", "promtool", "prometheus-alertmanager"}) {
+        if (::access(tool(name).c_str(), X_OK) != 0) {
+            harness::missing("Prometheus and Alertmanager (scripts/setup.sh --tests)");
+        }
     }
 }
 
@@ -92,18 +92,28 @@ std::string get(std::uint16_t port, const std::string &path) {
     return chunked ? without_chunks(answer.body) : answer.body;
 }
 
-Prometheus::Prometheus(std::uint16_t exporter_port, const std::vector<std::string> &flags)
+Prometheus::Prometheus(std::uint16_t exporter_port, const PrometheusOptions &options)
     : port_(free_port()) {
     const auto config = directory_ / "prometheus.yml";
-    harness::write_file(config,
-                        "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n"
-                        "scrape_configs:\n  - job_name: gpusnoop\n    static_configs:\n"
-                        "      - targets: ['127.0.0.1:" +
-                            std::to_string(exporter_port) + "']\n");
+    std::string text = "global:\n  scrape_interval: " + options.interval +
+                       "\n  scrape_timeout: " + options.interval +
+                       "\n  evaluation_interval: " + options.interval + "\n";
+    if (!options.rules.empty()) {
+        text += "rule_files: ['" + options.rules + "']\n";
+    }
+    if (options.alertmanager_port != 0) {
+        text +=
+            "alerting:\n  alertmanagers:\n    - static_configs:\n      - targets: ['127.0.0.1:" +
+            std::to_string(options.alertmanager_port) + "']\n";
+    }
+    harness::write_file(config, text +
+                                    "scrape_configs:\n  - job_name: gpusnoop\n"
+                                    "    static_configs:\n      - targets: ['127.0.0.1:" +
+                                    std::to_string(exporter_port) + "']\n" + options.more_jobs);
     std::vector<std::string> command = {tool("prometheus"), "--config.file=" + config.string(),
                                         "--storage.tsdb.path=" + (directory_ / "data").string(),
                                         "--web.listen-address=127.0.0.1:" + std::to_string(port_)};
-    command.insert(command.end(), flags.begin(), flags.end());
+    command.insert(command.end(), options.flags.begin(), options.flags.end());
     process_ = std::make_unique<harness::Process>(std::move(command));
     eventually("Prometheus to be ready: " + log(),
                [&] { return harness::http(port_, "/-/ready").status == 200; });
@@ -145,7 +155,7 @@ double Prometheus::value(const std::string &expression, const Labels &labels) co
 
 void Prometheus::wait_for_scrapes(int count) const {
     const auto scrapes = [&] {
-        const auto times = query("count_over_time(up[1h])");
+        const auto times = query("count_over_time(up{job=\"gpusnoop\"}[1h])");
         return times.empty() ? 0 : times.front().value;
     };
     // Of those that are finished from now on, the first may have begun before.

@@ -10,8 +10,13 @@
 
 namespace e2e {
 
-// Skips the test where Prometheus was not unpacked.
+// A program that scripts/setup.sh --tests unpacks.
+std::string tool(const std::string &name);
+// Skips the test where Prometheus and Alertmanager were not unpacked.
 void require_prometheus();
+
+// One that is free now; the kernel does not give it out again at once.
+std::uint16_t free_port();
 
 // `promtool check metrics` on a page: silent, with code 0, when there is nothing to complain about.
 harness::Finished promtool(const std::string &page);
@@ -19,10 +24,19 @@ harness::Finished promtool(const std::string &page);
 // A GET on 127.0.0.1 whose answer may come in chunks.
 std::string get(std::uint16_t port, const std::string &path);
 
-// A Prometheus that scrapes one exporter every second.
+// What a Prometheus does besides scraping.
+struct PrometheusOptions {
+    std::string interval = "1s";          // of scrapes and of rules
+    std::string rules;                    // a glob of files of rules
+    std::uint16_t alertmanager_port = 0;  // where alerts are sent, unless it is 0
+    std::string more_jobs;                // further items of scrape_configs, indented by two
+    std::vector<std::string> flags;       // further arguments
+};
+
+// A Prometheus that scrapes one exporter.
 class Prometheus {
 public:
-    explicit Prometheus(std::uint16_t exporter_port, const std::vector<std::string> &flags = {});
+    explicit Prometheus(std::uint16_t exporter_port, const PrometheusOptions &options = {});
 
     // An instant query: one sample for each element of the resulting vector, without a name.
     [[nodiscard]] std::vector<harness::Sample> query(const std::string &expression) const;

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 
 #include "exporter/probes/cuda_functions.h"
+#include "tests/e2e/trace.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 #include "workload/known_arguments.h"
@@ -20,56 +20,21 @@ using nlohmann::json;
 
 namespace {
 
-std::string quoted(const std::string &word) {
-    return "'" + word + "'";
-}
+// Keep the libraries in use, so that they are attached to when the test begins.
+struct Holders {
+    Process runtime{{standin("workload"), "--iterations", "0", "--hold", "--name", "holder"}};
+    Process driver{{standin("driver_workload"), "--iterations", "0", "--hold"}};
 
-// A running trace. Its lines go to a file, its log to the process's output.
-class Trace {
+    Holders() {
+        runtime.wait_for_output("holding");
+        driver.wait_for_output("holding");
+    }
+};
+
+class CudaTrace : Holders, public Trace {
 public:
-    explicit Trace(const std::vector<std::string> &arguments, const std::string &mode = "auto")
-        : holder_({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"}),
-          driver_holder_({standin("driver_workload"), "--iterations", "0", "--hold"}) {
-        holder_.wait_for_output("holding");
-        driver_holder_.wait_for_output("holding");
-        write_file(directory_ / "config.yaml", "cuda:\n  attach: " + mode + "\n");
-        std::string command = "exec " + quoted(exporter_binary()) + " trace cuda --config.file=" +
-                              quoted((directory_ / "config.yaml").string());
-        for (const std::string &argument : arguments) {
-            command += " " + quoted(argument);
-        }
-        process_.emplace(std::vector<std::string>{
-            "sh", "-c", command + " > " + quoted((directory_ / "lines").string())});
-        process_->wait_for_output("msg=\"tracing\"");
-    }
-
-    Process &process() { return *process_; }
-    [[nodiscard]] std::string lines() const { return read_file(directory_ / "lines"); }
-    // The objects of all whole lines.
-    [[nodiscard]] std::vector<json> calls() const {
-        std::vector<json> calls;
-        const std::string text = lines();
-        std::istringstream whole(text.substr(0, text.rfind('\n') + 1));
-        for (std::string line; std::getline(whole, line);) {
-            calls.push_back(json::parse(line));
-        }
-        return calls;
-    }
-    // Ends the trace by a signal, and says what it wrote.
-    std::vector<json> finish() {
-        process_->signal(SIGINT);
-        CHECK(process_->wait() == 0);
-        CHECK(process_->output().find(" lost=0") != std::string::npos);
-        CHECK(lines().ends_with('\n'));
-        return calls();
-    }
-
-private:
-    TemporaryDirectory directory_;
-    // Keep the libraries in use, so that they are attached to when the test begins.
-    Process holder_;
-    Process driver_holder_;
-    std::optional<Process> process_;
+    explicit CudaTrace(const std::vector<std::string> &arguments, const std::string &mode = "auto")
+        : Trace("cuda", "cuda:\n  attach: " + mode + "\n", arguments) {}
 };
 
 std::vector<std::string> command(std::vector<std::string> arguments) {
@@ -130,7 +95,7 @@ TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e]
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
     CAPTURE(mode);
-    Trace trace({"--format=json", "--comm=traced"}, mode);
+    CudaTrace trace({"--comm=traced"}, mode);
     const auto truth = run_workload({"--threads", "4", "--iterations", "500", "--failures",
                                      "--memory-kinds", "--name", "traced"});
     const auto calls = trace.finish();
@@ -166,7 +131,7 @@ TEST_CASE("everything that the stand-in libraries offer is traced", "[e2e]") {
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
     CAPTURE(mode);
-    Trace trace({"--format=json", "--comm=traced"}, mode);
+    CudaTrace trace({"--comm=traced"}, mode);
     const auto truth =
         run_workload({"--everything", "--api", "both", "--iterations", "200", "--name", "traced"});
     const auto calls = trace.finish();
@@ -178,7 +143,7 @@ TEST_CASE("kernels' arguments are the words that they were launched with", "[e2e
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
     CAPTURE(mode);
-    Trace trace({"--format=json", "--function=*LaunchKernel*", "--comm=traced"}, mode);
+    CudaTrace trace({"--function=*LaunchKernel*", "--comm=traced"}, mode);
     const std::string api = GENERATE("runtime", "driver");
     CAPTURE(api);
     const auto truth =
@@ -219,7 +184,7 @@ TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
     std::string filter = GENERATE("pid", "comm");
     CAPTURE(filter);
     filter = filter == "pid" ? "--pid=" + std::to_string(chosen.pid()) : "--comm=chos*";
-    Trace trace({"--format=json", "--function=cudaMalloc", "--function=cudaMemcpy*", filter});
+    CudaTrace trace({"--function=cudaMalloc", "--function=cudaMemcpy*", filter});
     write_file(go, "");
     CHECK(chosen.wait() == 0);
     CHECK(other.wait() == 0);
@@ -236,13 +201,13 @@ TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
 TEST_CASE("a trace ends after so many calls, or so long", "[e2e]") {
     require_bpf();
     SECTION("calls") {
-        Trace trace({"--format=json", "--count=5"});
+        CudaTrace trace({"--count=5"});
         run_workload({"--iterations", "100"});
         CHECK(trace.process().wait() == 0);
         CHECK(trace.calls().size() == 5);
     }
     SECTION("time") {
-        Trace trace({"--duration=500ms"});
+        CudaTrace trace({"--duration=500ms"});
         CHECK(trace.process().wait() == 0);
     }
 }
@@ -260,7 +225,7 @@ TEST_CASE("a trace ends when nobody reads it any more", "[e2e]") {
 TEST_CASE("a process cannot speak to the terminal through its name", "[e2e]") {
     require_bpf();
     const std::string format = GENERATE("text", "json");
-    Trace trace({"--format=" + format});
+    CudaTrace trace({"--format=" + format});
     const std::string name = "\x1b[31m\xff\n\xC2\x9b";
     run_workload({"--iterations", "10", "--name", name + "x"});
     trace.process().signal(SIGTERM);
@@ -278,7 +243,7 @@ TEST_CASE("a stack leads to the function that made the call", "[e2e]") {
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
     CAPTURE(mode);
-    Trace trace({"--format=json", "--stack", "--function=cudaMalloc", "--comm=traced"}, mode);
+    CudaTrace trace({"--stack", "--function=cudaMalloc", "--comm=traced"}, mode);
     Process workload(command({"--iterations", "10", "--hold", "--name", "traced"}));
     workload.wait_for_output("holding");
     eventually("the trace to write", [&] { return trace.calls().size() >= 10; });
@@ -292,7 +257,7 @@ TEST_CASE("a stack leads to the function that made the call", "[e2e]") {
 TEST_CASE("a trace and an exporter do not disturb each other", "[e2e]") {
     require_bpf();
     const Exporter exporter;
-    Trace trace({"--format=json", "--comm=both"});
+    CudaTrace trace({"--comm=both"});
     exporter.wait_until_attached();
     const TemporaryDirectory truth_directory;
     Process workload(command({"--threads", "2", "--iterations", "500", "--failures", "--name",

@@ -327,7 +327,8 @@ TEST_CASE("Prometheus reads OpenMetrics, and stores who was slow", "[e2e]") {
     CHECK(count(text.body, "\n") - count(text.body, "\n# ") ==
           count(openmetrics.body, "\n") - count(openmetrics.body, "\n# "));
 
-    const e2e::Prometheus prometheus(exporter.port(), {"--enable-feature=exemplar-storage"});
+    const e2e::Prometheus prometheus(exporter.port(),
+                                     {.flags = {"--enable-feature=exemplar-storage"}});
     prometheus.wait_for_scrapes(1);
     CHECK(prometheus.value("up{job=\"gpusnoop\"}") == 1);
     CHECK(prometheus.value(name, {{"comm", "sleeper"}}) >= 8);

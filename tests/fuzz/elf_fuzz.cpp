@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 
 #include "exporter/base/fd.h"
+#include "exporter/probes/func_ending.h"
 #include "exporter/symbols/elf_file.h"
 #include "exporter/symbols/function_name.h"
 #include "exporter/symbols/kernel_name.h"
@@ -59,6 +61,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
             (void)kernel_of_launch_handle(symbol.name);
         }
     }
+    // The first functions of the list, as FuncSnoop would take them: their code is decoded.
+    if (auto found = file->list_functions([](auto) { return true; }); answered(found)) {
+        constexpr std::size_t decoded = 16;
+        found->resize(std::min(found->size(), decoded));
+        for (const auto &ending : probes::find_endings(*file, fd.get(), *found)) {
+            for (const FunctionExit &exit : ending.exits) {
+                if (exit.address >= size) {
+                    std::abort();
+                }
+            }
+        }
+    }
+    (void)probes::is_go(*file);
     (void)file->build_id();
     (void)file->lowest_executable_vaddr();
     return 0;

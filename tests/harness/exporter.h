@@ -28,8 +28,9 @@ void missing(const std::string &what);
 
 class Exporter {
 public:
-    // Started on `config` (YAML) and serving when this returns. Without a block `functions:` there,
-    // that probe is off. `through` is a command that runs the command after it, such as setpriv.
+    // Started on `config` (YAML) and serving when this returns. Without a block `functions:`,
+    // `pcie:` or `nvlink:` there, that probe is off. `through` is a command that runs the command
+    // after it, such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
     // Writes the configuration anew, as the constructor does. The exporter reads it when it is told

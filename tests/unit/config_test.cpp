@@ -51,6 +51,7 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "telemetry_path",
                                   "level",
                                   "format",
+                                  "keep",
                                   "pid",
                                   "budget",
                                   "budgets",
@@ -71,7 +72,16 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "pin_path",
                                   "call_stacks",
                                   "max_call_stacks",
-                                  "call_sites"}) {
+                                  "call_sites",
+                                  "gpu_processes",
+                                  "everything",
+                                  "pids",
+                                  "comms",
+                                  "containers",
+                                  "syscalls",
+                                  "max_counts",
+                                  "max_fences",
+                                  "ring_bytes"}) {
         INFO(key);
         const bool named = text.str().find("\n  " + key + ": ") != std::string::npos ||
                            text.str().find("\n  " + key + ":\n") != std::string::npos;

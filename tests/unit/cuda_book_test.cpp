@@ -183,7 +183,8 @@ TEST_CASE("times of birth that cannot be are no trap") {
     CHECK(bench.book.all() == Amount{0, 0});
 }
 
-TEST_CASE("a million random allocations and frees leave the sums of a plain map") {
+TEST_CASE("a million random allocations and frees leave the sums of a plain map",
+          "[single-threaded]") {
     Bench bench;
     AllocationBook &book = bench.book;
     std::unordered_map<std::uint64_t, Allocation> model;

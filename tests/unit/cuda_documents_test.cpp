@@ -204,7 +204,8 @@ TEST_CASE("one can ask for a few sites of each process", "[cuda_documents]") {
           "small;main;cudaMalloc 10\n");
 }
 
-TEST_CASE("a document stays small however many sites and processes there are", "[cuda_documents]") {
+TEST_CASE("a document stays small however many sites and processes there are",
+          "[cuda_documents][single-threaded]") {
     const std::vector<Frame> deep(128, {std::string(200, '"'), std::string(100, '\\'), 1});
     std::vector<ProcessAllocations> all = {
         process(1, "many_sites", std::vector(1000, site("deep", 1000, 1, deep))),

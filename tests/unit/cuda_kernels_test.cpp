@@ -247,7 +247,7 @@ TEST_CASE("launches of a running process do not wait for a name for ever") {
     CHECK(bench.sum("cuda_kernel_launches_total", {"unknown", "7x1x1"}) == 2);
 }
 
-TEST_CASE("100,000 names and shapes stay in the budget with their totals") {
+TEST_CASE("100,000 names and shapes stay in the budget with their totals", "[single-threaded]") {
     constexpr std::uint32_t budget = 200;
     constexpr std::uint64_t many = 100'000;
     Bench bench({.budget = [](std::string_view) { return budget; }});

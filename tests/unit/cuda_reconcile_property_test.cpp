@@ -27,15 +27,16 @@ void run(unsigned seed, Losses losses) {
 
 }  // namespace
 
-TEST_CASE("the books agree with the table again, whatever was lost") {
+TEST_CASE("the books agree with the table again, whatever was lost", "[single-threaded]") {
     const unsigned seed = GENERATE(range(0U, 40U));
     run(seed, {.percent = seed % 3 == 0 ? 100U : 30U});
 }
 
-TEST_CASE("the books agree with the table again, though frees went unseen, too") {
+TEST_CASE("the books agree with the table again, though frees went unseen, too",
+          "[single-threaded]") {
     run(GENERATE(range(0U, 20U)), {.percent = 20, .replaces = true});
 }
 
-TEST_CASE("where nothing was lost, looking into the table changes no total") {
+TEST_CASE("where nothing was lost, looking into the table changes no total", "[single-threaded]") {
     run(GENERATE(range(0U, 30U)), {});
 }

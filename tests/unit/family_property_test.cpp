@@ -95,7 +95,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("every value on the page is what was added while it was shown") {
+TEST_CASE("every value on the page is what was added while it was shown", "[single-threaded]") {
     for (std::uint64_t seed = 0; seed < 4; seed++) {
         CAPTURE(seed);
         Random random(seed);
@@ -151,7 +151,8 @@ TEST_CASE("every value on the page is what was added while it was shown") {
     }
 }
 
-TEST_CASE("sums are exact and nothing decreases while label sets are forgotten") {
+TEST_CASE("sums are exact and nothing decreases while label sets are forgotten",
+          "[single-threaded]") {
     for (std::uint64_t seed = 0; seed < 4; seed++) {
         CAPTURE(seed);
         Random random(seed);

@@ -187,7 +187,7 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
     CHECK(error_of({{"\x1b[2J", ""}}).starts_with("\"\xEF\xBF\xBD[2J\" is no parameter"));
 }
 
-TEST_CASE("functions that do not fit are left out and counted") {
+TEST_CASE("functions that do not fit are left out and counted", "[single-threaded]") {
     FuncBench bench;
     constexpr int functions = 60'000;
     for (int i = 0; i < functions; i++) {

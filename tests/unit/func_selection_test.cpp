@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "exporter/base/text.h"
+#include "exporter/config/config.h"
 #include "exporter/probes/func_selection.h"
 #include "tests/unit/elf_image.h"
 #include "tests/unit/func_questions.h"
@@ -180,7 +181,7 @@ TEST_CASE("selection: limits", "[func_selection]") {
           "\"alias*\" of the group b: write a longer glob, or leave functions out with exclude");
 }
 
-TEST_CASE("selection: a library of very many functions", "[func_selection]") {
+TEST_CASE("selection: a library of very many functions", "[func_selection][single-threaded]") {
     if (is_sanitized) {
         SUCCEED("the reader has two seconds of time, which are too few for it here");
         return;
@@ -196,6 +197,19 @@ TEST_CASE("selection: a library of very many functions", "[func_selection]") {
     CHECK(failed.error().message ==
           "libx.so: too many of its functions are wanted, of at most 1000000, most of them by the "
           "glob \"f*\" of the group g: write a longer glob, or leave functions out with exclude");
+    // As configured, with the line of the glob.
+    const auto parsed = config::parse(
+        "functions:\n  groups:\n    wide:\n      libraries: [libx.so]\n"
+        "      functions:\n        - f1\n        - {symbol: 'f*'}\n",
+        "c.yaml");
+    REQUIRE(parsed);
+    const auto configured = try_select(image, parsed->functions.groups, 4096);
+    REQUIRE_FALSE(configured);
+    CHECK(
+        configured.error().message ==
+        "libx.so: too many of its functions are wanted, of at most 4096, most of them by the glob "
+        "\"f*\" of the group wide on line 7 of the configuration: write a longer glob, or leave "
+        "functions out with exclude");
     options.symtab.pop_back();
     CHECK(select(ElfImage(options), {{"g", group({"f*"})}}).functions.size() == 0x1000);
 }

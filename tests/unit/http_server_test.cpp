@@ -182,6 +182,7 @@ TEST_CASE("Accept-Encoding is read as the standard says") {
     CHECK_FALSE(accepts_gzip("gzip; Q=0.000, *"));
     CHECK_FALSE(accepts_gzip("*;q=0"));
     CHECK_FALSE(accepts_gzip(",;,;;,"));
+    CHECK_FALSE(accepts_gzip("gzip;q=0;a;b, br;q=0;;c"));
 }
 
 TEST_CASE("a busy port is one clear sentence") {

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* DMA fences of the processes to trace, and their waits for any fence. What a driver calls itself
+ * and its timeline can only be had from a tracepoint's own record, as the kernel asks the driver;
+ * where the fields are in the record, the exporter reads from the tracepoint's format. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/fence.h"
+#include "bpf/lib/target.bpf.h"
+#include "bpf/lib/traced.bpf.h"
+
+/* Where the fields lie in the record. */
+const volatile __u32 driver_at = 8;
+const volatile __u32 timeline_at = 12;
+const volatile __u32 context_at = 16;
+const volatile __u32 seqno_at = 20;
+
+/* Waits inside each other: a fence that stands for others waits for those. */
+#define MAX_WAITS 4
+
+struct wait {
+	struct fence_key fence;
+	__u64 started_ns;
+};
+
+struct thread {
+	struct traced_thread traced;
+	__u64 depth;
+	struct wait waits[MAX_WAITS];
+	struct fence_known fresh; /* scratch */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 131072);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct fence_key);
+	__type(value, struct fence_known);
+} fences SEC(".maps");
+
+static __always_inline __u32 field(const void *context, __u32 at)
+{
+	__u32 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), context + (at & 4095));
+	return value;
+}
+
+static __always_inline void read_names(struct fence_names *names, const void *context)
+{
+	/* __data_loc: the place in the record, and in the upper half the length. */
+	__u32 driver = field(context, driver_at) & 0xffff;
+	__u32 timeline = field(context, timeline_at) & 0xffff;
+
+	__builtin_memset(names, 0, sizeof(*names));
+	bpf_probe_read_kernel_str(names->driver, sizeof(names->driver), context + driver);
+	bpf_probe_read_kernel_str(names->timeline, sizeof(names->timeline), context + timeline);
+}
+
+/* The current thread, if its process is one to trace. */
+static __always_inline struct thread *current_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_no_state], 1);
+		return NULL;
+	}
+	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task)) {
+		ACCOUNT(entered, 1);
+		return NULL;
+	}
+	return thread;
+}
+
+static __always_inline struct fence_record *reserve(enum fence_event event, __u64 since_ns,
+						    __u32 tgid, const struct fence_key *key)
+{
+	struct fence_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	ACCOUNT(entered, 1);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return NULL;
+	}
+	fill_traced(&record->head, since_ns, tgid, FENCE_RECORD + event);
+	record->fence = *key;
+	record->tid = 0;
+	record->has_duration = 0;
+	record->nanoseconds = 0;
+	return record;
+}
+
+static __always_inline void submit(struct fence_record *record)
+{
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* Notes whose a fence is. */
+static __always_inline void begin_fence(void *ctx, struct fence_key *key)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fence_record *record;
+	struct thread *thread;
+
+	if (!target_since(task))
+		return;
+	thread = current_thread(task);
+	if (!thread)
+		return;
+	thread->fresh.since_ns = thread->traced.since_ns;
+	thread->fresh.tgid = thread->traced.tgid;
+	thread->fresh.emitted_ns = 0;
+	thread->fresh.reserved = 0;
+	read_names(&thread->fresh.names, ctx);
+	/* A key that is there already is of one whose end was not seen: this one is newer. */
+	if (bpf_map_update_elem(&fences, key, &thread->fresh, BPF_ANY)) {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_table_full], 1);
+		return;
+	}
+	record = reserve(FENCE_init, thread->traced.since_ns, thread->traced.tgid, key);
+	if (!record)
+		return;
+	record->names = thread->fresh.names;
+	submit(record);
+}
+
+/* A fence whose init was not seen. What happens to it may happen in any context, so only the events
+ * that are the current process's own doing are its. */
+static __always_inline void on_unknown(void *ctx, struct fence_key *key, enum fence_event event)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool is_own = event == FENCE_emit || event == FENCE_enable_signal;
+	struct fence_record *record;
+	struct thread *thread;
+
+	if (is_own && target_since(task)) {
+		thread = current_thread(task);
+		if (!thread)
+			return;
+		record = reserve(event, thread->traced.since_ns, thread->traced.tgid, key);
+	} else if (target_kinds & TARGET_EVERYTHING) {
+		record = reserve(event, 0, 0, key);
+	} else {
+		return;
+	}
+	if (!record)
+		return;
+	read_names(&record->names, ctx);
+	submit(record);
+}
+
+static __always_inline void on_event(void *ctx, enum fence_event event)
+{
+	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_known *known;
+	struct fence_record *record;
+
+	if (event == FENCE_init) {
+		begin_fence(ctx, &key);
+		return;
+	}
+	known = bpf_map_lookup_elem(&fences, &key);
+	if (!known) {
+		on_unknown(ctx, &key, event);
+		return;
+	}
+	record = reserve(event, known->since_ns, known->tgid, &key);
+	if (record) {
+		record->names = known->names;
+		if (event == FENCE_signaled && known->emitted_ns) {
+			record->has_duration = 1;
+			record->nanoseconds = record->head.at_ns - known->emitted_ns;
+		}
+		submit(record);
+	}
+	if (event == FENCE_emit)
+		known->emitted_ns = bpf_ktime_get_ns();
+	if (event == FENCE_destroy)
+		bpf_map_delete_elem(&fences, &key);
+}
+
+static __always_inline void name_waited(struct fence_record *record, void *ctx)
+{
+	struct fence_known *known = bpf_map_lookup_elem(&fences, &record->fence);
+
+	if (known)
+		record->names = known->names;
+	else
+		read_names(&record->names, ctx);
+}
+
+SEC("tp/dma_fence/dma_fence_wait_start")
+int on_wait_start(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_record *record;
+	struct thread *thread;
+
+	if (!target_since(task))
+		return 0;
+	thread = current_thread(task);
+	if (!thread)
+		return 0;
+	if (thread->depth >= MAX_WAITS) {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_too_deep], 1);
+		return 0;
+	}
+	thread->waits[thread->depth & (MAX_WAITS - 1)].fence = key;
+	thread->waits[thread->depth & (MAX_WAITS - 1)].started_ns = bpf_ktime_get_ns();
+	thread->depth++;
+	record = reserve(FENCE_wait_start, thread->traced.since_ns, thread->traced.tgid, &key);
+	if (!record)
+		return 0;
+	record->tid = thread->traced.tid;
+	name_waited(record, ctx);
+	submit(record);
+	return 0;
+}
+
+/* Comes at the end of every wait, also of those that were interrupted or took too long. */
+SEC("tp/dma_fence/dma_fence_wait_end")
+int on_wait_end(void *ctx)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_record *record;
+	struct wait *wait;
+	__u64 at;
+
+	if (!thread) {
+		if (began_before_tracing(task))
+			ACCOUNT(unmatched, 1);
+		return 0;
+	}
+	at = thread->depth - 1;
+	wait = &thread->waits[at & (MAX_WAITS - 1)];
+	if (at >= MAX_WAITS || wait->fence.context != key.context ||
+	    wait->fence.seqno != key.seqno) {
+		ACCOUNT(unmatched, 1);
+		return 0;
+	}
+	thread->depth = at;
+	record = reserve(FENCE_wait_end, thread->traced.since_ns, thread->traced.tgid, &key);
+	if (!record)
+		return 0;
+	record->tid = thread->traced.tid;
+	record->has_duration = 1;
+	record->nanoseconds = now_ns - wait->started_ns;
+	name_waited(record, ctx);
+	submit(record);
+	return 0;
+}
+
+#define ON(name)                                                                                   \
+	SEC("tp/dma_fence/dma_fence_" #name)                                                       \
+	int on_##name(void *ctx)                                                                   \
+	{                                                                                          \
+		on_event(ctx, FENCE_##name);                                                       \
+		return 0;                                                                          \
+	}
+
+ON(init)
+ON(emit)
+ON(enable_signal)
+ON(signaled)
+ON(destroy)
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *task)
+{
+	bpf_task_storage_delete(&threads, task);
+	if (task->signal->live.counter == 0)
+		leave_traced(task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	bpf_task_storage_delete(&threads, task);
+	leave_traced(task->tgid);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

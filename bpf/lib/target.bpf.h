@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Is the current process one of those to trace? The tables are shared: the CUDA probe's programs
+ * fill one of them as they go, targets.bpf.c and the exporter the other. */
+#ifndef GPUSNOOP_TARGET_BPF_H
+#define GPUSNOOP_TARGET_BPF_H
+
+#include "bpf/cuda.h"
+#include "bpf/lib/target.h"
+
+/* enum target_kind, any of them */
+const volatile __u32 target_kinds = TARGET_GPU_PROCESSES;
+
+/* When the probe was attached, CLOCK_MONOTONIC. */
+__u64 attached_ns = 0;
+
+/* The table `processes` of the CUDA probe: entered at the first CUDA call, left at exit and exec.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TARGET_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct cuda_live_process);
+} gpu_processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TARGET_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct target);
+} targets SEC(".maps");
+
+/* Since when the task's process has been one to trace; 0: it is none. */
+static __always_inline __u64 target_since(struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+
+	if (target_kinds & TARGET_EVERYTHING)
+		return attached_ns;
+	if (target_kinds & TARGET_GPU_PROCESSES) {
+		struct cuda_live_process *process = bpf_map_lookup_elem(&gpu_processes, &tgid);
+
+		if (process && process->start_boottime_ns == task->group_leader->start_boottime)
+			return process->since_ns;
+	}
+	if (target_kinds & TARGET_CONFIGURED) {
+		struct target *target = bpf_map_lookup_elem(&targets, &tgid);
+
+		if (target && task->group_leader->start_boottime - target->start_boottime_ns <
+				  TARGET_CLOCK_TICK_NS)
+			return target->since_ns;
+	}
+	return 0;
+}
+
+/* Is this the end of something that began before its process was traced? A thread that is younger
+ * than that has been seen from its beginning, which is the return of clone(). */
+static __always_inline bool began_before_tracing(struct task_struct *task)
+{
+	__u64 since_ns = target_since(task);
+
+	if (since_ns && since_ns < attached_ns)
+		since_ns = attached_ns;
+	return since_ns && task->start_time < since_ns;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Whom the probes of the kernel's side trace. */
+#ifndef GPUSNOOP_TARGET_H
+#define GPUSNOOP_TARGET_H
+
+#include "bpf/lib/process.h"
+
+enum target_kind {
+	TARGET_GPU_PROCESSES = 1, /* those in the CUDA probe's table */
+	TARGET_CONFIGURED = 2,	  /* those in the table of targets */
+	TARGET_EVERYTHING = 4,
+};
+
+#define TARGET_MAX_PROCESSES 16384
+
+/* The table of targets, by tgid: processes that the configuration names. */
+struct target {
+	__u64 since_ns;		 /* when it became one, CLOCK_MONOTONIC */
+	__u64 start_boottime_ns; /* of the process, perhaps as whole clock ticks: another process
+				  * with its id is none */
+	__u64 inherited;	 /* 1: what it forks is a target too */
+};
+WIRE_SIZE(struct target, 24);
+
+/* What /proc says of a start is rounded down by less than this. */
+#define TARGET_CLOCK_TICK_NS 10000000
+
+/* A process has become another program: is it one that the configuration names? */
+struct target_exec_record {
+	__u32 tgid;
+	__u32 reserved;
+	struct process_identity identity;
+};
+WIRE_SIZE(struct target_exec_record, 8 + sizeof(struct process_identity));
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Calls of the NVIDIA driver's nvlink_strcpy, nvlink_memcpy and nvlink_memset: one record per call,
+ * sent when it returns. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/lib/kcall.bpf.h"
+#include "bpf/lib/process.bpf.h"
+#include "bpf/nvlink.h"
+
+struct thread {
+	struct kcall_stack open;
+	char string[NVLINK_STRING_BYTES]; /* scratch */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* The source is read at the return: what was copied is there then. */
+static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall *call)
+{
+	long length;
+
+	if (call->function != NVLINK_STRCPY)
+		return call->argument[2];
+	length = bpf_probe_read_kernel_str(thread->string, sizeof(thread->string),
+					   (const void *)call->argument[1]);
+	return length > 0 ? length : 0;
+}
+
+SEC("kprobe")
+int helper_begins(struct pt_regs *regs)
+{
+	struct thread *thread;
+	struct kcall *call;
+
+	ACCOUNT(entered, 1);
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	call = thread ? kcall_begin(&thread->open, regs) : NULL;
+	if (!call) {
+		ACCOUNT(lost[LOST_no_state], 1);
+		return 0;
+	}
+	call->started_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("kretprobe")
+int helper_ends(struct pt_regs *regs)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool in_thread = kcall_in_thread(regs);
+	struct nvlink_record *record;
+	struct thread *thread;
+	struct kcall *call;
+
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	call = thread ? kcall_end(&thread->open, bpf_get_attach_cookie(regs)) : NULL;
+	if (!call) {
+		ACCOUNT(unmatched, 1);
+		return 0;
+	}
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return 0;
+	}
+	record->ended_ns = now_ns;
+	record->duration_ns = now_ns - call->started_ns;
+	record->bytes = bytes_of(thread, call);
+	record->op = call->function;
+	record->flags = in_thread ? 0 : NVLINK_IN_INTERRUPT;
+	record->tgid = in_thread ? task->tgid : 0;
+	record->tid = in_thread ? task->pid : 0;
+	if (in_thread)
+		fill_identity(&record->identity, task);
+	else
+		__builtin_memset(&record->identity, 0, sizeof(record->identity));
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

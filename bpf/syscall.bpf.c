@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* System calls of the processes to trace, counted in the kernel: a record for each would cost more
+ * than most of the calls. A call counts when it returns. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/target.bpf.h"
+#include "bpf/lib/traced.bpf.h"
+#include "bpf/syscall.h"
+
+/* A bit for each number that is wanted. */
+const volatile __u64 wanted[16] = {};
+const volatile __u32 shard_mask = 0;
+const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
+
+/* No call of a target is in between. */
+#define IDLE	0
+#define OPEN	1
+#define IGNORED 2 /* one that is not wanted */
+#define EXECED	3 /* execve() has succeeded: the call that returns now is another program's */
+
+struct thread {
+	struct traced_thread traced;
+	__u64 started_ns;
+	__u32 state;
+	struct syscall_key key;
+	struct syscall_error_key error;
+};
+
+struct bpf_local_storage;
+
+struct task_struct___storage {
+	struct bpf_local_storage *bpf_storage;
+} __attribute__((preserve_access_index));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct syscall_key);
+	__type(value, struct syscall_counts);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct syscall_error_key);
+	__type(value, __u64);
+} errors SEC(".maps");
+
+static const struct syscall_counts no_counts;
+static const __u64 no_errors;
+static const __u64 bounds[] = SYSCALL_BOUNDS;
+
+/* Was the call made in the way of a machine with other numbers? */
+static __always_inline bool is_compat(struct task_struct *task, long number)
+{
+#if defined(__TARGET_ARCH_x86)
+	/* TS_COMPAT: by int 0x80 or by a 32-bit program; bit 30: x32. */
+	return task->thread_info.status & 2 || number & 0x40000000;
+#else
+	return task->thread_info.flags & (1 << 22); /* TIF_32BIT */
+#endif
+}
+
+static __always_inline __u16 number_of(struct task_struct *task, long number)
+{
+	if (is_compat(task, number))
+		return SYSCALL_COMPAT;
+	return number >= 0 && number < SYSCALL_NUMBERS ? number : SYSCALL_UNKNOWN;
+}
+
+/* Most threads have no storage of any program, which is told sooner than whether they have ours. */
+static __always_inline struct thread *known_thread(struct task_struct *task)
+{
+	if (!((struct task_struct___storage *)task)->bpf_storage)
+		return NULL;
+	return bpf_task_storage_get(&threads, task, NULL, 0);
+}
+
+static __always_inline void on_enter(struct task_struct *task, long id)
+{
+	struct thread *thread;
+	__u16 number;
+
+	thread = known_thread(task);
+	if (!thread && !target_since(task))
+		return;
+	number = number_of(task, id);
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!(wanted[(number >> 6) & 15] >> (number & 63) & 1)) {
+		if (thread) {
+			if (thread->state == OPEN)
+				ACCOUNT(stale, 1);
+			thread->state = IGNORED;
+		}
+		return;
+	}
+	if (thread && thread->state == OPEN)
+		ACCOUNT(stale, 1); /* its return went by: see below */
+	ACCOUNT(entered, 1);
+	if (!thread) {
+		ACCOUNT(lost[LOST_no_state], 1);
+		return;
+	}
+	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task)) {
+		thread->state = IGNORED;
+		return;
+	}
+	thread->key.number = number;
+	thread->state = OPEN;
+	thread->started_ns = bpf_ktime_get_ns();
+}
+
+/* Newer kernels let a program at a system call be preempted (the tracepoint may fault since Linux
+ * 6.13, and later kernels run us as it is), and as long as it is, the kernel skips the same program
+ * for other threads on that CPU. With the guard that can hardly happen; where it does, a return is
+ * missing, and its call is stale. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(enter, struct pt_regs *regs, long id)
+{
+	guard_begin();
+	on_enter(bpf_get_current_task_btf(), id);
+	guard_end();
+	return 0;
+}
+
+static __always_inline __u32 bucket_of(__u64 nanoseconds)
+{
+	__u32 bucket = 0;
+
+	/* Half of the bounds, of what is left, and so on. */
+	bucket += nanoseconds > bounds[7] ? 8 : 0;
+	bucket += nanoseconds > bounds[(bucket + 3) & 15] ? 4 : 0;
+	bucket += nanoseconds > bounds[(bucket + 1) & 15] ? 2 : 0;
+	bucket += nanoseconds > bounds[bucket & 15] ? 1 : 0;
+	return bucket & (SYSCALL_BUCKETS - 1);
+}
+
+static __always_inline bool count_error(struct thread *thread, __u16 error)
+{
+	__u64 *count;
+
+	thread->error.since_ns = thread->traced.since_ns;
+	thread->error.tgid = thread->traced.tgid;
+	thread->error.number = thread->key.number;
+	thread->error.error = error;
+	count = bpf_map_lookup_elem(&errors, &thread->error);
+	if (!count) {
+		/* Another thread may be first. */
+		bpf_map_update_elem(&errors, &thread->error, &no_errors, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&errors, &thread->error);
+	}
+	if (!count)
+		return false;
+	__sync_fetch_and_add(count, 1);
+	return true;
+}
+
+static __always_inline struct syscall_counts *counts_of(struct thread *thread)
+{
+	struct syscall_counts *found;
+
+	thread->key.since_ns = thread->traced.since_ns;
+	thread->key.tgid = thread->traced.tgid;
+	thread->key.shard = bpf_get_smp_processor_id() & shard_mask;
+	found = bpf_map_lookup_elem(&counts, &thread->key);
+	if (found)
+		return found;
+	bpf_map_update_elem(&counts, &thread->key, &no_counts, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counts, &thread->key);
+}
+
+static __always_inline void finish(struct thread *thread, __u64 nanoseconds, long result)
+{
+	struct syscall_counts *found = counts_of(thread);
+
+	/* What rt_sigreturn "returns" is a register of the code that the signal interrupted. */
+	if (!found || (result < 0 && result >= -4095 && thread->key.number != rt_sigreturn &&
+		       !count_error(thread, -result))) {
+		ACCOUNT(lost[LOST_table_full], 1);
+		return;
+	}
+	__sync_fetch_and_add(&found->nanoseconds, nanoseconds);
+	__sync_fetch_and_add(&found->calls[bucket_of(nanoseconds)], 1);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void on_leave(struct task_struct *task, long result)
+{
+	struct thread *thread = known_thread(task);
+	__u32 state;
+
+	if (!thread) {
+		if (began_before_tracing(task))
+			ACCOUNT(unmatched, 1);
+		return;
+	}
+	state = thread->state;
+	thread->state = IDLE;
+	switch (state) {
+	case OPEN:
+		finish(thread, bpf_ktime_get_ns() - thread->started_ns, result);
+		break;
+	case IDLE:
+		ACCOUNT(unmatched, 1);
+		break;
+	case EXECED:
+		/* Perhaps it is none to trace any more. */
+		bpf_task_storage_delete(&threads, task);
+	}
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(leave, struct pt_regs *regs, long result)
+{
+	guard_begin();
+	on_leave(bpf_get_current_task_btf(), result);
+	guard_end();
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (thread) {
+		if (thread->state == OPEN)
+			ACCOUNT(stale, 1);
+		bpf_task_storage_delete(&threads, task);
+	}
+	if (task->signal->live.counter == 0)
+		leave_traced(task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (thread) {
+		if (thread->state == OPEN)
+			ACCOUNT(stale, 1);
+		thread->state = EXECED;
+		thread->traced.since_ns = 0;
+	}
+	leave_traced(task->tgid);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

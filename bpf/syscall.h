@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The syscall probe's contract: the tables that its programs count in. */
+#ifndef GPUSNOOP_SYSCALL_H
+#define GPUSNOOP_SYSCALL_H
+
+#include "bpf/lib/traced.h"
+
+/* Numbers from here on are none of the machine's. */
+#define SYSCALL_NUMBERS 512
+/* Instead of a number: made as another machine's call (32-bit x86, x32, 32-bit arm), whose numbers
+ * mean something else; or a number that the machine cannot have. */
+#define SYSCALL_COMPAT	SYSCALL_NUMBERS
+#define SYSCALL_UNKNOWN (SYSCALL_NUMBERS + 1)
+#define SYSCALL_COUNT	(SYSCALL_NUMBERS + 2)
+
+/* Upper bounds of the buckets, in nanoseconds, and with the value: a bucket for what is longer. */
+#define SYSCALL_BOUNDS                                                                             \
+	{1000ULL,	4000ULL,       16000ULL,       64000ULL,       256000ULL,                  \
+	 1000000ULL,	4000000ULL,    16000000ULL,    64000000ULL,    256000000ULL,               \
+	 1000000000ULL, 4000000000ULL, 16000000000ULL, 64000000000ULL, 256000000000ULL}
+#define SYSCALL_BUCKETS 16
+
+/* Threads of one process that make the same call on several CPUs would wait for each other's
+ * counters, so a call has some of each. */
+#define SYSCALL_MAX_SHARDS 8
+
+struct syscall_key {
+	__u64 since_ns;
+	__u32 tgid;
+	__u16 number;
+	__u16 shard;
+};
+WIRE_SIZE(struct syscall_key, 16);
+
+struct syscall_counts {
+	__u64 nanoseconds;
+	__u64 calls[SYSCALL_BUCKETS];
+};
+WIRE_SIZE(struct syscall_counts, 8 + 8 * SYSCALL_BUCKETS);
+
+struct syscall_error_key {
+	__u64 since_ns;
+	__u32 tgid;
+	__u16 number;
+	__u16 error; /* positive */
+};
+WIRE_SIZE(struct syscall_error_key, 16);
+
+#endif

@@ -1,0 +1,65 @@
+"""Which metrics there are: ours, from docs/metrics.md, and those of others that dashboards join."""
+
+import dataclasses
+import re
+
+_ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|")
+# The scrape adds these.
+_TARGET = {"job", "instance"}
+
+# Of other exporters, and of Prometheus itself, with the labels that dashboards may use.
+FOREIGN = {
+    "up": _TARGET,
+    "scrape_duration_seconds": _TARGET,
+    "scrape_samples_scraped": _TARGET,
+    "ALERTS": _TARGET | {"alertname", "alertstate", "severity"},
+    # dcgm-exporter: each GPU by UUID; its label gpu need not be ours.
+    "DCGM_FI_DEV_FB_USED": {"UUID"},
+    "DCGM_FI_DEV_GPU_UTIL": {"UUID"},
+    # kube-state-metrics
+    "kube_pod_info": {"uid", "namespace", "pod"},
+}
+# Of these, the variables job and instance choose nothing: they are joined with what they chose.
+JOINED = {name for name in FOREIGN if name.startswith(("DCGM_", "kube_"))}
+
+
+@dataclasses.dataclass
+class Family:
+    name: str
+    type: str
+    labels: set
+
+
+class Catalog:
+    """The families of docs/metrics.md, or a list of the same form."""
+
+    def __init__(self, text):
+        self.families = {}
+        for line in text.splitlines():
+            if match := _ROW.match(line):
+                labels = set(re.findall(r"`(\w+)`", match["labels"]))
+                self.families[match["name"]] = Family(match["name"], match["type"], labels | _TARGET)
+
+    def family(self, series):
+        """The family that a series' name is of, or None: histograms have three names."""
+        family = self.families.get(series)
+        if family:
+            return None if family.type == "histogram" else family
+        for suffix in ("_bucket", "_sum", "_count"):
+            family = self.families.get(series.removesuffix(suffix))
+            if series.endswith(suffix) and family and family.type == "histogram":
+                return family
+        return None
+
+    def labels(self, series):
+        """Of our series, or of another's; None if there is no such."""
+        if series in FOREIGN:
+            return FOREIGN[series]
+        family = self.family(series)
+        if not family:
+            return None
+        return family.labels | ({"le"} if series.endswith("_bucket") else set())
+
+    def is_counter(self, series):
+        family = self.family(series)
+        return bool(family) and family.type in ("counter", "histogram")

@@ -1,0 +1,73 @@
+// draw.js ANSWERS DIRECTORY: a picture of each dashboard, with the answers that
+// `dashboards/query.py --answers` has written, by Chromium ($CHROMIUM, or the one that is installed).
+import { build } from 'esbuild';
+import { createRequire } from 'node:module';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const require = createRequire(import.meta.url);
+const here = dirname(fileURLToPath(import.meta.url));
+const [WIDTH, TALLEST] = [1400, 1250];
+const [answersFile, directory] = process.argv.slice(2);
+if (!directory) {
+  console.error('usage: draw.js ANSWERS DIRECTORY');
+  process.exit(2);
+}
+const all = JSON.parse(readFileSync(answersFile, 'utf8'));
+const made = mkdtempSync(join(tmpdir(), 'gpusnoop-pictures-'));
+mkdirSync(directory, { recursive: true });
+
+await build({
+  entryPoints: [join(here, 'page.jsx')],
+  outfile: join(made, 'page.js'),
+  bundle: true,
+  // Their ES modules import others' CommonJS as Node does, which esbuild follows to the letter: half of
+  // the components would be wrapped in an object.
+  alias: Object.fromEntries(['@grafana/ui', '@grafana/data'].map((name) => [name, require.resolve(name)])),
+  define: { global: 'window', 'process.env.NODE_ENV': '"production"' },
+  loader: { '.svg': 'dataurl', '.ttf': 'dataurl', '.woff': 'dataurl', '.woff2': 'dataurl' },
+  logLevel: 'error',
+});
+const icons = join(here, 'node_modules/@grafana/ui/dist/public/');
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--no-sandbox', '--allow-file-access-from-files'],
+});
+let mistakes = 0;
+for (const file of readdirSync(join(here, '../grafana')).sort()) {
+  const dashboard = JSON.parse(readFileSync(join(here, '../grafana', file), 'utf8'));
+  // One of nothing but empty panels shows nobody anything.
+  if (!Object.values(all.dashboards[dashboard.uid]).some((ofPanel) => Object.values(ofPanel).some((one) => one.length))) {
+    console.error(`${dashboard.uid}: no panel has data, so there is no picture of it`);
+    continue;
+  }
+  const picture = {
+    dashboard,
+    answers: all.dashboards[dashboard.uid],
+    range: { from: all.from, to: all.to },
+    width: WIDTH,
+  };
+  const html = join(made, `${dashboard.uid}.html`);
+  writeFileSync(
+    html,
+    `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css"><body style="margin:0"><div id="page"></div>
+     <script>window.__grafana_public_path__ = ${JSON.stringify(pathToFileURL(icons).href)};
+     window.PICTURE = ${JSON.stringify(picture).replaceAll('<', '\\u003c')}</script>
+     <script src="page.js"></script>`
+  );
+  const page = await browser.newPage({ viewport: { width: WIDTH, height: TALLEST } });
+  page.on('pageerror', (error) => {
+    console.error(`${dashboard.uid}: ${error.stack}`);
+    mistakes++;
+  });
+  await page.goto(pathToFileURL(html).href);
+  await page.waitForTimeout(4000);
+  await page.screenshot({ path: join(directory, `${dashboard.uid}.png`) });
+  await page.close();
+}
+await browser.close();
+rmSync(made, { recursive: true });
+process.exit(mistakes ? 1 : 0);

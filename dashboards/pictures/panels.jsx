@@ -1,0 +1,155 @@
+// One component for each type of panel. Grafana exports all of these but the heatmap, which is drawn here.
+import { dateTime, getValueFormat, formattedValueToString, VizOrientation } from '@grafana/data';
+import { BarGauge, BigValue, Table, TimeSeries, useTheme2, VizRepeater } from '@grafana/ui';
+import React, { useEffect, useState } from 'react';
+
+import { heatmapRows, lastValues, seriesFrames, tableFrame } from './frames.js';
+
+const NoData = () => <div style={{ margin: 'auto', opacity: 0.6 }}>No data</div>;
+
+function Series({ panel, answers, range, width, height }) {
+  const theme = useTheme2();
+  const frames = seriesFrames(panel, answers, theme);
+  if (!frames.length) {
+    return <NoData />;
+  }
+  const time = { from: dateTime(range.from * 1000), to: dateTime(range.to * 1000) };
+  return (
+    <TimeSeries
+      frames={frames}
+      width={width}
+      height={height}
+      timeRange={{ ...time, raw: time }}
+      timeZone="utc"
+      legend={panel.options.legend}
+    />
+  );
+}
+
+function Stat({ panel, answers, width, height }) {
+  const theme = useTheme2();
+  const values = lastValues(panel, answers, theme);
+  return (
+    <VizRepeater
+      getValues={() => values}
+      source={values}
+      renderCounter={1}
+      width={width}
+      height={height}
+      orientation={VizOrientation.Auto}
+      renderValue={({ value, ...place }) => (
+        <BigValue
+          {...place}
+          value={values.length > 1 ? value : { ...value, title: '' }}
+          theme={theme}
+          colorMode={panel.options.colorMode}
+          graphMode="none"
+          justifyMode="auto"
+          textMode={panel.options.textMode}
+        />
+      )}
+    />
+  );
+}
+
+function Bars({ panel, answers, width, height }) {
+  const theme = useTheme2();
+  const values = lastValues(panel, answers, theme);
+  const most = Math.max(1e-9, ...values.map((value) => value.numeric));
+  return (
+    <VizRepeater
+      getValues={() => values}
+      source={values}
+      renderCounter={1}
+      width={width}
+      height={height}
+      itemSpacing={8}
+      minVizHeight={panel.options.minVizHeight}
+      orientation={VizOrientation.Horizontal}
+      renderValue={({ value, width: w, height: h, orientation, alignmentFactors }) => (
+        <BarGauge
+          width={w}
+          height={h}
+          orientation={orientation}
+          alignmentFactors={alignmentFactors}
+          value={value}
+          field={{ ...value.field.config, min: 0, max: most }}
+          display={value.field.display}
+          theme={theme}
+          displayMode={panel.options.displayMode}
+          valueDisplayMode={panel.options.valueMode}
+          showUnfilled={panel.options.showUnfilled}
+          isOverflow={false}
+        />
+      )}
+    />
+  );
+}
+
+function Rows({ panel, answers, width, height }) {
+  const theme = useTheme2();
+  const [frame, setFrame] = useState(null);
+  useEffect(() => {
+    tableFrame(panel, answers, theme).then(setFrame);
+  }, []);
+  if (!frame) {
+    return null;
+  }
+  return (
+    <Table data={frame} width={width} height={height} initialSortBy={panel.options.sortBy} cellHeight="sm" />
+  );
+}
+
+function Heatmap({ panel, answers, range, width, height }) {
+  const theme = useTheme2();
+  const rows = heatmapRows(panel, answers);
+  if (!rows.length) {
+    return <NoData />;
+  }
+  const [left, bottom, top] = [84, 22, 8];
+  const most = Math.max(...rows.flatMap((row) => row.counts.map(([, count]) => count)));
+  const times = rows[0].counts.map(([time]) => time);
+  const cellWidth = (width - left) / times.length;
+  const cellHeight = (height - bottom - top) / rows.length;
+  const unit = getValueFormat(panel.options.yAxis.unit);
+  const bound = (value) => (Number.isFinite(value) ? formattedValueToString(unit(value)) : '+Inf');
+  const everyRow = Math.ceil(18 / cellHeight);
+  const text = { fill: theme.colors.text.primary, fontSize: 12, fontFamily: theme.typography.fontFamily };
+  const clock = (time) => new Date(time * 1000).toISOString().slice(11, 16);
+  return (
+    <svg width={width} height={height}>
+      {rows.map((row, index) => {
+        const y = top + (rows.length - 1 - index) * cellHeight;
+        return (
+          <g key={row.bound}>
+            {index % everyRow === 0 && (
+              <text x={left - 8} y={y + 4} textAnchor="end" {...text}>
+                {bound(row.bound)}
+              </text>
+            )}
+            {row.counts.map(([time, count], at) => (
+              <rect
+                key={time}
+                x={left + at * cellWidth}
+                y={y}
+                width={Math.max(1, cellWidth - 1)}
+                height={Math.max(1, cellHeight - 1)}
+                fill={count > 0 ? `hsl(24, 90%, ${78 - 48 * Math.sqrt(count / most)}%)` : 'transparent'}
+              />
+            ))}
+          </g>
+        );
+      })}
+      {[0.1, 0.5, 0.9].map((share) => {
+        const time = times[Math.floor(share * times.length)];
+        return (
+          <text key={share} x={left + share * (width - left)} y={height - 5} textAnchor="middle" {...text}>
+            {clock(time)}
+          </text>
+        );
+      })}
+    </svg>
+  );
+}
+
+export const KINDS = { timeseries: Series, stat: Stat, bargauge: Bars, table: Rows, heatmap: Heatmap };

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Writes dashboards/rules/gpusnoop_*.yaml from source/*.yaml and source/thresholds.yaml.
+
+  render.py                              writes them anew
+  render.py --check                      fails, and says where, if a committed one is not what it would write
+  render.py --set slow_calls=10 --output-dir DIR   with other thresholds, to another place
+  render.py --faster 120 --output-dir DIR          with every duration divided, to test them in seconds
+
+In a source, @name@ is a threshold, @runbook@ the page of the alert that it stands in, and
+@grown(SELECTOR, WINDOW)@ how much a counter has grown in a window, with a series that appeared in it
+counted from zero: increase() alone does not see the first value of a series, such as a first error.
+"""
+import argparse
+import difflib
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000}
+DURATION = r"(?:[0-9]+(?:ms|[smhdwy]))+"
+
+
+class Mistake(Exception):
+    pass
+
+
+def read_thresholds(text):
+    """name -> (value, line), of lines `name: value  # remark`."""
+    thresholds = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = re.fullmatch(r"([a-z_]+): (\"[^\"]*\"|\S+)(?:\s+#.*)?", line)
+        if not found:
+            raise Mistake(f"thresholds.yaml:{number}: not `name: value`: {line}")
+        name, value = found.group(1), found.group(2).strip('"')
+        if name in thresholds:
+            raise Mistake(f"thresholds.yaml:{number}: {name} is there twice")
+        thresholds[name] = value
+    return thresholds
+
+
+def number_of(value):
+    found = re.fullmatch(r"([0-9]+)(KiB|MiB|GiB|TiB)", value)
+    return str(int(found.group(1)) * UNITS[found.group(2)]) if found else value
+
+
+def grown(match):
+    selector, window = match.group(1).strip(), match.group(2).strip()
+    return f"({selector} unless {selector} offset {window} or increase({selector}[{window}]))"
+
+
+def shorter(duration, divisor):
+    total = sum(int(n) * MILLISECONDS[unit] for n, unit in re.findall(r"([0-9]+)(ms|[smhdwy])", duration))
+    return f"{max(1, round(total / divisor))}ms"
+
+
+def faster(text, divisor):
+    """Every range, offset, `for` and interval, divided. Durations in texts for people stay."""
+    out = []
+    in_annotations = False
+    for line in text.splitlines(keepends=True):
+        if re.match(r"\s*annotations:", line):
+            in_annotations = True
+        elif re.match(r"\s*- ", line) or re.match(r"\S", line):
+            in_annotations = False
+        if not in_annotations:
+            line = re.sub(rf"\[({DURATION})\]", lambda m: f"[{shorter(m.group(1), divisor)}]", line)
+            line = re.sub(rf"(\boffset |^\s*for: |^\s*interval: )({DURATION})\b",
+                          lambda m: m.group(1) + shorter(m.group(2), divisor), line)
+        out.append(line)
+    return "".join(out)
+
+
+def render(name, text, thresholds, used):
+    alert = None
+    lines = []
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        found = re.match(r"\s*- alert: (\w+)$", line.rstrip())
+        if found:
+            alert = found.group(1)
+
+        def value(match):
+            key = match.group(1)
+            if key == "runbook" and alert:
+                used.add("runbooks")
+                return f"{thresholds['runbooks']}/{alert}.md"
+            if key not in thresholds:
+                raise Mistake(f"{name}:{number}: no threshold is called {key}")
+            used.add(key)
+            return number_of(thresholds[key])
+
+        lines.append(re.sub(r"@([a-z_]+)@", value, line))
+    text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", grown, "".join(lines))
+    if "@" in text:
+        left = next(line for line in text.splitlines() if "@" in line)
+        raise Mistake(f"{name}: not understood: {left.strip()}")
+    return f"# Made by dashboards/rules/render.py from source/{name}; do not edit.\n{text}"
+
+
+def render_all(source_dir, settings):
+    """file name -> text"""
+    thresholds = read_thresholds((source_dir / "thresholds.yaml").read_text())
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in thresholds:
+            raise Mistake(f"--set {setting}: not NAME=VALUE with a NAME of thresholds.yaml")
+        thresholds[name] = value
+    used = set()
+    rendered = {}
+    for source in sorted(source_dir.glob("*.yaml")):
+        if source.name != "thresholds.yaml":
+            rendered[f"gpusnoop_{source.name}"] = render(source.name, source.read_text(), thresholds, used)
+    unused = sorted(set(thresholds) - used)
+    if unused:
+        raise Mistake(f"thresholds.yaml: no rule uses {', '.join(unused)}")
+    return rendered
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--faster", type=float, default=1, metavar="N")
+    parser.add_argument("--output-dir", type=pathlib.Path, default=HERE)
+    options = parser.parse_args()
+    if options.faster < 1:
+        parser.error("--faster is 1 or more")
+    if options.output_dir.resolve() == HERE and (options.set or options.faster != 1):
+        parser.error("--set and --faster need another --output-dir: here are the rules that are committed")
+    try:
+        rendered = render_all(HERE / "source", options.set)
+    except Mistake as mistake:
+        sys.exit(f"render.py: {mistake}")
+    stale = False
+    for name, text in rendered.items():
+        if options.faster != 1:
+            text = faster(text, options.faster)
+        path = options.output_dir / name
+        if options.check:
+            committed = path.read_text() if path.exists() else ""
+            if committed != text:
+                stale = True
+                sys.stdout.writelines(difflib.unified_diff(
+                    committed.splitlines(True), text.splitlines(True), str(path), "what render.py writes"))
+        else:
+            path.write_text(text)
+    for path in options.output_dir.glob("gpusnoop_*.yaml") if options.check else ():
+        if path.name not in rendered:
+            stale = True
+            print(f"{path}: has no source")
+    sys.exit(1 if stale else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""What promtool does not look at: every alert has what a person needs, a page and tests, every recorded
+series a test, and every metric is one that the exporter or Prometheus has."""
+import pathlib
+import re
+import sys
+
+import yaml
+
+TESTS = pathlib.Path(__file__).resolve().parent
+RULES = TESTS.parent
+ROOT = RULES.parent.parent
+SEVERITIES = {"critical", "warning", "info"}
+# A page says these, each as a heading.
+SECTIONS = ["What it means", "How to check", "What to do"]
+# Not of the exporter's own families.
+OTHERS = {"up"}
+# Families of probes that docs/metrics.md may not have yet.
+COMING = {
+    "gpusnoop_dma_fence_wait_duration_seconds",
+    "gpusnoop_nvlink_helper_calls_total",
+    "gpusnoop_pcie_config_accesses_total",
+    "gpusnoop_pcie_config_all_ones_reads_total",
+    "gpusnoop_syscalls_total",
+}
+
+
+def load_rules():
+    for path in sorted(RULES.glob("gpusnoop_*.yaml")):
+        for group in yaml.safe_load(path.read_text())["groups"]:
+            yield from group["rules"]
+
+
+def cases():
+    """alert -> whether each of its tests expects it; and the expressions that are tested"""
+    alerts, expressions = {}, set()
+    for path in sorted((TESTS / "promtool").glob("*.yaml")):
+        for test in yaml.safe_load(path.read_text())["tests"]:
+            for case in test.get("alert_rule_test", []):
+                alerts.setdefault(case["alertname"], []).append(bool(case["exp_alerts"]))
+            expressions.update(case["expr"] for case in test.get("promql_expr_test", []))
+    return alerts, expressions
+
+
+def families():
+    """name of a series -> its family"""
+    known = {}
+    for name, kind in re.findall(r"^\| `(\w+)` \| (\w+) \|", (ROOT / "docs/metrics.md").read_text(), re.M):
+        for suffix in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):
+            known[name + suffix] = name
+    return known
+
+
+def unquoted(expression):
+    return re.sub(r'"(?:[^"\\]|\\.)*"', '""', expression)
+
+
+def check_alert(rule, tested, problem):
+    name = rule["alert"]
+    if not name.startswith("Gpusnoop"):
+        problem(f"{name}: does not begin with Gpusnoop")
+    if rule.get("labels", {}).get("severity") not in SEVERITIES:
+        problem(f"{name}: its severity is none of {sorted(SEVERITIES)}")
+    annotations = rule.get("annotations", {})
+    for key in "summary", "description", "runbook_url":
+        if not annotations.get(key):
+            problem(f"{name}: has no {key}")
+    if "{{" in annotations.get("summary", ""):
+        problem(f"{name}: its summary is to be the same for all of them, so that it can head a group")
+    page = ROOT / "docs/runbooks" / f"{name}.md"
+    if not annotations.get("runbook_url", "").endswith(f"/docs/runbooks/{name}.md"):
+        problem(f"{name}: its runbook_url is not that of docs/runbooks/{name}.md")
+    text = page.read_text() if page.exists() else ""
+    if not text.startswith(f"# {name}\n"):
+        problem(f"{page.relative_to(ROOT)}: is not there, or does not begin with # {name}")
+    for section in SECTIONS:
+        if f"\n## {section}\n" not in text:
+            problem(f"{page.relative_to(ROOT)}: has no section {section!r}")
+    # Fires, and is silent before it and after it.
+    fires = tested.get(name, [])
+    if True not in fires or False not in fires or fires[-1]:
+        problem(f"{name}: its tests are not of: fires, does not fire, recovers")
+
+
+def main():
+    problems = []
+    tested, expressions = cases()
+    known = families()
+    rules = list(load_rules())
+    recorded = {rule["record"] for rule in rules if "record" in rule}
+    alerts = {rule["alert"] for rule in rules if "alert" in rule}
+    for rule in rules:
+        if "alert" in rule:
+            check_alert(rule, tested, problems.append)
+        elif rule["record"] not in expressions:
+            problems.append(f"{rule['record']}: has no test")
+        for name in re.findall(r"\b(?:\w+:)?(?:gpusnoop_|process_|up\b)[\w:]*", unquoted(rule["expr"])):
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            if name not in known and name not in OTHERS and name not in recorded and base not in COMING:
+                problems.append(f"{rule.get('alert') or rule['record']}: there is no metric {name}")
+    for name in sorted(set(tested) - alerts):
+        problems.append(f"tests: there is no alert {name}")
+    readme = (ROOT / "docs/alerts.md").read_text() if (ROOT / "docs/alerts.md").exists() else ""
+    for name in sorted(alerts):
+        if f"[{name}](runbooks/{name}.md)" not in readme:
+            problems.append(f"docs/alerts.md: does not have {name}")
+    for page in sorted((ROOT / "docs/runbooks").glob("*.md")):
+        if page.stem not in alerts:
+            problems.append(f"{page.relative_to(ROOT)}: there is no such alert")
+    print("\n".join(problems) or f"{len(alerts)} alerts and {len(recorded)} recorded series are in order")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Calls of single functions: how long, how many slow, which errors."""
+
+from .common import FUNCTIONS, WARNING_COLORS, dashboard, program_variable
+from .model import Column, Row, bars, heatmap, query_variable, stat, table, timeseries
+from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, highest, increase, mean, own, quantile, rate,
+                     top, total)
+
+LIBRARY = 'library=~"$library"'
+FUNCTION = 'function=~"$function"'
+SELECTED = (PROGRAM, LIBRARY, FUNCTION)
+NAME = "{{library}} {{function}}"
+BY_FUNCTION = "library, function"
+
+
+def _variables():
+    calls = f"{PREFIX}function_calls_total{{{CHOSEN}, {PROGRAM}"
+    return [
+        program_variable("function_calls_total"),
+        query_variable("library", "Library", f"label_values({calls}}}, library)",
+                       "File names of libraries and programs with traced functions", everything=".*"),
+        query_variable("function", "Function", f"label_values({calls}, {LIBRARY}}}, function)",
+                       "Traced functions", everything=".*"),
+    ]
+
+
+def _selected():
+    return Row(
+        "Functions that are selected above",
+        stat("Calls", "Calls that ended; of functions that are followed at their entry only, calls that "
+             "began.", "ops", total("", rate("function_calls_total", *SELECTED)), width=6),
+        stat("Mean duration", "Time inside a call, on average.", "s",
+             mean("", "function_duration_seconds", *SELECTED), width=6),
+        stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.",
+             "ops", total("", rate("function_slow_calls_total", *SELECTED)), width=6,
+             colors=WARNING_COLORS),
+        stat("Failing calls", "Calls that returned an error.", "ops",
+             total("", rate("function_errors_total", *SELECTED)), width=6, colors=WARNING_COLORS),
+        heatmap("Durations", "How long calls take. Select one function to see it alone: with "
+                "functions of different buckets, bars of one add to those of others.", "s",
+                buckets("function_duration_seconds", *SELECTED)),
+        timeseries("Duration, 99 of 100 calls", "What 99 of 100 calls stay below, of the ten slowest.",
+                   "s", (top(10, quantile(0.99, BY_FUNCTION, "function_duration_seconds", *SELECTED)),
+                         NAME), logarithmic=True),
+        timeseries("Duration, half of the calls", "What half of the calls stay below, of the ten "
+                   "slowest.", "s",
+                   (top(10, quantile(0.5, BY_FUNCTION, "function_duration_seconds", *SELECTED)), NAME),
+                   width=8, logarithmic=True),
+        timeseries("Calls by function", "The ten that are called the most.", "ops",
+                   (top(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME),
+                   width=8),
+        timeseries("Threads inside", "Time inside calls per second: how many threads are inside, on "
+                   "average.", "short",
+                   (top(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))),
+                    NAME), width=8),
+        table("Functions", "All that were called in this range.",
+              [Column("comm", "program"),
+               Column("library", "library"),
+               Column("function", "function"),
+               Column("Value #A", "calls", "short"),
+               Column("Value #B", "slow", "short", colors=WARNING_COLORS),
+               Column("Value #C", "shortest in the last minute", "s"),
+               Column("Value #D", "longest in the last minute", "s")],
+              top(100, total("comm, library, function",
+                             increase("function_calls_total", *SELECTED))),
+              total("comm, library, function", increase("function_slow_calls_total", *SELECTED)),
+              f"min by (comm, library, function) ({own('function_duration_min_seconds', *SELECTED)})",
+              highest("comm, library, function", own("function_duration_max_seconds", *SELECTED)),
+              width=24, height=10, sort="calls"),
+    )
+
+
+def _slow():
+    return Row(
+        "Slow and failing calls",
+        timeseries("Slow calls by function", "Calls that took as long as their function's "
+                   "slow_threshold or longer. Each one is at /api/v1/slow_calls of its node, in its log, "
+                   "and in the sinks.", "short",
+                   (top(10, total("comm, library, function",
+                                  increase("function_slow_calls_total", *SELECTED,
+                                           over="$__rate_interval"))),
+                    "{{comm}} {{library}} {{function}}")),
+        timeseries("Longest calls", "The longest call that ended in the last whole minute.", "s",
+                   (top(10, highest("comm, library, function",
+                                    own("function_duration_max_seconds", *SELECTED))),
+                    "{{comm}} {{library}} {{function}}"), logarithmic=True),
+        timeseries("Failing calls by error", "Calls that returned an error, by its name.", "ops",
+                   (top(10, total("library, function, code",
+                                  rate("function_errors_total", *SELECTED))),
+                    "{{library}} {{function}} {{code}}")),
+        timeseries("Share of failing calls", "Of the calls of a function: those that returned an "
+                   "error.", "percentunit",
+                   (f"{total(BY_FUNCTION, rate('function_errors_total', *SELECTED))}\n  / "
+                    f"{total(BY_FUNCTION, rate('function_calls_total', *SELECTED))}", NAME)),
+    )
+
+
+def _library(title, files, what):
+    """The same view of one of NVIDIA's libraries."""
+    of = (PROGRAM, f'library=~"{files}"')
+    name = title.split(",")[0]
+    return Row(
+        title,
+        timeseries(f"{name}: calls", f"Calls per second {what}.", "ops",
+                   (top(10, total("function", rate("function_calls_total", *of))), "{{function}}"),
+                   width=8),
+        timeseries(f"{name}: duration", "What 99 of 100 calls stay below, of the ten slowest. They "
+                   "submit work and return: a long one loads kernels, or waits for a full queue.", "s",
+                   (top(10, quantile(0.99, "function", "function_duration_seconds", *of)),
+                    "{{function}}"), width=8, logarithmic=True),
+        heatmap(f"{name}: all durations", "How long calls take.", "s",
+                buckets("function_duration_seconds", *of), width=8),
+        timeseries(f"{name}: failing calls", "By the error's name.", "ops",
+                   (total("function, code", rate("function_errors_total", *of)),
+                    "{{function}} {{code}}")),
+        timeseries(f"{name}: slow calls", "Calls that took as long as the function's slow_threshold, or "
+                   "longer.", "short",
+                   (total("comm, function", increase("function_slow_calls_total", *of,
+                                                     over="$__rate_interval")),
+                    "{{comm}} {{function}}")),
+    )
+
+
+def _nccl():
+    of = (PROGRAM, 'library=~"libnccl.*"')
+    operations = total("function, nranks, rank", increase("nccl_operations_total", PROGRAM))
+    ahead = f"max by (function, nranks) ({operations})"
+    return Row(
+        "NCCL and its stragglers",
+        timeseries("NCCL: operations by rank", "Operations per second of each rank. The ranks of a "
+                   "communicator do the same: the one whose line is lower is the one that the others wait for.",
+                   "ops", (total("rank, nranks", rate("nccl_operations_total", PROGRAM)),
+                           "rank {{rank}} of {{nranks}}")),
+        bars("NCCL: behind the rank that is ahead", "By how many operations of this range each rank is "
+             "behind the one that did the most, of the same function and size of communicator. In step, it is 0, or "
+             "moves around it. Several jobs of one size show as one: choose a program.", "short",
+             (f"topk(20, {ahead}\n  - on (function, nranks) group_right () {operations})",
+              "{{function}} rank {{rank}} of {{nranks}}")),
+        timeseries("NCCL: spread of ranks", "Between the rank that did the most operations per second and the "
+                   "one that did the fewest, as a share of the most. It stays near 0 in a job that is in step.",
+                   "percentunit",
+                   (f"1 - min by (function, nranks) ({total('function, nranks, rank', rate('nccl_operations_total', PROGRAM))})\n"
+                    f"  / (max by (function, nranks) ({total('function, nranks, rank', rate('nccl_operations_total', PROGRAM))}) > 0)",
+                    "{{function}} of {{nranks}}")),
+        timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "Bps",
+                   (total("function, datatype", rate("nccl_bytes_total", PROGRAM)),
+                    "{{function}} {{datatype}}")),
+        timeseries("NCCL: bytes by node", "What each node's ranks were asked to communicate.", "Bps",
+                   (total("instance", rate("nccl_bytes_total", PROGRAM)), "{{instance}}"), width=8),
+        timeseries("NCCL: time inside calls, by node", "What 99 of 100 calls stay below. A node whose calls "
+                   "are shorter than the others' comes last: the others wait for it in theirs.", "s",
+                   (quantile(0.99, "instance", "function_duration_seconds", *of), "{{instance}}"),
+                   width=8, logarithmic=True),
+        timeseries("NCCL: failing calls", "By the error's name.", "ops",
+                   (total("instance, function, code", rate("function_errors_total", *of)),
+                    "{{instance}} {{function}} {{code}}"), width=8),
+    )
+
+
+def make():
+    return dashboard(
+        FUNCTIONS, "Functions",
+        "Calls of functions of cuBLAS, cuDNN, NCCL, libtorch, the CUDA runtime and your own libraries: "
+        "durations, slow calls and errors.",
+        [_selected(), _slow(),
+         _library("cuBLAS", "libcublas.*", "of cuBLAS and cuBLASLt"),
+         _library("cuDNN", "libcudnn.*", "of cuDNN"),
+         _nccl()],
+        variables=_variables())

@@ -1,0 +1,123 @@
+"""What the kernel does for GPU programs: the bus, fences, the driver's helpers and system calls."""
+
+from .common import KERNEL, WARNING_COLORS, dashboard
+from .model import Column, Row, heatmap, stat, table, timeseries
+from .promql import buckets, increase, own, quantile, rate, top, total
+
+DEVICE = "instance, device"
+
+
+def _pcie():
+    return Row(
+        "PCIe: configuration space",
+        timeseries("Accesses by device", "Reads and writes of the configuration space per second, failed "
+                   "ones included. origin: a driver, or user space (setpci, lspci, nvidia-smi).", "ops",
+                   (top(10, total("instance, device, op, origin", rate("pcie_config_accesses_total"))),
+                    "{{instance}} {{device}} {{op}} by {{origin}}")),
+        timeseries("Accesses by size", "In bytes.", "ops",
+                   (total("op, size", rate("pcie_config_accesses_total")), "{{op}} of {{size}}")),
+        timeseries("Failing accesses", "Accesses that returned an error.", "ops",
+                   (total("instance, device, op", rate("pcie_config_errors_total")),
+                    "{{instance}} {{device}} {{op}}"), width=8),
+        timeseries("Reads of all ones", "Reads of four bytes that gave nothing but ones: what a device "
+                   "answers that fell off the bus. A few registers may hold that.", "ops",
+                   (total(DEVICE, rate("pcie_config_all_ones_reads_total")),
+                    "{{instance}} {{device}}"), width=8),
+        heatmap("Duration of accesses", "How long accesses take. A device that is going is slow before "
+                "it is gone.", "s", buckets("pcie_config_access_duration_seconds"), width=8),
+        table("Devices", "What was done to each device's configuration space in this range.",
+              [Column("instance", "node"), Column("device", "device"),
+               Column("Value #A", "accesses", "short"),
+               Column("Value #B", "failed", "short", colors=WARNING_COLORS),
+               Column("Value #C", "all ones", "short", colors=WARNING_COLORS)],
+              total(DEVICE, increase("pcie_config_accesses_total")),
+              total(DEVICE, increase("pcie_config_errors_total")),
+              total(DEVICE, increase("pcie_config_all_ones_reads_total")),
+              width=24, height=6, sort="accesses"),
+    )
+
+
+def _fences():
+    return Row(
+        "DMA fences of DRM drivers",
+        timeseries("Fence events by driver", "What happens to fences, per second. They are of amdgpu, i915, "
+                   "xe, nouveau and nvidia-drm: CUDA's own work has none.", "ops",
+                   (total("driver, event", rate("dma_fence_events_total")), "{{driver}} {{event}}")),
+        timeseries("Fences that are not signalled", "Emitted less signalled, per second: above 0 for long, "
+                   "work piles up on that timeline.", "ops",
+                   (top(10, f"{total('driver, timeline', rate('dma_fence_events_total', EMITTED))}\n  - "
+                        f"{total('driver, timeline', rate('dma_fence_events_total', SIGNALLED))}"),
+                    "{{driver}} {{timeline}}"), minimum=None),
+        timeseries("Duration of waits", "What half, and 99 of 100, waits for a fence stay below.", "s",
+                   (quantile(0.5, "driver", "dma_fence_wait_duration_seconds"), "{{driver}} p50"),
+                   (quantile(0.99, "driver", "dma_fence_wait_duration_seconds"), "{{driver}} p99"),
+                   width=8, logarithmic=True),
+        heatmap("Duration of waits, all", "How long waits for a fence take.", "s",
+                buckets("dma_fence_wait_duration_seconds"), width=8),
+        heatmap("From emission to signal", "How long the work behind a fence takes.", "s",
+                buckets("dma_fence_signal_latency_seconds"), width=8),
+    )
+
+
+EMITTED = 'event="emit"'
+SIGNALLED = 'event="signaled"'
+
+
+def _nvlink():
+    return Row(
+        "Helpers of the NVIDIA driver's NVLink part",
+        timeseries("Helper calls by node", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset: link "
+                   "training and requests to the driver, not NVLink traffic.", "ops",
+                   (total("instance, op", rate("nvlink_helper_calls_total")),
+                    "{{instance}} {{op}}"), width=8),
+        timeseries("Helper bytes by node", "Bytes that they copy or set: not NVLink traffic.", "Bps",
+                   (total("instance, op", rate("nvlink_helper_bytes_total")),
+                    "{{instance}} {{op}}"), width=8),
+        heatmap("Duration of helper calls", "How long calls of the helpers take.", "s",
+                buckets("nvlink_helper_duration_seconds"), width=8),
+    )
+
+
+def _syscalls():
+    return Row(
+        "System calls of GPU processes",
+        stat("System calls", "Of all GPU processes.", "ops", total("", rate("syscalls_total")), width=6,
+             height=8),
+        timeseries("System calls by name", "The ten most frequent ones.", "ops",
+                   (top(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"), width=9),
+        timeseries("System calls by program", "The ten programs that make the most.", "ops",
+                   (top(10, total("comm", rate("syscalls_total"))), "{{comm}}"), width=9),
+        timeseries("Time in system calls", "Time inside calls per second: how many threads are inside, on "
+                   "average. Those that wait, such as futex and poll, are always high.", "short",
+                   (top(10, total("syscall", rate("syscall_duration_seconds_sum"))), "{{syscall}}"),
+                   width=8),
+        timeseries("Duration of ioctl", "What 99 of 100 calls of ioctl stay below: how programs talk to the "
+                   "NVIDIA driver.", "s",
+                   (quantile(0.99, "comm", "syscall_duration_seconds", 'syscall="ioctl"'), "{{comm}}"),
+                   width=8, logarithmic=True),
+        heatmap("Duration of system calls", "How long calls take, all of them.", "s",
+                buckets("syscall_duration_seconds"), width=8),
+        table("Failing system calls", "By the error's name.",
+              [Column("instance", "node"), Column("comm", "program"), Column("syscall", "call"),
+               Column("errno", "error"), Column("Value", "calls", "short", colors=WARNING_COLORS)],
+              top(50, total("instance, comm, syscall, errno", increase("syscall_errors_total"))),
+              width=24),
+    )
+
+
+def _probes():
+    return Row(
+        "Probes",
+        table("Probes of the kernel side", "Whether each of them could be loaded on the node; why not is on "
+              "its page and in its log.",
+              [Column("instance", "node"), Column("probe", "probe"), Column("Value", "up", "short")],
+              own("probe_up", 'probe!~"cuda|func"'), width=24, height=6, sort="up", descending=False),
+    )
+
+
+def make():
+    return dashboard(
+        KERNEL, "Kernel side",
+        "PCIe configuration accesses, DMA fences, helpers of the NVIDIA driver, and system calls of GPU "
+        "processes.",
+        [_pcie(), _fences(), _nvlink(), _syscalls(), _probes()])

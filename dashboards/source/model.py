@@ -1,0 +1,353 @@
+"""Dashboards as Grafana reads them: panels in rows, and what every dashboard has around them.
+
+Nothing in here knows a metric. A panel is a dictionary of Grafana's; its place and its number are
+given when the dashboard is put together.
+"""
+
+SCHEMA_VERSION = 39  # Grafana 10.4 and 11
+DATASOURCE = {"type": "prometheus", "uid": "$datasource"}
+TAG = "gpusnoop"
+COLUMNS = 24
+
+
+def _targets(queries, *, instant=False, form="time_series"):
+    """queries: PromQL, or pairs of PromQL and legend."""
+    targets = []
+    for index, query in enumerate(queries):
+        expression, legend = (query, "") if isinstance(query, str) else query
+        targets.append({
+            "datasource": DATASOURCE,
+            "editorMode": "code",
+            "expr": expression,
+            "format": form,
+            "instant": instant,
+            "legendFormat": legend or "__auto",
+            "range": not instant,
+            "refId": chr(ord("A") + index),
+        })
+    return targets
+
+
+def _panel(kind, title, description, queries, *, unit, width, height, options, defaults=None,
+           overrides=None, links=None, instant=False, form="time_series", transformations=None):
+    field = {
+        "color": {"mode": "palette-classic"},
+        "mappings": [],
+        "thresholds": {"mode": "absolute", "steps": [{"color": "green", "value": None}]},
+        "unit": unit,
+    }
+    field.update(defaults or {})
+    panel = {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "targets": _targets(queries, instant=instant, form=form),
+        "fieldConfig": {"defaults": field, "overrides": overrides or []},
+        "options": options,
+        "gridPos": {"w": width, "h": height},
+    }
+    if links:
+        panel["fieldConfig"]["defaults"]["links"] = links
+    if transformations:
+        panel["transformations"] = transformations
+    return panel
+
+
+def thresholds(*steps):
+    """steps: colours, and between them the values from which the next one holds."""
+    colors, values = steps[::2], (None,) + steps[1::2]
+    return {"mode": "absolute",
+            "steps": [{"color": color, "value": value} for color, value in zip(colors, values)]}
+
+
+def timeseries(title, description, unit, *queries, width=12, height=8, stack=False, minimum=0,
+               logarithmic=False, points=False, links=None, legend=("mean", "max")):
+    custom = {
+        "drawStyle": "points" if points else "line",
+        "fillOpacity": 30 if stack else 8,
+        "lineWidth": 1,
+        "showPoints": "auto",
+        "spanNulls": False,
+        "stacking": {"group": "A", "mode": "normal" if stack else "none"},
+    }
+    if logarithmic:
+        custom["scaleDistribution"] = {"type": "log", "log": 10}
+    if unit == "percentunit":
+        custom["axisSoftMax"] = 0.01  # or an axis of nothing but zeros goes to 10000%
+    defaults = {"custom": custom}
+    if minimum is not None and not logarithmic:
+        defaults["min"] = minimum
+    return _panel(
+        "timeseries", title, description, queries, unit=unit, width=width, height=height,
+        defaults=defaults, links=links,
+        options={
+            "legend": {"calcs": list(legend), "displayMode": "table", "placement": "bottom",
+                       "showLegend": True, "sortBy": "Max", "sortDesc": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        })
+
+
+def stat(title, description, unit, *queries, width=4, height=4, colors=None, mappings=None,
+         text="auto", links=None):
+    # Whatever has no threshold is a number and no judgement.
+    defaults = {"color": {"mode": "thresholds"},
+                "thresholds": colors or thresholds("text"),
+                "mappings": mappings or []}
+    return _panel(
+        "stat", title, description, queries, unit=unit, width=width, height=height, instant=True,
+        defaults=defaults, links=links,
+        options={
+            "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
+            "orientation": "auto", "textMode": text, "wideLayout": True,
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        })
+
+
+def bars(title, description, unit, *queries, width=12, height=8, links=None):
+    """The present values as horizontal bars, for ranks."""
+    return _panel(
+        "bargauge", title, description, queries, unit=unit, width=width, height=height,
+        instant=True, links=links, defaults={"min": 0},
+        options={
+            "displayMode": "gradient", "orientation": "horizontal", "showUnfilled": True,
+            "valueMode": "color", "namePlacement": "auto", "sizing": "auto", "minVizHeight": 16,
+            "minVizWidth": 8,
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        })
+
+
+def heatmap(title, description, unit, query, *, width=12, height=8):
+    """A histogram over time; unit is that of its buckets' bounds."""
+    panel = _panel(
+        "heatmap", title, description, [(query, "{{le}}")], unit=unit, width=width, height=height,
+        form="heatmap", defaults={"custom": {"scaleDistribution": {"type": "linear"}}},
+        options={
+            "calculate": False,
+            "cellGap": 1,
+            "color": {"exponent": 0.5, "fill": "dark-orange", "mode": "scheme", "reverse": False,
+                      "scale": "exponential", "scheme": "Oranges", "steps": 64},
+            "exemplars": {"color": "rgba(255,0,255,0.7)"},
+            "filterValues": {"le": 1e-9},
+            "legend": {"show": True},
+            "rowsFrame": {"layout": "auto"},
+            "tooltip": {"mode": "single", "yHistogram": False},
+            "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
+        })
+    return panel
+
+
+# Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
+_WIDTHS = {"pid": 90, "container": 120, "gpu": 70, "probe": 100}
+
+
+class Column:
+    """How a table shows a label or, as Value, the result of one of its queries."""
+
+    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None):
+        self.field, self.title, self.link = field, title, link
+        self.unit = unit or ("short" if field.startswith("Value") else None)
+        self.mappings, self.colors = mappings, colors
+
+    def override(self):
+        properties = []
+        if self.field in _WIDTHS:
+            properties.append({"id": "custom.width", "value": _WIDTHS[self.field]})
+        if self.unit:
+            properties.append({"id": "unit", "value": self.unit})
+        if self.link:
+            properties.append({"id": "links", "value": [self.link]})
+        if self.mappings:
+            properties.append({"id": "mappings", "value": self.mappings})
+        if self.colors:
+            properties += [
+                {"id": "thresholds", "value": self.colors},
+                {"id": "color", "value": {"mode": "thresholds"}},
+                {"id": "custom.cellOptions", "value": {"type": "color-text"}}]
+        if not properties:
+            return None
+        return {"matcher": {"id": "byName", "options": self.title}, "properties": properties}
+
+
+def table(title, description, columns, *queries, width=12, height=8, sort=None,
+          descending=True):
+    """One line for each label set. With several queries the columns of their values are
+    "Value #A", "Value #B" and so on, and they are joined on the labels that they share."""
+    transformations = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
+    transformations.append({
+        "id": "organize",
+        "options": {
+            "excludeByName": {"Time": True},
+            "includeByName": {column.field: True for column in columns},
+            "indexByName": {column.field: index for index, column in enumerate(columns)},
+            "renameByName": {column.field: column.title for column in columns},
+        },
+    })
+    # A label such as a pid is text, also where it looks like a number: hence the unit string.
+    values = [column for column in columns if column.field.startswith("Value")]
+    sort_by = sort or values[0].title
+    return _panel(
+        "table", title, description, queries, unit="string", width=width, height=height,
+        instant=True, form="table", transformations=transformations,
+        defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True,
+                             "minWidth": 90}},
+        overrides=[override for override in (column.override() for column in columns) if override],
+        options={
+            "cellHeight": "sm",
+            "footer": {"countRows": False, "fields": "", "reducer": ["sum"], "show": False},
+            "showHeader": True,
+            "sortBy": [{"desc": descending, "displayName": sort_by}],
+        })
+
+
+def link_to(uid, title, *kept, **variables):
+    """From a cell or a line to another dashboard, in the same range and on the same data source.
+    `kept` variables are as they are here; the others are set, as to a label at what is clicked."""
+    parts = [f"${{{name}:queryparam}}" for name in ("datasource", "job", *kept)]
+    parts += [f"var-{name}={value}" for name, value in variables.items()]
+    return {"title": title, "targetBlank": False,
+            "url": f"/d/{uid}?${{__url_time_range}}&{'&'.join(parts)}"}
+
+
+class Row:
+    def __init__(self, title, *panels, collapsed=False):
+        self.title, self.panels, self.collapsed = title, panels, collapsed
+
+
+def query_variable(name, label, query, description, *, everything=".+", hide=0):
+    """Values of a label, any number of which can be chosen."""
+    return {
+        "name": name,
+        "label": label,
+        "description": description,
+        "type": "query",
+        "datasource": DATASOURCE,
+        "definition": query,
+        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        "refresh": 2,
+        "sort": 1,
+        "regex": "",
+        "hide": hide,
+        "multi": True,
+        "includeAll": True,
+        "allValue": everything,
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+        "options": [],
+        "skipUrlSync": False,
+    }
+
+
+def _datasource_variable():
+    return {
+        "name": "datasource",
+        "label": "Data source",
+        "description": "The Prometheus that scrapes the exporters",
+        "type": "datasource",
+        "query": "prometheus",
+        "regex": "",
+        "refresh": 1,
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+        "current": {},
+        "options": [],
+        "skipUrlSync": False,
+    }
+
+
+def annotation(name, expression, color, *, title, text, tags, by_value=False):
+    return {
+        "name": name,
+        "enable": True,
+        "hide": False,
+        "iconColor": color,
+        "datasource": DATASOURCE,
+        "expr": expression,
+        "step": "60s",
+        "titleFormat": title,
+        "textFormat": text,
+        "tagKeys": tags,
+        "useValueForTime": by_value,
+        "target": {"expr": expression, "refId": "Anno"},
+        "mappings": {},
+        "filter": {"exclude": False, "ids": []},
+        "builtIn": 0,
+        "type": "dashboard",
+    }
+
+
+BUILT_IN = {
+    "builtIn": 1,
+    "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+    "enable": True,
+    "hide": True,
+    "iconColor": "rgba(0, 211, 255, 1)",
+    "name": "Annotations & Alerts",
+    "type": "dashboard",
+}
+
+
+def _place(panels, top):
+    """From left to right and from top to bottom; the line below the last one."""
+    column = line_height = 0
+    for panel in panels:
+        width, height = panel["gridPos"]["w"], panel["gridPos"]["h"]
+        if column + width > COLUMNS:
+            top += line_height
+            column = line_height = 0
+        panel["gridPos"] = {"x": column, "y": top, "w": width, "h": height}
+        column += width
+        line_height = max(line_height, height)
+    return top + line_height
+
+
+def dashboard(uid, title, description, rows, *, variables, annotations, tags=()):
+    panels, top, number = [], 0, 0
+    for row in rows:
+        bar = {"type": "row", "title": row.title, "collapsed": row.collapsed, "panels": [],
+               "gridPos": {"x": 0, "y": top, "w": COLUMNS, "h": 1}}
+        below = _place(row.panels, top + 1)
+        panels.append(bar)
+        # The panels of a collapsed row are inside it, and take no room until it is opened.
+        if row.collapsed:
+            bar["panels"] = list(row.panels)
+            top += 1
+        else:
+            panels += row.panels
+            top = below
+        for panel in (bar, *row.panels):
+            number += 1
+            panel["id"] = number
+    return {
+        "id": None,
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": [TAG, *tags],
+        "schemaVersion": SCHEMA_VERSION,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timepicker": {},
+        "timezone": "",
+        "weekStart": "",
+        "fiscalYearStartMonth": 0,
+        "liveNow": False,
+        "links": [{
+            "type": "dashboards",
+            "title": "gpusnoop",
+            "tags": [TAG],
+            "asDropdown": True,
+            "includeVars": True,
+            "keepTime": True,
+            "targetBlank": False,
+            "icon": "external link",
+            "tooltip": "",
+            "url": "",
+        }],
+        "annotations": {"list": [BUILT_IN, *annotations]},
+        "templating": {"list": [_datasource_variable(), *variables]},
+        "panels": panels,
+    }

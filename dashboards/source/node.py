@@ -1,0 +1,178 @@
+"""One node: a row for each probe."""
+
+from .common import (COPIES, FUNCTIONS, KERNEL, MEMORY, NODE, UP_MAPPING, WARNING_COLORS, dashboard,
+                     program_cell)
+from .model import Column, Row, link_to, stat, table, thresholds, timeseries
+from .promql import own, process, quantile, rate, top, total, up
+
+# The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
+GPU_BY_UUID = f"max by (uuid, instance, gpu) ({own('gpu_info')})"
+IN_A_POD = 'pod_uid!=""'
+
+
+def dcgm(family):
+    """A family of dcgm-exporter, with our labels of the same GPU: of the chosen nodes only."""
+    by_uuid = f'max by (uuid) (label_replace({family}, "uuid", "$1", "UUID", "(.+)"))'
+    return f"{by_uuid}\n  * on (uuid) group_left (instance, gpu) {GPU_BY_UUID}"
+
+
+def _state():
+    return Row(
+        "Node",
+        stat("Exporter", "Whether the exporter answered the last scrape.", "short",
+             (up(), "{{instance}}"), width=4, mappings=UP_MAPPING,
+             colors=thresholds("red", 1, "green")),
+        stat("GPUs", "GPUs that the NVIDIA driver lists.", "short", f"count({own('gpu_info')})"),
+        stat("GPU processes", "Running processes that have used CUDA.", "short",
+             f"count({own('process_info')})"),
+        stat("Memory held", "Allocated and not freed, of every kind of memory.", "bytes",
+             total("", own("cuda_memory_outstanding_bytes"))),
+        stat("CPU of the exporter", "CPU time that the exporter itself takes: 100% is one core.",
+             "percentunit", total("", process("process_cpu_seconds_total", rated=True))),
+        stat("Events lost", "Calls that were entered and could not be counted.", "ops",
+             total("", rate("probe_events_lost_total")), colors=WARNING_COLORS),
+        table("Processes", "Running processes that have used CUDA: what each is, and what it holds.",
+              [Column("instance", "node"),
+               Column("comm", "program", link=program_cell(MEMORY, "Memory of this program")),
+               Column("pid", "pid"),
+               Column("container", "container"),
+               Column("exe", "executable"),
+               Column("linkage", "runtime"),
+               Column("Value #B", "memory held", "bytes"),
+               Column("Value #C", "allocations", "short")],
+              own("process_info"),
+              total("instance, comm, container, pid", own("cuda_memory_outstanding_bytes")),
+              total("instance, comm, container, pid", own("cuda_memory_outstanding_allocations")),
+              width=24, sort="memory held"),
+    )
+
+
+def _gpus():
+    held = total("instance, gpu", own("cuda_memory_outstanding_bytes",
+                                      'kind=~"device|async|managed|vmm"'))
+    return Row(
+        "GPUs, with dcgm-exporter",
+        table("GPUs by index", "What the label gpu stands for.",
+              [Column("instance", "node"), Column("gpu", "gpu"), Column("name", "model"),
+               Column("uuid", "UUID"), Column("pci_bus_id", "PCI address"),
+               Column("Value", "known", "short")],
+              own("gpu_info"), width=24, height=6, sort="gpu", descending=False),
+        timeseries("Memory: held by programs, in use on the device",
+                   "What programs have allocated, and what DCGM says is in use. The rest are "
+                   "contexts, code, and what is allocated where no probe sees it. Needs dcgm-exporter in "
+                   "the same Prometheus.", "bytes",
+                   (held, "gpu {{gpu}} held"),
+                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use")),
+        timeseries("Launches and utilization",
+                   "Kernel launches per second, and the utilization that DCGM measures. Busy "
+                   "without launches: a long kernel, or a graph. Launches while idle: kernels that are too short. Needs "
+                   "dcgm-exporter in the same Prometheus.", "short",
+                   (total("instance, gpu", rate("cuda_kernel_launches_total")),
+                    "gpu {{gpu}} launches/s"),
+                   (dcgm("DCGM_FI_DEV_GPU_UTIL"), "gpu {{gpu}} busy %")),
+    )
+
+
+def _pods():
+    by_pod = "namespace, pod"
+    # By the pod's uid: of one pod there may be several series, of several kube-state-metrics.
+    pods = 'max by (pod_uid, namespace, pod) (label_replace(kube_pod_info, "pod_uid", "$1", "uid", "(.+)"))'
+    of_process = (f"max by (instance, pid, pod_uid) ({own('process_info', IN_A_POD)})\n"
+                  f"  * on (pod_uid) group_left (namespace, pod) {pods}")
+    held = total("instance, pid", own("cuda_memory_outstanding_bytes"))
+    return Row(
+        "Pods, with kube-state-metrics",
+        timeseries("Memory held by pod", "Allocated and not freed, by the pod that the process runs in. "
+                   "Needs kube-state-metrics in the same Prometheus.", "bytes",
+                   (f"sum by ({by_pod}) (\n  {held}\n  * on (instance, pid) group_left ({by_pod}) (\n  "
+                    f"{of_process}))", "{{namespace}}/{{pod}}")),
+        table("GPU processes by pod", "Which pod each GPU process belongs to. Needs "
+              "kube-state-metrics in the same Prometheus.",
+              [Column("namespace", "namespace"), Column("pod", "pod"), Column("instance", "node"),
+               Column("Value", "processes", "short")],
+              f"count by (instance, namespace, pod) (\n  {of_process})"),
+    )
+
+
+def _cuda():
+    return Row(
+        "Probe cuda: memory, copies, launches",
+        timeseries("Memory held by process", "Allocated and not freed.", "bytes",
+                   (top(10, total("comm, pid", own("cuda_memory_outstanding_bytes"))),
+                    "{{comm}} {{pid}}"),
+                   links=[link_to(MEMORY, "Memory and leaks", "instance")]),
+        timeseries("Allocations and frees", "Successful calls per second.", "ops",
+                   (total("", rate("cuda_memory_allocations_total")), "allocations"),
+                   (total("", rate("cuda_memory_frees_total")), "frees"),
+                   (total("", rate("cuda_memory_unknown_frees_total")), "frees of unknown memory")),
+        timeseries("Copied", "Bytes of successful copies per second, by direction.", "Bps",
+                   (total("kind", rate("cuda_memcpy_bytes_total")), "{{kind}}"), width=8, stack=True,
+                   links=[link_to(COPIES, "Copies and launches", "instance")]),
+        timeseries("Kernel launches", "Launches per second, by program.", "ops",
+                   (top(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}}"), width=8),
+        timeseries("Failing calls", "CUDA calls that returned an error.", "ops",
+                   (top(10, total("comm, function, error", rate("cuda_api_errors_total"))),
+                    "{{comm}} {{function}} {{error}}"), width=8),
+    )
+
+
+def _func():
+    to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
+    return Row(
+        "Probe func: functions of libraries",
+        timeseries("Calls", "Calls per second of traced functions.", "ops",
+                   (top(10, total("library, function", rate("function_calls_total"))),
+                    "{{library}} {{function}}"), width=8, links=to_functions),
+        timeseries("Duration", "What 99 of 100 calls stay below, of the ten slowest.", "s",
+                   (top(10, quantile(0.99, "library, function", "function_duration_seconds")),
+                    "{{library}} {{function}}"), width=8, logarithmic=True, links=to_functions),
+        timeseries("Slow and failing calls", "Calls over their slow_threshold, and calls that returned "
+                   "an error.", "ops",
+                   (top(10, total("library, function", rate("function_slow_calls_total"))),
+                    "{{library}} {{function}} slow"),
+                   (top(10, total("library, function, code", rate("function_errors_total"))),
+                    "{{library}} {{function}} {{code}}"), width=8, links=to_functions),
+    )
+
+
+def _kernel_rows():
+    to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
+    return [
+        Row("Probe pcie: configuration space",
+            timeseries("PCIe accesses", "Accesses to the configuration space of devices.", "ops",
+                       (top(10, total("device, op, origin", rate("pcie_config_accesses_total"))),
+                        "{{device}} {{op}} by {{origin}}"), links=to_kernel),
+            timeseries("PCIe failures", "Accesses that failed, and reads answered with nothing but "
+                       "ones: what a GPU does that fell off the bus.", "ops",
+                       (total("device", rate("pcie_config_errors_total")), "{{device}} failed"),
+                       (total("device", rate("pcie_config_all_ones_reads_total")),
+                        "{{device}} all ones"), links=to_kernel)),
+        Row("Probe fence: DMA fences",
+            timeseries("Fence events", "What happens to the fences of DRM drivers.", "ops",
+                       (total("driver, event", rate("dma_fence_events_total")),
+                        "{{driver}} {{event}}"), links=to_kernel),
+            timeseries("Fence waits", "What 99 of 100 waits stay below.", "s",
+                       (quantile(0.99, "driver", "dma_fence_wait_duration_seconds"), "{{driver}}"),
+                       logarithmic=True, links=to_kernel)),
+        Row("Probe nvlink: helpers of the NVIDIA driver",
+            timeseries("Helper calls", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset inside "
+                       "the driver: not NVLink traffic.", "ops",
+                       (total("op", rate("nvlink_helper_calls_total")), "{{op}}"), links=to_kernel),
+            timeseries("Helper bytes", "Bytes that they copy or set: not NVLink traffic.", "Bps",
+                       (total("op", rate("nvlink_helper_bytes_total")), "{{op}}"),
+                       links=to_kernel)),
+        Row("Probe syscall: system calls of GPU processes",
+            timeseries("System calls", "The ten most frequent ones.", "ops",
+                       (top(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
+                       links=to_kernel),
+            timeseries("Failing system calls", "By the error's name.", "ops",
+                       (top(10, total("syscall, errno", rate("syscall_errors_total"))),
+                        "{{syscall}} {{errno}}"), links=to_kernel)),
+    ]
+
+
+def make():
+    return dashboard(
+        NODE, "Node",
+        "One node, or several: its GPUs and processes, and what each probe of the exporter sees.",
+        [_state(), _cuda(), _func(), *_kernel_rows(), _gpus(), _pods()])

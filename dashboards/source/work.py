@@ -1,0 +1,142 @@
+"""What programs have the GPU do: copies, memsets and kernel launches."""
+
+from .common import COPIES, WARNING_COLORS, dashboard, program_variable
+from .model import Column, Row, heatmap, stat, table, timeseries
+from .promql import PROGRAM, buckets, increase, mean, own, quantile, rate, top, total
+
+SYNC = 'mode="sync"'
+
+
+def _now():
+    return Row(
+        "Now",
+        stat("Copied", "Bytes of successful copies.", "Bps",
+             total("", rate("cuda_memcpy_bytes_total", PROGRAM)), width=6),
+        stat("Kernel launches", "Successful launches, without those inside graphs.", "ops",
+             total("", rate("cuda_kernel_launches_total", PROGRAM)), width=6),
+        stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", "ops",
+             total("", rate("cuda_graph_launches_total", PROGRAM)), width=6),
+        stat("Failing calls", "CUDA calls that returned an error.", "ops",
+             total("", rate("cuda_api_errors_total", PROGRAM)), width=6, colors=WARNING_COLORS),
+    )
+
+
+def _bandwidth():
+    return Row(
+        "Bandwidth of synchronous copies",
+        timeseries("Mean bandwidth", "Bytes over the time inside the calls, by direction, as the "
+                   "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "Bps",
+                   (f"{total('kind', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM))}\n  / "
+                    f"{total('kind', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}", "{{kind}}")),
+        timeseries("The slow end", "The bandwidth that one copy in ten does not reach, by direction. "
+                   "Small copies never do.", "Bps",
+                   (quantile(0.1, "kind", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
+                    "{{kind}}"), logarithmic=True),
+        *[heatmap(f"Bandwidth, {name}", f"How many synchronous copies reach which bandwidth: {meaning}.",
+                  "Bps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'kind="{kind}"', PROGRAM))
+          for kind, name, meaning in (("h2d", "host to device", "from host memory to a GPU"),
+                                      ("d2h", "device to host", "from a GPU to host memory"),
+                                      ("d2d", "device to device", "within a GPU and between GPUs"),
+                                      ("h2h", "host to host", "within host memory"))],
+    )
+
+
+def _copies():
+    return Row(
+        "Copies and memsets",
+        timeseries("Copied by direction", "Bytes of successful copies per second. Of asynchronous ones "
+                   "when they were submitted.", "Bps",
+                   (total("kind, mode", rate("cuda_memcpy_bytes_total", PROGRAM)),
+                    "{{kind}} {{mode}}"), stack=True),
+        timeseries("Copies by direction", "Successful copies per second.", "ops",
+                   (total("kind, mode", rate("cuda_memcpy_total", PROGRAM)), "{{kind}} {{mode}}")),
+        timeseries("Copied by program", "Bytes of successful copies per second.", "Bps",
+                   (top(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM))), "{{comm}}")),
+        timeseries("Copied by GPU", "Bytes of successful copies per second.", "Bps",
+                   (total("instance, gpu", rate("cuda_memcpy_bytes_total", PROGRAM)),
+                    "{{instance}} gpu {{gpu}}")),
+        timeseries("Threads inside copies", "Time inside copy calls per second: how many threads wait "
+                   "in them, on average.", "short",
+                   (total("kind, mode", rate("cuda_memcpy_seconds_total", PROGRAM)),
+                    "{{kind}} {{mode}}")),
+        timeseries("Duration of synchronous copies", "What 99 of 100 calls stay below, by direction.",
+                   "s", (quantile(0.99, "kind", "cuda_memcpy_duration_seconds", PROGRAM), "{{kind}}"),
+                   logarithmic=True),
+        heatmap("Duration of synchronous copies, all", "How long the calls take.", "s",
+                buckets("cuda_memcpy_duration_seconds", PROGRAM)),
+        heatmap("Size of copies", "How large copies are. Many small ones cost more than their bytes.",
+                "bytes", buckets("cuda_memcpy_size_bytes", PROGRAM)),
+        timeseries("Mean size of copies", "Bytes for each copy, by direction.", "bytes",
+                   (mean("kind", "cuda_memcpy_size_bytes", PROGRAM), "{{kind}}"), width=8),
+        timeseries("Asynchronous copies in flight", "Estimate of the bytes that were submitted and not "
+                   "waited for yet, by stream.", "bytes",
+                   (top(10, total("comm, pid, stream",
+                                  own("cuda_memcpy_async_in_flight_bytes_estimate", PROGRAM))),
+                    "{{comm}} {{pid}} stream {{stream}}"), width=8),
+        timeseries("Memsets", "Bytes of successful memsets per second.", "Bps",
+                   (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM)),
+                    "{{comm}} {{mode}}"), width=4),
+        timeseries("Memset calls", "Successful memsets per second.", "ops",
+                   (total("comm, mode", rate("cuda_memset_total", PROGRAM)), "{{comm}} {{mode}}"),
+                   width=4),
+    )
+
+
+def _launches():
+    return Row(
+        "Kernel launches",
+        timeseries("Launches by kernel", "The ten kernels that are launched the most.", "ops",
+                   (top(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM))),
+                    "{{kernel}}")),
+        timeseries("Launches by program", "Successful launches per second.", "ops",
+                   (top(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM))), "{{comm}}"),
+                   width=6),
+        timeseries("Graph launches by program", "Launches of CUDA graphs.", "ops",
+                   (top(10, total("comm", rate("cuda_graph_launches_total", PROGRAM))), "{{comm}}"),
+                   width=6),
+        table("Kernels and shapes", "How often each kernel was launched in which shape (XxYxZ).",
+              [Column("comm", "program"),
+               Column("kernel", "kernel"),
+               Column("grid", "grid"),
+               Column("block", "block"),
+               Column("Value", "launches", "short")],
+              top(50, total("comm, kernel, grid, block",
+                            increase("cuda_kernel_launches_total", PROGRAM))),
+              width=24, height=10),
+        heatmap("Threads of launches", "GPU threads of each launch, grid times block. Launches of a few "
+                "threads leave most of a GPU idle.", "short",
+                buckets("cuda_kernel_launch_threads", PROGRAM), width=8),
+        heatmap("Duration of launch calls", "Time inside the launch call, not the kernel's run time. "
+                "It grows when the queue of launches is full.", "s",
+                buckets("cuda_kernel_launch_duration_seconds", PROGRAM), width=8),
+        timeseries("Duration of launch calls, by GPU", "What half, and 99 of 100, launch calls stay "
+                   "below.", "s",
+                   (quantile(0.5, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM),
+                    "{{instance}} gpu {{gpu}} p50"),
+                   (quantile(0.99, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM),
+                    "{{instance}} gpu {{gpu}} p99"), width=8, logarithmic=True),
+    )
+
+
+def _errors():
+    return Row(
+        "Failing calls",
+        timeseries("Failing calls by error", "CUDA calls that returned an error.", "ops",
+                   (total("error", rate("cuda_api_errors_total", PROGRAM)), "{{error}}")),
+        table("Failing calls by function", "Which program's calls of which function failed.",
+              [Column("instance", "node"),
+               Column("comm", "program"),
+               Column("function", "function"),
+               Column("error", "error"),
+               Column("Value", "calls", "short", colors=WARNING_COLORS)],
+              top(50, total("instance, comm, function, error",
+                            increase("cuda_api_errors_total", PROGRAM)))),
+    )
+
+
+def make():
+    return dashboard(
+        COPIES, "Copies and launches",
+        "Copies with their bandwidth by direction, memsets, and kernel launches with kernels and shapes.",
+        [_now(), _bandwidth(), _copies(), _launches(), _errors()],
+        variables=[program_variable("cuda_memcpy_total")])

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Checks prometheus.yml, with our rules in the place of installed ones: check.sh PROMTOOL
+set -eu
+cd "$(dirname "$0")"
+promtool=$1
+if [ ! -x "$promtool" ]; then
+    echo "no $promtool (scripts/setup.sh --tests)"
+    [ -n "${CI:-}" ] && exit 1
+    exit 4
+fi
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+sed "s|/etc/prometheus/rules|$(cd ../../dashboards/rules && pwd)|" prometheus.yml >"$copy/prometheus.yml"
+found=$("$promtool" check config "$copy/prometheus.yml")
+echo "$found"
+# Five files of rules, or else the glob matched nothing, which is no mistake for promtool.
+[ "$(echo "$found" | grep -c 'rules found')" -eq 5 ]

@@ -1,0 +1,106 @@
+#include "exporter/config/system.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "exporter/base/syscall_names.h"
+#include "exporter/config/globs.h"
+
+namespace gpusnoop::config {
+
+namespace {
+
+constexpr std::size_t kMaxItems = 1'000;
+constexpr std::size_t kShortId = 12;  // as container runtimes print it
+constexpr std::size_t kWholeId = 64;
+
+// What system calls are counted as that have no name of their own.
+constexpr std::array<std::string_view, 2> kNameless = {"compat", "unknown"};
+
+std::string syscall_problem(const std::string &name) {
+    const auto &groups = syscall_groups();
+    if (is_syscall(name) || std::ranges::find(groups, name) != groups.end() ||
+        std::ranges::find(kNameless, name) != kNameless.end()) {
+        return "";
+    }
+    std::string list;
+    for (const std::string &group : groups) {
+        list += (list.empty() ? "" : ", ") + group;
+    }
+    return quoted(name) + " is neither a system call nor a group of them (" + list +
+           "), nor compat or unknown";
+}
+
+std::string container_problem(const std::string &id) {
+    if (id.size() < kShortId || id.size() > kWholeId ||
+        id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+        return quoted(id) + " is not a container's id: its first 12 to 64 hexadecimal digits";
+    }
+    return "";
+}
+
+// A list of texts without problems and without repetitions.
+template <typename Problem>
+void read_texts(Section &section, const std::string &key, std::string_view what,
+                std::vector<std::string> &value, Problem problem) {
+    const Value *const entry = section.find(key);
+    if (entry == nullptr) {
+        return;
+    }
+    const auto items = entry->list("a list of " + std::string(what), what, 0, kMaxItems);
+    if (!items) {
+        return;
+    }
+    std::vector<std::string> texts;
+    for (const Value &item : *items) {
+        const auto text = item.text(what);
+        if (!text) {
+            continue;
+        }
+        if (const std::string wrong = problem(*text); !wrong.empty()) {
+            item.reject(wrong);
+        } else if (std::ranges::find(texts, *text) != texts.end()) {
+            item.reject(quoted(*text) + " is in the list twice");
+        } else {
+            texts.push_back(*text);
+        }
+    }
+    value = std::move(texts);
+}
+
+}  // namespace
+
+void read_targets(Section targets, Config::Targets &value) {
+    targets.boolean("gpu_processes", value.gpu_processes);
+    targets.boolean("everything", value.everything);
+    if (const Value *pids = targets.find("pids")) {
+        if (const auto items = pids->list("a list of process ids", "process ids", 0, kMaxItems)) {
+            value.pids.clear();
+            for (const Value &item : *items) {
+                if (const auto pid = item.integer(1, 1U << 22U)) {
+                    value.pids.push_back(*pid);
+                }
+            }
+        }
+    }
+    read_texts(targets, "comms", "names of processes", value.comms, glob_problem);
+    read_texts(targets, "containers", "ids of containers", value.containers, container_problem);
+    targets.finish();
+}
+
+void read_syscall(Section syscall, Config::Syscall &value) {
+    syscall.boolean("enabled", value.enabled);
+    read_texts(syscall, "syscalls", "names of system calls", value.syscalls, syscall_problem);
+    syscall.integer("max_counts", value.max_counts, 64, 1U << 22U);
+    syscall.finish();
+}
+
+void read_fence(Section fence, Config::Fence &value) {
+    fence.boolean("enabled", value.enabled);
+    fence.integer("max_fences", value.max_fences, 64, 1U << 22U);
+    fence.size("ring_bytes", value.ring_bytes, 4U << 10U, 256U << 20U);
+    fence.finish();
+}
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,95 @@
+#include "exporter/probes/pcie.h"
+
+#include <mutex>
+
+#include "exporter/base/machine.h"
+#include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/pcie_programs.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class PcieProbe final : public Probe {
+public:
+    explicit PcieProbe(const config::Config &config)
+        : config_(config.pcie),
+          rescan_interval_(config.discovery.rescan_interval),
+          aggregator_(budget_of(config.series), config.labels.pid, config.series.retention) {}
+
+    Result<> start() override;
+    void drain() override;
+    std::vector<series::FamilySnapshot> report() override {
+        return programs_ ? aggregator_.report() : std::vector<series::FamilySnapshot>{};
+    }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
+        return aggregator_.folded();
+    }
+    [[nodiscard]] Health health() const override;
+
+private:
+    config::Config::Pcie config_;
+    nanoseconds rescan_interval_;
+    PcieAggregator aggregator_;
+    std::string down_because_ = "not started";  // set before other threads look
+    std::unique_ptr<PciePrograms> programs_;
+    nanoseconds rebalanced_{};
+    nanoseconds looked_around_{};
+};
+
+Result<> PcieProbe::start() {
+    auto programs = PciePrograms::load(
+        config_, [this](const pcie_record &record) { aggregator_.on_record(record); });
+    if (!programs) {
+        down_because_ = programs.error().message;
+        return tl::unexpected(programs.error());
+    }
+    programs_ = std::move(*programs);
+    looked_around_ = now_on(CLOCK_MONOTONIC);
+    return {};
+}
+
+void PcieProbe::drain() {
+    if (!programs_) {
+        return;
+    }
+    programs_->drain();
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    if (now - rebalanced_ > std::chrono::seconds(1)) {
+        rebalanced_ = now;
+        aggregator_.rebalance();
+    }
+    if (now - looked_around_ >= rescan_interval_) {
+        looked_around_ = now;
+        programs_->find_devices();
+        aggregator_.tidy(now);
+    }
+}
+
+Health PcieProbe::health() const {
+    Health health;
+    health.name = "pcie";
+    health.up = programs_ != nullptr;
+    health.detail = health.up ? "attached by kprobes" : down_because_;
+    if (programs_) {
+        health.attached_functions = programs_->functions();
+        if (programs_->failures() > 0) {
+            health.attach_failures["attach"] = programs_->failures();
+        }
+        health.undecodable = programs_->undecodable();
+        add_counts(health, programs_->account_map(), programs_->runs());
+    }
+    return health;
+}
+
+}  // namespace
+
+std::unique_ptr<Probe> make_pcie(const config::Config &config,
+                                 const kernel::Features & /*features*/) {
+    return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,127 @@
+#include "exporter/probes/pcie_aggregator.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "exporter/probes/pcie_devices.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// include/linux/pci.h: PCIBIOS_DEVICE_NOT_FOUND. Other failures are of the question (a register
+// that cannot be), and leave in the value what was there before.
+constexpr std::int32_t device_not_found = 0x86;
+
+const std::vector<series::Label> of_access = {
+    {"device"}, {"op", true}, {"size", true}, {"origin", true}};
+
+const char *op_of(std::uint32_t access) {
+    return (access & PCIE_WRITES) != 0 ? "write" : "read";
+}
+
+}  // namespace
+
+PcieFamilies make_pcie_families(const Budget &budget, bool pid_label) {
+    constexpr double nanoseconds = 1e9;
+    const FamilyMaker maker(budget, pid_label);
+    return {
+        .accesses = maker.counter("pcie_config_accesses_total",
+                                  "Accesses to the configuration space of a PCI device that have "
+                                  "ended, failed ones included; `origin` is who asked: a driver, "
+                                  "or user space (setpci, lspci, nvidia-smi).",
+                                  of_access),
+        .errors = maker.counter("pcie_config_errors_total",
+                                "Accesses to the configuration space that failed.", of_access),
+        .all_ones = maker.counter("pcie_config_all_ones_reads_total",
+                                  "Reads of four bytes that gave nothing but ones: what a device "
+                                  "that fell off the bus answers. A few registers may hold that.",
+                                  of_access),
+        .duration =
+            maker.histogram("pcie_config_access_duration_seconds",
+                            "Time inside an access to the configuration space.", {{"op", true}},
+                            {200, 500, 1'000, 2'000, 5'000, 10'000, 50'000, 100'000, 1'000'000,
+                             10'000'000, 100'000'000, 1'000'000'000},
+                            nanoseconds),
+    };
+}
+
+std::vector<series::Family *> PcieFamilies::all() {
+    return {&accesses, &errors, &all_ones, &duration};
+}
+
+std::vector<const series::Family *> PcieFamilies::all() const {
+    return {&accesses, &errors, &all_ones, &duration};
+}
+
+bool is_all_ones(const pcie_record &record) {
+    return (record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4 &&
+           record.value == ~std::uint32_t{0} &&
+           (record.result == 0 || record.result == device_not_found || record.result == -ENODEV);
+}
+
+PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
+    const Callers::Caller &caller = callers_.find(record.tgid, record.identity);
+    const auto [found, is_new] =
+        slots_.try_emplace({caller.owner, record.device, record.access & PCIE_COOKIE_MASK});
+    if (is_new) {
+        series::LabelValues labels = caller.labels;
+        labels.emplace_back(op_of(record.access));
+        found->second.duration = families_.duration.slot(caller.owner, labels);
+        labels = caller.labels;
+        labels.insert(labels.end(), {pci_address(record.device), op_of(record.access),
+                                     std::to_string(PCIE_SIZE(record.access)),
+                                     (record.access & PCIE_USER) != 0 ? "user" : "driver"});
+        found->second.accesses = families_.accesses.slot(caller.owner, labels);
+        found->second.errors = families_.errors.slot(caller.owner, labels);
+        if ((record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4) {
+            found->second.all_ones = families_.all_ones.slot(caller.owner, labels);
+        }
+    }
+    return found->second;
+}
+
+void PcieAggregator::on_record(const pcie_record &record) {
+    const Slots &slots = slots_of(record);
+    families_.accesses.add(slots.accesses, 1);
+    families_.duration.observe(slots.duration, record.duration_ns);
+    if (record.result != 0) {
+        families_.errors.add(slots.errors, 1);
+    }
+    if (is_all_ones(record)) {
+        families_.all_ones.add(slots.all_ones, 1);
+    }
+}
+
+void PcieAggregator::rebalance() {
+    for (series::Family *family : families_.all()) {
+        family->rebalance();
+    }
+}
+
+void PcieAggregator::tidy(std::chrono::nanoseconds now) {
+    for (const series::Owner owner : callers_.tidy(now)) {
+        std::erase_if(slots_, [&](const auto &entry) { return std::get<0>(entry.first) == owner; });
+        for (series::Family *family : families_.all()) {
+            family->remove(owner);
+        }
+    }
+}
+
+std::vector<series::FamilySnapshot> PcieAggregator::report() const {
+    std::vector<series::FamilySnapshot> snapshots;
+    for (const series::Family *family : families_.all()) {
+        snapshots.push_back(family->snapshot());
+    }
+    return snapshots;
+}
+
+std::map<std::string, std::uint64_t> PcieAggregator::folded() const {
+    std::map<std::string, std::uint64_t> folded;
+    for (const series::Family *family : families_.all()) {
+        folded[family->description().name] = family->folded();
+    }
+    return folded;
+}
+
+}  // namespace gpusnoop::probes

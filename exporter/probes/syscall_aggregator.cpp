@@ -1,0 +1,124 @@
+#include "exporter/probes/syscall_aggregator.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "exporter/base/syscall_names.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+SyscallAggregator::SyscallAggregator(SyscallSettings settings,
+                                     std::function<bool(ProcessIdentity &)> look_up)
+    : settings_(std::move(settings)),
+      families_(make_syscall_families(settings_.budget, settings_.pid_label)),
+      processes_(settings_.pid_label, std::move(look_up)) {}
+
+void SyscallAggregator::on_record(std::span<const std::byte> bytes) {
+    if (!processes_.on_record(bytes)) {
+        undecodable_++;
+    }
+}
+
+std::string SyscallAggregator::name_of(std::uint16_t number) {
+    if (number == SYSCALL_COMPAT) {
+        return "compat";
+    }
+    if (number >= SYSCALL_NUMBERS) {
+        return "unknown";
+    }
+    const auto name = syscall_name(number);
+    return name ? std::string(*name) : "syscall_" + std::to_string(number);
+}
+
+SyscallAggregator::Counted &SyscallAggregator::counted(const ProcessKey &key,
+                                                       std::uint16_t number) {
+    auto &calls = of_[key].calls;
+    const auto found = calls.find(number);
+    if (found != calls.end()) {
+        return found->second;
+    }
+    const TracedProcess &process = processes_.of(key);
+    auto values = process.labels;
+    values.push_back(name_of(number));
+    return calls
+        .emplace(number, Counted{.calls = families_.calls.slot(process.owner, values),
+                                 .duration = families_.durations.slot(process.owner, values)})
+        .first->second;
+}
+
+void SyscallAggregator::on_reading(const SyscallReading &reading) {
+    std::vector<Counted *> touched;
+    for (const auto &[key, counts] : reading.counts) {
+        Counted &one = counted({key.tgid, key.since_ns}, key.number);
+        if (!std::exchange(one.is_in_reading, true)) {
+            touched.push_back(&one);
+        }
+        one.now.nanoseconds += counts.nanoseconds;
+        for (std::size_t i = 0; i < SYSCALL_BUCKETS; i++) {
+            one.now.calls[i] += counts.calls[i];
+        }
+    }
+    for (Counted *const one : touched) {
+        std::array<std::uint64_t, SYSCALL_BUCKETS + 1> added{};
+        for (std::size_t i = 0; i < SYSCALL_BUCKETS; i++) {
+            added[i] = one->now.calls[i] - one->last.calls[i];
+        }
+        families_.calls.add(one->calls,
+                            std::accumulate(added.begin(), added.end(), std::uint64_t{0}));
+        added[SYSCALL_BUCKETS] = one->now.nanoseconds - one->last.nanoseconds;
+        families_.durations.observe_all(one->duration, added);
+        one->last = std::exchange(one->now, {});
+        one->is_in_reading = false;
+    }
+    for (const auto &[key, count] : reading.errors) {
+        const ProcessKey of{key.tgid, key.since_ns};
+        auto &errors = of_[of].errors;
+        auto found = errors.find({key.number, key.error});
+        if (found == errors.end()) {
+            const TracedProcess &process = processes_.of(of);
+            auto values = process.labels;
+            values.push_back(name_of(key.number));
+            values.emplace_back(errno_name(key.error));
+            found = errors
+                        .emplace(std::pair(key.number, key.error),
+                                 CountedError{families_.errors.slot(process.owner, values)})
+                        .first;
+        }
+        families_.errors.add(found->second.slot, count - found->second.last);
+        found->second.last = count;
+    }
+}
+
+std::vector<ProcessKey> SyscallAggregator::tidy(nanoseconds read_at, nanoseconds now) {
+    auto ended = processes_.take_ended(read_at);
+    for (const ProcessKey &key : ended) {
+        of_.erase(key);
+    }
+    for (series::Family *family : families_.all()) {
+        family->rebalance();
+    }
+    for (const series::Owner owner : processes_.expire(now, settings_.retention)) {
+        for (series::Family *family : families_.all()) {
+            family->remove(owner);
+        }
+    }
+    return ended;
+}
+
+std::vector<series::FamilySnapshot> SyscallAggregator::report() const {
+    return {families_.calls.snapshot(), families_.errors.snapshot(),
+            families_.durations.snapshot()};
+}
+
+std::map<std::string, std::uint64_t> SyscallAggregator::folded() const {
+    std::map<std::string, std::uint64_t> folded;
+    for (const series::Family *family :
+         {&families_.calls, &families_.errors, &families_.durations}) {
+        folded[family->description().name] = family->folded();
+    }
+    return folded;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,142 @@
+#include "exporter/probes/syscall_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <string_view>
+
+#include "exporter/base/machine.h"
+#include "exporter/base/syscall_names.h"
+#include "exporter/kernel/hash_map.h"
+#include "exporter/kernel/link.h"
+#include "exporter/kernel/skeleton.h"
+#include "syscall.skel.h"
+
+namespace gpusnoop::probes {
+
+struct SyscallPrograms::Loaded {
+    kernel::Skeleton<syscall_bpf> skeleton;
+    std::vector<kernel::Link> links;  // detached before the skeleton goes
+};
+
+namespace {
+
+void want(syscall_bpf &skeleton, std::uint32_t number) {
+    skeleton.rodata->wanted[number / 64] |= std::uint64_t{1} << (number % 64);
+}
+
+// Names that this machine has no number for are of others.
+void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
+    for (std::uint32_t number = 0; names.empty() && number < SYSCALL_COUNT; number++) {
+        want(skeleton, number);
+    }
+    for (const std::string &name : names) {
+        if (name == "compat") {
+            want(skeleton, SYSCALL_COMPAT);
+        } else if (name == "unknown") {
+            want(skeleton, SYSCALL_UNKNOWN);
+        } else if (const auto number = syscall_number(name)) {
+            want(skeleton, *number);
+        }
+        for (const std::string_view one : syscalls_of_group(name)) {
+            if (const auto number = syscall_number(one)) {
+                want(skeleton, *number);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+SyscallPrograms::SyscallPrograms(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+SyscallPrograms::~SyscallPrograms() = default;
+
+Result<std::unique_ptr<SyscallPrograms>> SyscallPrograms::load(
+    const config::Config::Syscall &config, Targets &targets) {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->skeleton.reset(syscall_bpf::open());
+    if (!loaded->skeleton) {
+        return fail_errno("open the BPF programs");
+    }
+    syscall_bpf &skeleton = *loaded->skeleton;
+    want(skeleton, config.syscalls);
+    const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
+    skeleton.rodata->shard_mask =
+        std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
+    skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
+    bpf_map__set_max_entries(skeleton.maps.counts, config.max_counts);
+    bpf_map__set_max_entries(skeleton.maps.errors, config.max_counts);
+    if (const auto given = targets.give_to(skeleton); !given) {
+        return tl::unexpected(given.error());
+    }
+    if (const int error = syscall_bpf::load(&skeleton); error != 0) {
+        return fail_errno("load the BPF programs", -error);
+    }
+    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    // Returns last: they then have all their entries.
+    for (const bpf_program *program : {skeleton.progs.thread_exit, skeleton.progs.process_exec,
+                                       skeleton.progs.leave, skeleton.progs.enter}) {
+        kernel::Link link(bpf_program__attach(program));
+        if (!link) {
+            return fail_errno(std::string("attach to the tracepoint of ") +
+                              bpf_program__name(program));
+        }
+        loaded->links.push_back(std::move(link));
+    }
+    return std::unique_ptr<SyscallPrograms>(new SyscallPrograms(std::move(loaded)));
+}
+
+Result<SyscallReading> SyscallPrograms::read() const {
+    SyscallReading reading;
+    const auto &maps = loaded_->skeleton->maps;
+    const auto counts = kernel::for_each<syscall_key, syscall_counts>(
+        bpf_map__fd(maps.counts),
+        [&](const auto &key, const auto &value) { reading.counts.emplace_back(key, value); });
+    if (!counts) {
+        return tl::unexpected(counts.error());
+    }
+    const auto errors = kernel::for_each<syscall_error_key, std::uint64_t>(
+        bpf_map__fd(maps.errors),
+        [&](const auto &key, std::uint64_t value) { reading.errors.emplace_back(key, value); });
+    if (!errors) {
+        return tl::unexpected(errors.error());
+    }
+    return reading;
+}
+
+void SyscallPrograms::forget(const SyscallReading &reading,
+                             const std::vector<ProcessKey> &processes) const {
+    if (processes.empty()) {
+        return;
+    }
+    const std::set<ProcessKey> gone(processes.begin(), processes.end());
+    const auto &maps = loaded_->skeleton->maps;
+    for (const auto &[key, counts] : reading.counts) {
+        if (gone.contains({key.tgid, key.since_ns})) {
+            bpf_map_delete_elem(bpf_map__fd(maps.counts), &key);
+        }
+    }
+    for (const auto &[key, count] : reading.errors) {
+        if (gone.contains({key.tgid, key.since_ns})) {
+            bpf_map_delete_elem(bpf_map__fd(maps.errors), &key);
+        }
+    }
+}
+
+std::size_t SyscallPrograms::attached() const {
+    return 2;  // at their beginning and at their end
+}
+int SyscallPrograms::records_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.records);
+}
+int SyscallPrograms::account_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.account);
+}
+kernel::Runs SyscallPrograms::runs() const {
+    return kernel::runs_of(loaded_->skeleton->obj);
+}
+
+}  // namespace gpusnoop::probes

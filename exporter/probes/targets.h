@@ -1,0 +1,66 @@
+// Whom the probes of the kernel's side trace: the GPU processes, as the CUDA probe's programs know
+// them, and the processes that the configuration names.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+
+struct bpf_map;
+
+namespace gpusnoop::probes {
+
+// One for all probes. Processes that are named by comm or container are found when they start
+// another program, when the process that starts them is one of them already, and, if they take
+// their name later, at the next look at all processes.
+class Targets {
+public:
+    Targets(config::Config::Targets config, std::chrono::nanoseconds rescan_interval);
+    ~Targets();
+    Targets(const Targets &) = delete;
+    Targets &operator=(const Targets &) = delete;
+
+    // The CUDA probe's table of processes, for those who start() later; the descriptor is copied.
+    Result<> share_gpu_processes(int map_fd);
+
+    // Loads what follows the processes that are named, if any are: at the first call, for all. What
+    // is named and runs already is a target when this returns.
+    Result<> start();
+
+    // Has a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
+    template <typename Skeleton>
+    Result<> give_to(Skeleton &skeleton) {
+        skeleton.rodata->target_kinds = kinds();
+        return give_to(skeleton.maps.gpu_processes, skeleton.maps.targets);
+    }
+
+    // "GPU processes", "everything" or the like.
+    [[nodiscard]] std::string describe() const;
+
+private:
+    struct Following;
+
+    [[nodiscard]] bool names_any() const;
+    [[nodiscard]] std::uint32_t kinds() const;
+    Result<> give_to(bpf_map *gpu_processes, bpf_map *targets) const;
+
+    const config::Config::Targets config_;
+    const std::chrono::nanoseconds rescan_interval_;
+    Fd gpu_processes_;
+    std::mutex mutex_;  // start()
+    std::optional<Result<>> started_;
+    std::unique_ptr<Following> following_;
+};
+
+using TargetsPtr = std::shared_ptr<Targets>;
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,74 @@
+#include "exporter/trace/stack_names.h"
+
+#include <utility>
+
+#include "exporter/trace/lines.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+// Of one process. Past them, what is known is forgotten and looked up again.
+constexpr std::size_t max_stacks = 4096;
+// A library that a process closed can make room for another one.
+constexpr std::chrono::seconds stacks_are_kept{5};
+
+}  // namespace
+
+Result<std::unique_ptr<StackNames>> StackNames::start() {
+    auto files = symbols::MappedFiles::open();
+    if (!files) {
+        return tl::unexpected(files.error());
+    }
+    return std::unique_ptr<StackNames>(new StackNames(std::move(*files)));
+}
+
+StackNames::Known &StackNames::known_of(const probes::ProcessKey &process) {
+    const auto [found, is_new] = processes_.try_emplace(process);
+    if (is_new) {
+        found->second.since = std::chrono::steady_clock::now();
+    }
+    return found->second.stacks;
+}
+
+std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack> stacks) {
+    for (const Stack &stack : stacks) {
+        if (Known &known = known_of(stack.process); known.size() >= max_stacks) {
+            known.clear();
+        }
+    }
+    std::vector<symbols::StackRequest> requests;
+    std::vector<Known::iterator> asked;
+    for (const Stack &stack : stacks) {
+        const auto [entry, is_new] = known_of(stack.process).try_emplace(stack.addresses);
+        if (is_new) {
+            requests.push_back(
+                {requests.size(), stack.process.tgid, stack.addresses, stack.code_start});
+            asked.push_back(entry);
+        }
+    }
+    if (!requests.empty()) {
+        for (symbols::StackAnswer &answer : namer_.name(requests)) {
+            for (symbols::Frame &frame : answer.frames) {
+                frame.function = printable(frame.function, max_text_bytes);
+                frame.module = printable(frame.module, max_text_bytes);
+            }
+            asked[answer.ticket]->second = std::move(answer.frames);
+        }
+    }
+    std::vector<std::vector<symbols::Frame>> named;
+    named.reserve(stacks.size());
+    for (const Stack &stack : stacks) {
+        named.push_back(known_of(stack.process)[stack.addresses]);
+    }
+    return named;
+}
+
+void StackNames::forget_old() {
+    const auto now = std::chrono::steady_clock::now();
+    std::erase_if(processes_,
+                  [&](const auto &entry) { return now - entry.second.since > stacks_are_kept; });
+    (void)namer_.close_unused();
+}
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,52 @@
+#include "exporter/trace/writer.h"
+
+#include <unistd.h>
+
+#include "exporter/base/log.h"
+
+namespace gpusnoop::trace {
+
+using std::chrono::steady_clock;
+
+Writer::Writer(const Options &options, int stop_fd)
+    : options_(options), output_(STDOUT_FILENO, stop_fd) {}
+
+void Writer::write(std::string_view call) {
+    if (!done()) {
+        output_.add(call);
+        written_++;
+    }
+}
+
+Result<> Writer::run(const Rounds &rounds) {
+    const auto started = steady_clock::now();
+    steady_clock::time_point looked_at_lost{};
+    std::uint64_t lost_said = 0;
+    if (options_.format == Format::text) {
+        output_.add(rounds.header);
+        output_.flush();
+    }
+    bool last_round = false;
+    while (!done()) {
+        rounds.drain();
+        output_.flush();
+        if (last_round) {
+            break;
+        }
+        // What came before the end is written, too.
+        last_round = output_.wait(static_cast<int>(rounds.interval.count())) ||
+                     (options_.duration && steady_clock::now() - started >= *options_.duration);
+        if (steady_clock::now() - looked_at_lost > std::chrono::seconds(1)) {
+            looked_at_lost = steady_clock::now();
+            if (const std::uint64_t now = rounds.lost(); now != lost_said) {
+                lost_said = now;
+                log::warn("calls were lost: they come faster than they are written",
+                          {{"lost", now}});
+            }
+        }
+    }
+    log::info("trace ended", {{"written", written_}, {"lost", rounds.lost()}});
+    return output_.error() == 0 ? Result<>() : fail_errno("write the calls", output_.error());
+}
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,171 @@
+// The rules as an operator meets them: a real Prometheus that scrapes the real exporter, with the
+// rules of dashboards/rules, and a real Alertmanager with the configuration of docker/alertmanager.
+// What is different is how long everything takes.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/e2e/prometheus.h"
+#include "tests/e2e/webhook.h"
+#include "tests/harness/calls_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string source_dir = GPUSNOOP_SOURCE_DIR;
+
+// 30 minutes are 10 seconds, 5 minutes hardly two.
+constexpr const char *faster = "180";
+
+void render_rules(const std::filesystem::path &directory) {
+    const Finished rendered = run({"python3", source_dir + "/dashboards/rules/render.py",
+                                   "--faster", faster, "--output-dir", directory.string()});
+    INFO(rendered.output);
+    REQUIRE(rendered.code == 0);
+}
+
+// The example, with its receivers here and hardly any waiting.
+std::string alertmanager_config(std::uint16_t webhook_port) {
+    const std::string example = read_file(source_dir + "/docker/alertmanager/alertmanager.yml");
+    std::string config = std::regex_replace(example, std::regex("(group_wait): \\w+"), "$1: 100ms");
+    config = std::regex_replace(config, std::regex("(group_interval): \\w+"), "$1: 500ms");
+    config = std::regex_replace(config, std::regex("127\\.0\\.0\\.1:5001"),
+                                "127.0.0.1:" + std::to_string(webhook_port));
+    REQUIRE(config.find(std::to_string(webhook_port)) != std::string::npos);
+    return config;
+}
+
+class Alertmanager {
+public:
+    explicit Alertmanager(std::uint16_t webhook_port) : port_(e2e::free_port()) {
+        write_file(directory_ / "alertmanager.yml", alertmanager_config(webhook_port));
+        // Debian's reads its templates from /usr/share, which is that of the unpacked package for
+        // it.
+        const std::string share = e2e::tool("../share");
+        process_ = std::make_unique<Process>(std::vector<std::string>{
+            "unshare", "--mount", "sh", "-c",
+            R"(mount --bind "$1" /usr/share && shift && exec "$@")", "sh", share,
+            e2e::tool("prometheus-alertmanager"),
+            "--config.file=" + (directory_ / "alertmanager.yml").string(),
+            "--storage.path=" + (directory_ / "data").string(), "--cluster.listen-address=",
+            "--web.listen-address=127.0.0.1:" + std::to_string(port_)});
+        eventually("Alertmanager to be ready: " + process_->output(),
+                   [&] { return http(port_, "/-/ready").status == 200; });
+    }
+
+    [[nodiscard]] std::uint16_t port() const { return port_; }
+
+private:
+    TemporaryDirectory directory_;
+    std::uint16_t port_;
+    std::unique_ptr<Process> process_;
+};
+
+Process workload(const std::string &name, const std::string &leak) {
+    return Process(
+        {standin("workload"), "--rate", "100", "--seconds", "600", "--leak", leak, "--name", name},
+        {{"STANDIN_MEMORY_LIMIT", "1000000000000"}});
+}
+
+// Both probes, of functions only one.
+std::string config() {
+    const std::string groups = only_groups("auto");
+    return groups.substr(groups.find("functions:")) + R"(
+    sleepers:
+      libraries: ["libcalls.so*"]
+      slow_threshold: 50ms
+      functions: [{symbol: calls_sleep, errors: nonzero}]
+)";
+}
+
+// Each alert's page is where it says, in this repository.
+void check_annotations(const e2e::Notified &alert) {
+    const std::string url = alert.annotations.at("runbook_url");
+    const std::string page = url.substr(url.find("/docs/"));
+    INFO(url);
+    CHECK(std::filesystem::exists(source_dir + page));
+    CHECK_FALSE(alert.annotations.at("summary").empty());
+    CHECK(alert.annotations.at("description").find(alert.labels.at("comm")) != std::string::npos);
+    CHECK(alert.annotations.at("description").find("error") == std::string::npos);
+}
+
+void check_rules_run(const e2e::Prometheus &prometheus) {
+    const auto answer = nlohmann::json::parse(e2e::get(prometheus.port(), "/api/v1/rules"));
+    std::size_t rules = 0;
+    for (const auto &group : answer["data"]["groups"]) {
+        for (const auto &rule : group["rules"]) {
+            INFO(rule.dump());
+            CHECK(rule["health"] == "ok");
+            rules++;
+        }
+    }
+    CHECK(rules > 60);
+}
+
+}  // namespace
+
+TEST_CASE("a leak, slow calls and a dead exporter become messages, and their end too", "[e2e]") {
+    require_bpf();
+    e2e::require_prometheus();
+    const TemporaryDirectory rules;
+    render_rules(rules.path());
+    Exporter exporter(config());
+    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    const Process calls_holder(
+        {standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    exporter.wait_until_attached_to(standin("libcalls.so.1"));
+
+    const e2e::Webhook webhook;
+    const auto wait_for = [&](const std::string &status, const Labels &labels) {
+        eventually(
+            "an alert to be " + status + ": " + labels.at("alertname"),
+            [&] { return !webhook.notified(status, labels).empty(); }, 2 * patience);
+        return webhook.notified(status, labels).front();
+    };
+    const Alertmanager alertmanager(webhook.port());
+    const e2e::Prometheus prometheus(
+        exporter.port(), {"500ms", (rules / "gpusnoop_*.yaml").string(), alertmanager.port()});
+    prometheus.wait_for_scrapes(2);
+
+    const Process steady = workload("steady", "0");
+    auto leaky = std::make_unique<Process>(workload("leaky", "2097152"));
+    const std::string leaky_pid = std::to_string(leaky->pid());
+    const Process sleeping({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleepy"});
+
+    const Labels slow = {{"alertname", "GpusnoopSlowCalls"}, {"function", "calls_sleep"}};
+    const e2e::Notified slow_alert = wait_for("firing", slow);
+    CHECK(slow_alert.receiver == "owners");
+    CHECK(slow_alert.labels.at("comm") == "sleepy");
+    CHECK(slow_alert.labels.at("severity") == "warning");
+    CHECK(slow_alert.labels.at("library") == "libcalls.so.1");
+    check_annotations(slow_alert);
+    // It sleeps no more, but still runs.
+    (void)wait_for("resolved", slow);
+
+    const Labels leak = {{"alertname", "GpusnoopDeviceMemoryLeak"}, {"pid", leaky_pid}};
+    const e2e::Notified leak_alert = wait_for("firing", leak);
+    CHECK(leak_alert.receiver == "owners");
+    CHECK(leak_alert.labels.at("comm") == "leaky");
+    check_annotations(leak_alert);
+    CHECK(webhook.notified("resolved", leak).empty());
+    check_rules_run(prometheus);
+    leaky.reset();
+    const Process fixed = workload("leaky", "0");
+    (void)wait_for("resolved", leak);
+
+    exporter.process().signal(SIGTERM);
+    const Labels down = {{"alertname", "GpusnoopExporterDown"}};
+    CHECK(wait_for("firing", down).receiver == "tickets");
+
+    // There was one leak, of one process.
+    INFO(webhook.text());
+    CHECK(webhook.notified("firing", {{"alertname", "GpusnoopDeviceMemoryLeak"}}).size() ==
+          webhook.notified("firing", leak).size());
+    CHECK(webhook.notified("firing", {{"comm", "steady"}}).empty());
+}

@@ -1,0 +1,33 @@
+// libFuzzer target: any bytes as the parts of a request that we read ourselves, and as an address
+// to listen on.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "exporter/base/listen_address.h"
+#include "exporter/base/text.h"
+#include "exporter/http/gzip.h"
+#include "exporter/http/pages.h"
+#include "exporter/http/query.h"
+
+using namespace gpusnoop;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    const std::string_view text(reinterpret_cast<const char *>(data), size);
+    if (const auto query = http::parse_query(text); !query && query.error().message.empty()) {
+        std::abort();
+    }
+    (void)http::accepts_gzip(text);
+    const auto address = parse_listen_address(text);
+    if (!address && address.error().message.empty()) {
+        std::abort();
+    }
+    const std::string escaped = http::escape_html(text);
+    if (escaped.find_first_of("<>\"'") != std::string::npos ||
+        to_valid_utf8(escaped, escaped.size()) != escaped) {
+        std::abort();
+    }
+    return 0;
+}

@@ -1,0 +1,227 @@
+// libFuzzer target: any bytes as records of the rings, as a kernel would send them that has gone
+// mad. What comes of them must be pages that Prometheus can read.
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/cuda.h"
+#include "bpf/func.h"
+#include "exporter/base/text.h"
+#include "exporter/metrics/page.h"
+#include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/func_aggregator.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+// Reads the input from its beginning; when it is used up, zeros.
+class Input {
+public:
+    Input(const std::uint8_t *data, std::size_t size) : data_(data, size) {}
+    [[nodiscard]] bool empty() const { return data_.empty(); }
+    std::uint8_t byte() {
+        if (data_.empty()) {
+            return 0;
+        }
+        const std::uint8_t first = data_.front();
+        data_ = data_.subspan(1);
+        return first;
+    }
+    template <typename T>
+    T take() {
+        T value{};
+        const std::size_t size = std::min(sizeof(T), data_.size());
+        std::memcpy(&value, data_.data(), size);
+        data_ = data_.subspan(size);
+        return value;
+    }
+
+private:
+    std::span<const std::uint8_t> data_;
+};
+
+constexpr std::uint32_t processes = 3;
+constexpr std::uint32_t functions = 4;
+
+// Of a size that records have, so that not all is refused.
+std::size_t cuda_size(std::uint16_t type) {
+    switch (type) {
+        case CUDA_RECORD_PROCESS:
+            return sizeof(cuda_process_record);
+        case CUDA_RECORD_EXIT:
+            return sizeof(cuda_exit_record);
+        case CUDA_RECORD_ALLOCATE:
+        case CUDA_RECORD_FREE:
+            return sizeof(cuda_allocation_record);
+        case CUDA_RECORD_MAP:
+        case CUDA_RECORD_UNMAP:
+            return sizeof(cuda_mapping_record);
+        case CUDA_RECORD_RESET:
+            return sizeof(cuda_reset_record);
+        case CUDA_RECORD_KERNEL:
+            return sizeof(cuda_kernel_record);
+        case CUDA_RECORD_NAME:
+            return sizeof(cuda_name_record);
+        case CUDA_RECORD_COPY:
+        case CUDA_RECORD_SET:
+            return sizeof(cuda_copy_record);
+        case CUDA_RECORD_LAUNCH:
+            return sizeof(cuda_launch_record);
+        case CUDA_RECORD_WAIT:
+            return sizeof(cuda_wait_record);
+        default:
+            return sizeof(cuda_record);
+    }
+}
+
+using Bytes = std::array<std::byte, sizeof(func_slow_record)>;
+
+void fill(Bytes &bytes, Input &input, std::size_t size) {
+    bytes.fill(std::byte{0});
+    // Its first words decide most; the rest of a long one is one byte again and again.
+    constexpr std::size_t own = 96;
+    for (std::size_t i = 0; i < std::min(size, own); i++) {
+        bytes[i] = static_cast<std::byte>(input.byte());
+    }
+    if (size > own) {
+        std::memset(&bytes[own], input.byte(), size - own);
+    }
+}
+
+std::span<const std::byte> cuda_record_of(Bytes &bytes, Input &input) {
+    const std::uint16_t type = input.byte() % (CUDA_RECORD_TRACE + 2);
+    const std::size_t size = cuda_size(type);
+    fill(bytes, input, size);
+    cuda_record head{};
+    std::memcpy(&head, bytes.data(), sizeof(head));
+    head.type = type;
+    head.tgid = head.tgid % processes;
+    head.since_ns = head.since_ns % 2;
+    std::memcpy(bytes.data(), &head, sizeof(head));
+    return std::span(bytes).first(size);
+}
+
+std::span<const std::byte> func_record_of(Bytes &bytes, Input &input) {
+    constexpr std::array sizes = {sizeof(func_exit_record), sizeof(func_process_record),
+                                  sizeof(func_call_record), sizeof(func_arguments_record),
+                                  sizeof(func_slow_record)};
+    const std::size_t size = sizes[input.byte() % sizes.size()];
+    fill(bytes, input, size);
+    func_record head{};
+    std::memcpy(&head, bytes.data(), sizeof(head));
+    head.type %= FUNC_RECORD_TAIL_CALL + 2;
+    head.tgid %= processes;
+    head.since_ns %= 2;
+    std::memcpy(bytes.data(), &head, sizeof(head));
+    if (size >= sizeof(func_call_record)) {
+        func_call_record call{};
+        std::memcpy(&call, bytes.data(), sizeof(call));
+        call.function %= functions + 1;
+        std::memcpy(bytes.data(), &call, sizeof(call));
+    }
+    return std::span(bytes).first(size);
+}
+
+void check_page(const std::vector<series::FamilySnapshot> &families) {
+    for (const series::FamilySnapshot &family : families) {
+        for (const auto &values : family.labels) {
+            for (const std::string &value : *values) {
+                if (to_valid_utf8(value, value.size()) != value) {
+                    std::abort();
+                }
+            }
+        }
+    }
+    (void)metrics::to_text(metrics::to_metric_families(families));
+}
+
+config::FunctionOptions options_of(std::uint32_t number) {
+    config::FunctionOptions options;
+    options.slow_threshold = std::chrono::microseconds(number);
+    options.errors = number % 2 == 0 ? config::ErrorKind::nccl_result : config::ErrorKind::nonzero;
+    options.entry_only = number == 3;
+    return options;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    Input input(data, size);
+    const auto budget = [](std::string_view) { return 20U; };
+    std::vector<symbols::KernelRequest> asked;
+    CudaSurroundings surroundings;
+    surroundings.ask_for_kernel = [&](auto request) { asked.push_back(request); };
+    surroundings.describe = [](Process &one) {
+        one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "unknown"; };
+    };
+    CudaSettings settings;
+    settings.budget = budget;
+    CudaAggregator cuda(std::move(settings), std::move(surroundings));
+    FuncTable table;
+    for (std::uint32_t i = 0; i < functions; i++) {
+        const std::string name = i == 2 ? "ncclAllReduce" : "f" + std::to_string(i);
+        table.add({"libnccl.so.2", "g", name, options_of(i), nccl_function(name)});
+    }
+    FuncSettings func_settings;
+    func_settings.budget = budget;
+    FuncAggregator func(std::move(func_settings), table, [](auto &) { return true; });
+    Bytes bytes;
+    while (!input.empty()) {
+        switch (const std::uint8_t step = input.byte(); step % 16) {
+            case 0:
+                cuda.settle(std::chrono::nanoseconds(input.take<std::int32_t>()));
+                break;
+            case 1:
+                for (const auto &request : std::exchange(asked, {})) {
+                    cuda.on_kernel_name({request.ticket, std::string(3, static_cast<char>(step))});
+                }
+                break;
+            case 2:
+                cuda.tidy(std::chrono::nanoseconds(input.take<std::int64_t>() >> 1));
+                func.tidy(std::chrono::nanoseconds(input.take<std::int64_t>() >> 1));
+                break;
+            case 3:
+                cuda.assume_ended({input.byte() % processes, input.byte() % 2U},
+                                  std::chrono::nanoseconds(input.take<std::uint32_t>()));
+                break;
+            case 4: {
+                cuda.watch_frees();
+                LiveTable live{};
+                live.since = std::chrono::nanoseconds(input.take<std::uint32_t>());
+                live.processes[input.byte() % processes] = input.take<cuda_live_process>();
+                live.entries.emplace_back(input.take<cuda_live_key>(), input.take<cuda_live>());
+                cuda.reconcile(live);
+                break;
+            }
+            case 5:
+            case 6:
+            case 7:
+            case 8:
+                cuda.on_calls_record(cuda_record_of(bytes, input));
+                break;
+            case 9:
+            case 10:
+            case 11:
+            case 12:
+                cuda.on_allocations_record(cuda_record_of(bytes, input));
+                break;
+            default:
+                func.on_record(func_record_of(bytes, input));
+        }
+    }
+    cuda.settle(std::chrono::nanoseconds::max());
+    check_page(cuda.report(std::chrono::seconds(1'000)));
+    (void)cuda.allocations();
+    check_page(func.report(std::chrono::seconds(1'000)));
+    (void)func.snapshot(std::chrono::seconds(1'000));
+    return 0;
+}

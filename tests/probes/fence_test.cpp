@@ -1,0 +1,129 @@
+// DMA fences: on a machine with the module vgem, which has fences that user space makes, against a
+// program that knows which it made. tests/vm/ has such machines.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr auto events_total = "gpusnoop_dma_fence_events_total";
+
+double events(const Page &page, const std::string &event) {
+    return page.sum(
+        events_total,
+        {{"comm", "fences"}, {"driver", "vgem"}, {"timeline", "unbound"}, {"event", event}});
+}
+
+double probe(const Page &page, const std::string &what) {
+    return page.sum("gpusnoop_probe_" + what, {{"probe", "fence"}});
+}
+
+std::string config(const std::string &fence) {
+    return "cuda: {enabled: false}\ntargets: {comms: [\"fen[c]es\"]}\nfence: " + fence + "\n";
+}
+
+struct Made {
+    int fences = 0;
+    int waits = 0;
+};
+
+void require_vgem() {
+    require_bpf();
+    if (run({standin("fences"), "--fences", "0"}).code == 3) {
+        if (std::getenv("GPUSNOOP_VM") != nullptr) {
+            FAIL("this guest has no vgem");
+        }
+        SKIP("this test needs the module vgem: scripts/vm.sh has kernels with it");
+    }
+}
+
+Made make(int fences, int waits) {
+    Process process(
+        {standin("fences"), "--fences", std::to_string(fences), "--waits", std::to_string(waits)});
+    process.wait_for_output("waiting");
+    // The exporter has long read that it was started when its signal handler is there, except on a
+    // machine that is very busy.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    process.signal(SIGUSR1);
+    const int code = process.wait();
+    const std::string output = process.output();
+    INFO(output);
+    REQUIRE(code == 0);
+    Made made;
+    std::istringstream words(output.substr(output.find("fences ")));
+    std::string word;
+    words >> word >> made.fences >> word >> made.waits;
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "fences and waits are counted to the one, and nothing is left of waits that were cut short",
+    "[kernel]") {
+    require_vgem();
+    const Exporter exporter(config("{}"));
+    const Made made = make(40, 3);
+    REQUIRE(made.fences == 40 + 3 + 2);
+    REQUIRE(made.waits == 3 + 2);
+    Page page =
+        exporter.wait_for(events_total, {{"comm", "fences"}, {"event", "destroy"}}, made.fences);
+    CHECK(events(page, "init") == made.fences);
+    CHECK(events(page, "signaled") == made.fences);
+    CHECK(events(page, "destroy") == made.fences);
+    CHECK(events(page, "wait_start") == made.waits);
+    CHECK(events(page, "wait_end") == made.waits);
+    CHECK(page.sum("gpusnoop_dma_fence_wait_duration_seconds_count",
+                   {{"comm", "fences"}, {"driver", "vgem"}}) == made.waits);
+    CHECK(page.sum("gpusnoop_dma_fence_wait_duration_seconds_sum") > 0);
+    CHECK(page.sum("gpusnoop_dma_fence_wait_duration_seconds_sum") < 60);
+    CHECK(probe(page, "events_total") == 3 * made.fences + 2 * made.waits);
+    CHECK(probe(page, "entries_total") == probe(page, "events_total"));
+    CHECK(probe(page, "unmatched_returns_total") == 0);
+    CHECK(probe(page, "events_lost_total") == 0);
+
+    // Another process's are added.
+    const Made more = make(5, 0);
+    page = exporter.wait_for(events_total, {{"comm", "fences"}, {"event", "destroy"}},
+                             made.fences + more.fences);
+    CHECK(events(page, "init") == made.fences + more.fences);
+    CHECK(events(page, "wait_start") == made.waits);
+}
+
+TEST_CASE("fences past the table's room are lost, and counted as that", "[kernel]") {
+    require_vgem();
+    const Exporter exporter(config("{max_fences: 64}"));
+    const Made made = make(100, 0);
+    const Page page =
+        exporter.wait_for("gpusnoop_probe_events_lost_total",
+                          {{"probe", "fence"}, {"reason", "table_full"}}, made.fences - 64);
+    CHECK(events(page, "init") == 64);
+    eventually("the others to end", [&] { return events(exporter.scrape(), "destroy") == 64; });
+    CHECK(events(exporter.scrape(), "signaled") == 64);
+    // There is room again.
+    const Made more = make(64, 0);
+    CHECK(events(exporter.wait_for(events_total, {{"event", "destroy"}}, 128), "init") == 128);
+    CHECK(more.fences == 64);
+}
+
+TEST_CASE("the probe of fences is up, or says why not", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("{}"));
+    const Page page = exporter.scrape();
+    const HttpAnswer start_page = http(exporter.port(), "/");
+    if (probe(page, "up") == 1) {
+        CHECK(probe(page, "attached_functions") == 7);
+        CHECK(exporter.log().find("tracing DMA fences") != std::string::npos);
+    } else {
+        CHECK(probe(page, "attached_functions") == 0);
+        CHECK(start_page.body.find("dma_fence") != std::string::npos);
+    }
+}

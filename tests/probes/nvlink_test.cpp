@@ -1,0 +1,61 @@
+// Calls of the NVIDIA driver's helpers, which a test module has in the guests of tests/vm.
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string calls = "gpusnoop_nvlink_helper_calls_total";
+const std::string bytes = "gpusnoop_nvlink_helper_bytes_total";
+const Labels of_probe = {{"probe", "nvlink"}};
+
+void wait_until(const Exporter &exporter, bool up) {
+    eventually(up ? "the probe to be up" : "the probe to be down", [&] {
+        return exporter.scrape().sum("gpusnoop_probe_up", of_probe) == (up ? 1 : 0);
+    });
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", of_probe) == (up ? 3 : 0));
+    const std::string front = http(exporter.port(), "/").body;
+    CHECK((front.find("no NVIDIA driver with NVLink is loaded") == std::string::npos) == up);
+}
+
+}  // namespace
+
+TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.guest]") {
+    const Exporter exporter(
+        "nvlink: {enabled: true}\ndiscovery: {rescan_interval: 1s}\ncuda: {enabled: false}\n");
+    wait_until(exporter, false);
+
+    std::optional<TestModule> module(std::in_place);
+    wait_until(exporter, true);
+    module->command("strcpy 5 100");
+    module->command("strcpy 2 0");
+    module->command("strcpy 1 5000");  // longer than is looked at
+    module->command("memcpy 7 1000");
+    module->command("memcpy 1 0");
+    module->command("memset 11 4096");
+    Page page = exporter.wait_for(calls, {}, 5 + 2 + 1 + 7 + 1 + 11);
+    CHECK(page.sum(calls, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 8);
+    CHECK(page.sum(bytes, {{"op", "strcpy"}}) == 5 * 101 + 2 * 1 + 4096);
+    CHECK(page.sum(calls, {{"op", "memcpy"}}) == 8);
+    CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7000);
+    CHECK(page.sum(calls, {{"op", "memset"}}) == 11);
+    CHECK(page.sum(bytes, {{"op", "memset"}}) == 11 * 4096);
+    CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_count", {{"op", "memset"}}) == 11);
+    CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_sum", {{"op", "memset"}}) > 0);
+    CHECK(page.sum("gpusnoop_probe_entries_total", of_probe) == 27);
+    CHECK(page.sum("gpusnoop_probe_events_total", of_probe) == 27);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_probe) == 0);
+
+    // A driver that is loaded anew has its helpers elsewhere.
+    module.reset();
+    wait_until(exporter, false);
+    module.emplace();
+    wait_until(exporter, true);
+    module->command("memcpy 3 10");
+    page = exporter.wait_for(calls, {{"op", "memcpy"}}, 8 + 3);
+    CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7030);
+}

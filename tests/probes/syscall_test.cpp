@@ -1,0 +1,198 @@
+// System calls against a program that knows which it made.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr auto calls_total = "gpusnoop_syscalls_total";
+constexpr auto errors_total = "gpusnoop_syscall_errors_total";
+constexpr auto durations = "gpusnoop_syscall_duration_seconds_count";
+constexpr int threads = 16;
+constexpr int calls = 1000;
+
+// Processes of the stand-in alone.
+const std::string of_standin = "cuda: {enabled: false}\ntargets: {comms: [\"sys[c]alls\"]}\n";
+
+double probe(const Page &page, const std::string &what) {
+    return page.sum("gpusnoop_probe_" + what, {{"probe", "syscall"}});
+}
+
+double count(const Page &page, const std::string &syscall) {
+    return page.sum(calls_total, {{"syscall", syscall}});
+}
+
+Process start(std::vector<std::string> options) {
+    options.insert(options.begin(), standin("syscalls"));
+    Process process(std::move(options));
+    process.wait_for_output("waiting");
+    return process;
+}
+
+// The process is one to trace: its first calls may go by before it is.
+void wait_until_traced(const Exporter &exporter) {
+    eventually("the process to be traced", [&] {
+        return exporter.scrape().has(calls_total, {{"syscall", "clock_nanosleep"}});
+    });
+}
+
+void check_round(const Page &page, double times) {
+    const double each = calls * times;
+    for (const std::string name : {"getppid", "getpgid", "dup", "timer_delete", "unknown"}) {
+        CAPTURE(name);
+        CHECK(count(page, name) == each);
+        CHECK(page.sum(durations, {{"syscall", name}}) == each);
+        CHECK(page.sum("gpusnoop_syscall_duration_seconds_bucket",
+                       {{"syscall", name}, {"le", "+Inf"}}) == each);
+    }
+    CHECK_FALSE(page.has(errors_total, {{"syscall", "getppid"}}));
+    for (const auto &[name, error] : std::map<std::string, std::string>{{"getpgid", "ESRCH"},
+                                                                        {"dup", "EBADF"},
+                                                                        {"timer_delete", "EINVAL"},
+                                                                        {"unknown", "ENOSYS"}}) {
+        CAPTURE(name);
+        CHECK(page.sum(errors_total, {{"syscall", name}}) == each);
+        CHECK(page.sum(errors_total, {{"syscall", name}, {"errno", error}}) == each);
+    }
+}
+
+// Nothing of a process is left when it is gone, and nothing of the account is missing.
+void check_at_rest(const Exporter &exporter) {
+    eventually("no system call to be open",
+               [&] { return probe(exporter.scrape(), "in_flight_calls") == 0; });
+    const Page page = exporter.scrape();
+    CHECK(probe(page, "events_lost_total") == 0);
+    CHECK(probe(page, "unmatched_returns_total") == 0);
+    CHECK(probe(page, "entries_total") ==
+          probe(page, "events_total") + probe(page, "stale_calls_total"));
+    CHECK(page.sum(calls_total) == probe(page, "events_total"));
+    CHECK(exporter.log().find("level=ERROR") == std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("system calls of 16 threads are counted to the call, errors by their names", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(of_standin + "syscall: {enabled: true}\n");
+    Process process =
+        start({"--threads", std::to_string(threads), "--calls", std::to_string(calls)});
+    wait_until_traced(exporter);
+    process.signal(SIGUSR1);
+    process.wait_for_output("counted");
+    check_round(exporter.scrape(), threads);
+#if defined(__x86_64__)
+    // What a 32-bit program's number 64 is called here, semget, is something else.
+    CHECK(count(exporter.scrape(), "compat") == calls);
+    CHECK(count(exporter.scrape(), "semget") == 0);
+#endif
+    CHECK(count(exporter.scrape(), "clone3") + count(exporter.scrape(), "clone") == threads);
+    CHECK(exporter.scrape().samples(calls_total, {{"syscall", "getppid"}}).front().labels ==
+          Labels{{"comm", "syscalls"}, {"container", ""}, {"syscall", "getppid"}});
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
+    // exit() of each thread, and exit_group().
+    CHECK(probe(exporter.scrape(), "stale_calls_total") == threads + 1);
+
+    // The counts stay, and another process adds to them.
+    check_round(exporter.scrape(), threads);
+    Process second = start({"--threads", "2", "--calls", std::to_string(calls)});
+    second.signal(SIGUSR1);
+    second.wait_for_output("counted");
+    second.signal(SIGUSR1);
+    CHECK(second.wait() == 0);
+    check_round(exporter.wait_for(calls_total, {{"syscall", "getppid"}}, (threads + 2) * calls),
+                threads + 2);
+    check_at_rest(exporter);
+}
+
+TEST_CASE("a GPU process's system calls count from its first CUDA call on, and only its own",
+          "[kernel]") {
+    require_bpf();
+    const Exporter exporter("targets: {}\nsyscall: {enabled: true}\n");
+    Process process = start({"--threads", "3", "--calls", std::to_string(calls), "--cuda",
+                             standin("12/libcudart.so.12")});
+    // It had to be found and attached to: only the next one is a GPU process for certain.
+    exporter.wait_until_attached();
+    process.signal(SIGUSR1);
+    process.wait_for_output("counted");
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    const double before = count(exporter.scrape(), "getppid");
+    CHECK((before == 0 || before == 3 * calls));
+
+    Process second = start({"--threads", "3", "--calls", std::to_string(calls), "--cuda",
+                            standin("12/libcudart.so.12")});
+    second.signal(SIGUSR1);
+    second.wait_for_output("counted");
+    const double times = 3 + before / calls;
+    check_round(exporter.wait_for(calls_total, {{"syscall", "getppid"}}, times * calls), times);
+    second.signal(SIGUSR1);
+    CHECK(second.wait() == 0);
+    check_at_rest(exporter);
+}
+
+TEST_CASE("of what a process is killed in, nothing is left", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(of_standin +
+                            "syscall: {enabled: true, syscalls: [signal, clock_nanosleep]}\n");
+    Process process = start({"--threads", std::to_string(threads), "--block"});
+    wait_until_traced(exporter);
+    const Page before = exporter.scrape();
+    process.signal(SIGUSR1);
+    eventually("the threads to wait",
+               [&] { return probe(exporter.scrape(), "in_flight_calls") == threads; });
+    process.signal(SIGKILL);
+    CHECK(process.wait() == 128 + SIGKILL);
+    check_at_rest(exporter);
+    const Page page = exporter.scrape();
+    // The kernel ends the wait before it ends the thread.
+    CHECK(page.sum(errors_total, {{"syscall", "rt_sigtimedwait"}, {"errno", "EINTR"}}) +
+              probe(page, "stale_calls_total") - probe(before, "stale_calls_total") ==
+          threads);
+    // The filter: the threads were started by calls that are not wanted.
+    CHECK(count(page, "clone3") + count(page, "clone") + count(page, "mmap") == 0);
+}
+
+TEST_CASE("a process that is traced from the middle of a call has a return that is counted as that",
+          "[kernel]") {
+    require_bpf();
+    Process process = start({"--threads", "1", "--calls", "10"});
+    // In the middle of clock_nanosleep, nearly always: 5 ms of it, and then the next.
+    const Exporter exporter("cuda: {enabled: false}\ntargets: {pids: [" +
+                            std::to_string(process.pid()) + "], gpu_processes: false}\n" +
+                            "syscall: {enabled: true}\n");
+    wait_until_traced(exporter);
+    process.signal(SIGUSR1);
+    process.wait_for_output("counted");
+    const Page page = exporter.scrape();
+    CHECK(count(page, "getppid") == 10);
+    CHECK(probe(page, "unmatched_returns_total") <= 1);
+    CHECK(probe(page, "events_lost_total") == 0);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    eventually("no system call to be open",
+               [&] { return probe(exporter.scrape(), "in_flight_calls") == 0; });
+}
+
+TEST_CASE("system calls past the table's room are lost, and counted as that", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(
+        "cuda: {enabled: false}\ntargets: {everything: true}\n"
+        "syscall: {enabled: true, max_counts: 64}\n");
+    // Each run is another process, of a dozen different calls.
+    for (int i = 0; i < 20; i++) {
+        CHECK(run({"/bin/true"}).code == 0);
+    }
+    const Page page = exporter.scrape();
+    CHECK(page.sum("gpusnoop_probe_events_lost_total",
+                   {{"probe", "syscall"}, {"reason", "table_full"}}) > 0);
+    CHECK(page.sum(calls_total) > 0);
+}

@@ -1,0 +1,241 @@
+// fences [--fences N] [--waits N]: DMA fences of the module vgem, whose number is known. It sleeps
+// until it gets SIGUSR1, and then does all this:
+//
+// - makes N fences, all of them there at one time, and signals them;
+// - N times, waits for a fence in a thread, and signals it;
+// - once, has a wait interrupted by a signal handler, and signals the fence behind it;
+// - once, has a child killed that waits.
+//
+// At the end it prints "fences F waits W", what it made in all, and ends. Every fence has been
+// signaled then.
+
+#include <drm/drm.h>
+#include <drm/drm_mode.h>
+#include <drm/vgem_drm.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+int g_card = -1;
+int g_fences = 0;
+int g_waits = 0;
+volatile sig_atomic_t g_signals = 0;
+
+void on_signal(int /*number*/) {
+    g_signals = g_signals + 1;
+}
+
+[[noreturn]] void give_up(const char *what) {
+    std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
+    std::exit(1);
+}
+
+void moment() {
+    const timespec time{0, 2'000'000};
+    ::nanosleep(&time, nullptr);
+}
+
+bool open_vgem() {
+    for (int i = 0; i < 16; i++) {
+        const int fd = ::open(("/dev/dri/card" + std::to_string(i)).c_str(), O_RDWR | O_CLOEXEC);
+        char name[32] = {};
+        drm_version version{};
+        version.name = name;
+        version.name_len = sizeof(name) - 1;
+        if (fd >= 0 && ::ioctl(fd, DRM_IOCTL_VERSION, &version) == 0 &&
+            std::strcmp(name, "vgem") == 0) {
+            g_card = fd;
+            return true;
+        }
+        if (fd >= 0) {
+            ::close(fd);
+        }
+    }
+    return false;
+}
+
+// A buffer with a fence that is not signaled; the fence is there as long as the buffer.
+struct Buffer {
+    std::uint32_t handle = 0;
+    std::uint32_t fence = 0;
+
+    Buffer() {
+        drm_mode_create_dumb create{};
+        create.width = create.height = 16;
+        create.bpp = 32;
+        if (::ioctl(g_card, DRM_IOCTL_MODE_CREATE_DUMB, &create) != 0) {
+            give_up("DRM_IOCTL_MODE_CREATE_DUMB");
+        }
+        handle = create.handle;
+        drm_vgem_fence_attach attach{};
+        attach.handle = handle;
+        attach.flags = VGEM_FENCE_WRITE;
+        if (::ioctl(g_card, DRM_IOCTL_VGEM_FENCE_ATTACH, &attach) != 0) {
+            give_up("DRM_IOCTL_VGEM_FENCE_ATTACH");
+        }
+        fence = attach.out_fence;
+        g_fences++;
+    }
+    ~Buffer() {
+        drm_gem_close close{};
+        close.handle = handle;
+        ::ioctl(g_card, DRM_IOCTL_GEM_CLOSE, &close);
+    }
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+
+    void signal() const {
+        drm_vgem_fence_signal signal{};
+        signal.fence = fence;
+        if (::ioctl(g_card, DRM_IOCTL_VGEM_FENCE_SIGNAL, &signal) != 0) {
+            give_up("DRM_IOCTL_VGEM_FENCE_SIGNAL");
+        }
+    }
+
+    // Waits for the fence. False: the wait was interrupted.
+    [[nodiscard]] bool wait(std::atomic<pid_t> &waiting) const {
+        drm_prime_handle prime{};
+        prime.handle = handle;
+        prime.flags = DRM_CLOEXEC | DRM_RDWR;
+        if (::ioctl(g_card, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime) != 0) {
+            give_up("DRM_IOCTL_PRIME_HANDLE_TO_FD");
+        }
+        dma_buf_sync sync{};
+        sync.flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW;
+        waiting = static_cast<pid_t>(::syscall(SYS_gettid));
+        const int result = ::ioctl(prime.fd, DMA_BUF_IOCTL_SYNC, &sync);
+        const int error = errno;
+        ::close(prime.fd);
+        if (result != 0 && error != EINTR) {
+            errno = error;
+            give_up("DMA_BUF_IOCTL_SYNC");
+        }
+        return result == 0;
+    }
+};
+
+// Until the thread sleeps in the wait: the kernel says where it sleeps.
+void await_sleep(const std::atomic<pid_t> &thread) {
+    for (int i = 0; i < 4'000; i++) {
+        moment();
+        if (thread == 0) {
+            continue;
+        }
+        std::ifstream file("/proc/" + std::to_string(thread) + "/wchan");
+        const std::string where{std::istreambuf_iterator<char>(file), {}};
+        if (where.starts_with("dma_fence")) {
+            return;
+        }
+    }
+    errno = ETIMEDOUT;
+    give_up("a thread does not come to wait for its fence");
+}
+
+void wait_in_thread(bool interrupt) {
+    const Buffer buffer;
+    std::atomic<pid_t> waiting = 0;
+    bool whole = false;
+    std::thread waiter([&] { whole = buffer.wait(waiting); });
+    await_sleep(waiting);
+    g_waits++;
+    if (interrupt) {
+        ::pthread_kill(waiter.native_handle(), SIGUSR2);
+    } else {
+        buffer.signal();
+    }
+    waiter.join();
+    if (whole == interrupt) {
+        give_up("a wait did not end as it should");
+    }
+    if (interrupt) {
+        buffer.signal();
+    }
+}
+
+void wait_in_killed_child() {
+    const Buffer buffer;
+    auto *const waiting = static_cast<std::atomic<pid_t> *>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    if (waiting == MAP_FAILED) {
+        give_up("mmap");
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+        (void)buffer.wait(*waiting);
+        ::_exit(1);
+    }
+    await_sleep(*waiting);
+    g_waits++;
+    ::kill(child, SIGKILL);
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) {
+        give_up("the child was not killed");
+    }
+    buffer.signal();
+}
+
+void make_fences(int count) {
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (int i = 0; i < count; i++) {
+        buffers.push_back(std::make_unique<Buffer>());
+    }
+    for (const auto &buffer : buffers) {
+        buffer->signal();
+    }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    int fences = 0;
+    int waits = 0;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const std::string name = argv[i];
+        (name == "--fences" ? fences : waits) = std::atoi(argv[i + 1]);
+    }
+    if (!open_vgem()) {
+        std::fprintf(stderr, "no vgem\n");
+        return 3;
+    }
+    struct sigaction action{};
+    action.sa_handler = on_signal;
+    ::sigaction(SIGUSR1, &action, nullptr);
+    ::sigaction(SIGUSR2, &action, nullptr);
+    std::puts("waiting");
+    std::fflush(stdout);
+    while (g_signals == 0) {
+        moment();
+    }
+    make_fences(fences);
+    for (int i = 0; i < waits; i++) {
+        wait_in_thread(false);
+    }
+    if (waits > 0) {
+        wait_in_thread(true);
+        wait_in_killed_child();
+    }
+    std::printf("fences %d waits %d\n", g_fences, g_waits);
+    return 0;
+}

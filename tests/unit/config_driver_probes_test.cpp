@@ -1,0 +1,48 @@
+// The blocks `pcie:` and `nvlink:`.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/config/config.h"
+
+using namespace gpusnoop;
+using config::Config;
+
+namespace {
+
+std::string problem_of(const std::string &text) {
+    const auto config = config::parse(text, "c");
+    INFO(text);
+    REQUIRE(!config);
+    return config.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("the settings of the probes on kernel functions are read") {
+    const auto config = config::parse(
+        "pcie: {enabled: false, classes: [\"0X0302\", \"0x068000\", all], ring_bytes: 4KiB}\n"
+        "nvlink: {enabled: false, ring_bytes: 256MiB}\n",
+        "c");
+    REQUIRE(config);
+    CHECK(config->pcie == Config::Pcie{false, {"0x0302", "0x068000", ""}, 4096});
+    CHECK(config->nvlink == Config::Nvlink{false, 256U << 20U});
+}
+
+TEST_CASE("what is no class of PCI devices is refused with what would be") {
+    const std::string sentence =
+        "must be \"all\", or 0x and 2, 4 or 6 digits of a PCI class, such as \"0x03\"";
+    for (const std::string code : {"\"\"", "\"0x\"", "\"03\"", "\"0x3\"", "\"0x030\"",
+                                   "\"0x0300001\"", "\"0x0g\"", "\"0x03 \"", "display", "ALL"}) {
+        CHECK(problem_of("pcie: {classes: [" + code + "]}") ==
+              "c:1:18: pcie.classes[0]: " + sentence);
+    }
+    for (const std::string text :
+         {"pcie: {classes: \"0x03\"}", "pcie: {classes: []}", "pcie: {classes: [{}]}",
+          "pcie: {ring_bytes: 5000}", "pcie: {devices: []}", "nvlink: {ring_bytes: 1KiB}",
+          "nvlink: {classes: []}"}) {
+        INFO(text);
+        CHECK(!problem_of(text).empty());
+    }
+}

@@ -1,0 +1,37 @@
+#!/bin/bash
+# What runs in a guest, in build/release: a few tests for each part that meets the kernel, as guests
+# are slow.
+#   tests/vm/suite.sh KERNEL
+set -u
+kernel=$1
+case $kernel in
+6.1) export GPUSNOOP_ATTACHES_BY=perf ;;
+6.12*) export GPUSNOOP_ATTACHES_BY=multi ;;
+*) export GPUSNOOP_ATTACHES_BY=session ;;
+esac
+
+failed=()
+run() { # run TEST...: by their names
+    local names
+    names=$(printf '%s,' "$@")
+    tests/probes_tests "${names%,}" -d yes --colour-mode none || failed+=("$*")
+}
+
+run "the way to attach is the one that this kernel is here for" "an access is told with its register*"
+case $kernel in
+# What preemption can spoil shows under load only.
+*-preempt) run "16 threads on few CPUs*" ;;
+*)
+    run "accesses are counted by device*" "the driver's helpers are counted*"
+    run "CUDA calls are counted*" "calls of functions are counted*"
+    "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
+    ;;
+esac
+
+
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'failed on kernel %s:\n' "$kernel"
+    printf '  %s\n' "${failed[@]}"
+    exit 1
+fi
+echo "all passed on kernel $kernel ($(uname -r))"
