@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
+#include "exporter/base/read_file.h"
 #include "exporter/probes/attach_modes.h"
 
 namespace gpusnoop {
@@ -60,15 +62,23 @@ bool attaches_by_perf(const config::Config &config, const kernel::Features &feat
            by_perf(config.functions.enabled, config.functions.attach);
 }
 
+bool perf_events_take_admin() {
+    // Linux itself has values up to 2.
+    constexpr long highest_of_linux = 2;
+    const auto text = read_start("/proc/sys/kernel/perf_event_paranoid");
+    return text && std::strtol(text->c_str(), nullptr, 10) > highest_of_linux;
+}
+
 std::vector<Capability> needed_capabilities(const config::Config &config,
-                                            const kernel::Features &features) {
+                                            const kernel::Features &features,
+                                            bool perf_events_take_admin) {
     std::vector<Capability> needed;
     for (const Privilege &privilege : all_privileges) {
         needed.push_back(privilege.capability);
     }
     // Where the others are not known by name, it stands for them.
     const bool stands_for_others = !holds_capability(CAP_BPF) || !holds_capability(CAP_PERFMON);
-    if (attaches_by_perf(config, features) || stands_for_others) {
+    if (attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
         needed.push_back(CAP_SYS_ADMIN);
     }
     if (writes_to_paths(config)) {
@@ -85,7 +95,7 @@ Result<> drop_privileges(const config::Config &config, const kernel::Features &f
         log::info("all capabilities are kept, as the configuration says");
         return {};
     }
-    const auto needed = needed_capabilities(config, features);
+    const auto needed = needed_capabilities(config, features, perf_events_take_admin());
     const auto given_up = keep_capabilities(needed);
     if (!given_up) {
         return tl::unexpected(given_up.error());

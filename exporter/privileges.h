@@ -25,9 +25,15 @@ struct Privilege {
 // Will functions be attached to by perf events, which takes CAP_SYS_ADMIN?
 [[nodiscard]] bool attaches_by_perf(const config::Config &config, const kernel::Features &features);
 
+// Do perf events of any kind (new mappings, kprobes) take CAP_SYS_ADMIN? So it is with Debian's
+// kernels where kernel.perf_event_paranoid is above 2, which it is by default (their patch
+// security-perf-allow-further-restriction-of-perf_event_open).
+[[nodiscard]] bool perf_events_take_admin();
+
 // What this configuration uses on this kernel, for as long as the exporter runs.
 [[nodiscard]] std::vector<Capability> needed_capabilities(const config::Config &config,
-                                                          const kernel::Features &features);
+                                                          const kernel::Features &features,
+                                                          bool perf_events_take_admin);
 
 // Gives up the others, unless the configuration says to keep all, and logs what it is left with.
 // Before any thread is started.

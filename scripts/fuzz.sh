@@ -3,8 +3,9 @@
 #
 #   scripts/fuzz.sh [SECONDS [TARGET...]]   60 seconds each by default
 #
-# What they find is left in build/fuzz/findings. The seeds are tests/fuzz/corpus/TARGET; what is found to
-# be of interest on the way is kept in build/fuzz/corpus/TARGET, for the next run.
+# What they find is left in build/fuzz/findings. The seeds are tests/fuzz/corpus/TARGET, for elf_fuzz
+# tests/fuzz/elf_seed.c; what is found to be of interest on the way is kept in build/fuzz/corpus/TARGET,
+# for the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
@@ -19,7 +20,10 @@ fi
 scripts/setup.sh --tests
 cmake --preset fuzz
 cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]}"
-mkdir -p build/fuzz/findings
+mkdir -p build/fuzz/findings build/fuzz/corpus/elf
+seed=(cc -O2 -shared -fPIC -nostdlib -Wl,-z,noseparate-code tests/fuzz/elf_seed.c)
+"${seed[@]}" -o build/fuzz/corpus/elf/symbols.so
+"${seed[@]}" -s -o build/fuzz/corpus/elf/stripped.so
 for target in "${targets[@]}"; do
     name=${target%_fuzz}
     kept=build/fuzz/corpus/$name
@@ -28,5 +32,7 @@ for target in "${targets[@]}"; do
         -artifact_prefix="build/fuzz/findings/$name-" -max_total_time="$seconds")
     [ ! -f "tests/fuzz/$name.dict" ] || options+=(-dict="tests/fuzz/$name.dict")
     printf '\n== %s\n' "$target"
-    "build/fuzz/tests/fuzz/$target" "${options[@]}" "$kept" "tests/fuzz/corpus/$name"
+    corpora=("$kept")
+    [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
+    "build/fuzz/tests/fuzz/$target" "${options[@]}" "${corpora[@]}"
 done

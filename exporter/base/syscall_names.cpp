@@ -1,8 +1,8 @@
 #include "exporter/base/syscall_names.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <unordered_map>
 
 namespace gpusnoop {
@@ -23,7 +23,7 @@ struct Syscall {
 };
 
 #define SYSCALL(name, x86_64, arm64, group) Syscall{#name, x86_64, arm64, #group},
-constexpr std::array syscalls = {
+constexpr Syscall syscalls[] = {
 #include "exporter/base/syscall_table.inc"
 };
 #undef SYSCALL
@@ -76,8 +76,8 @@ std::optional<std::string_view> syscall_name(std::uint32_t number, Machine machi
     const auto found = std::ranges::find_if(syscalls, [&](const Syscall &one) {
         return one.number(machine) == static_cast<std::int32_t>(number);
     });
-    return found == syscalls.end() || number > 0x7fffffff ? std::nullopt
-                                                          : std::optional(found->name);
+    return found == std::end(syscalls) || number > 0x7fffffff ? std::nullopt
+                                                              : std::optional(found->name);
 }
 
 std::optional<std::uint32_t> syscall_number(std::string_view name, Machine machine) {

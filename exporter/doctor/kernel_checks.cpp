@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -185,12 +186,21 @@ Finding judge_unprivileged_bpf(const std::optional<std::string> &file, bool has_
             ""};
 }
 
-Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_perfmon) {
-    const bool is_open = file && file->starts_with('-');
-    const bool is_fine = has_perfmon || is_open;
-    return {"kernel.perf_event_paranoid", is_fine ? Verdict::ok : Verdict::warn,
-            file.value_or("not there") +
-                (has_perfmon ? ", which does not matter with CAP_PERFMON" : ""),
+Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_perfmon,
+                            bool has_admin) {
+    const long level = file ? std::strtol(file->c_str(), nullptr, 10) : 0;
+    const std::string name = "kernel.perf_event_paranoid";
+    const std::string found = file.value_or("not there");
+    // Values that only distributions' kernels have, which then ask for more than CAP_PERFMON.
+    if (level > 2 && !has_admin) {
+        return {name, Verdict::warn, found,
+                "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "
+                "by the "
+                "rescan, and nothing is attached to functions of the kernel (pcie, nvlink)"};
+    }
+    const bool is_fine = has_perfmon || level < 0;
+    return {name, is_fine ? Verdict::ok : Verdict::warn,
+            found + (has_perfmon ? ", which does not matter with the capabilities here" : ""),
             is_fine ? ""
                     : "without CAP_PERFMON new mappings are heard of at -1 only; new processes are "
                       "found by the rescan"};
@@ -220,8 +230,8 @@ std::vector<Finding> examine_kernel(const kernel::Features &features,
     findings.push_back(judge_lockdown(setting("/sys/kernel/security/lockdown")));
     findings.push_back(
         judge_unprivileged_bpf(setting("/proc/sys/kernel/unprivileged_bpf_disabled"), has_bpf));
-    findings.push_back(
-        judge_perf_paranoid(setting("/proc/sys/kernel/perf_event_paranoid"), has_perfmon));
+    findings.push_back(judge_perf_paranoid(setting("/proc/sys/kernel/perf_event_paranoid"),
+                                           has_perfmon, has_capability(CAP_SYS_ADMIN)));
     return findings;
 }
 

@@ -23,7 +23,8 @@ namespace gpusnoop::doctor {
 
 // Of the two settings of the kernel, as their files have them.
 [[nodiscard]] Finding judge_unprivileged_bpf(const std::optional<std::string> &file, bool has_bpf);
-[[nodiscard]] Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_perfmon);
+[[nodiscard]] Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_perfmon,
+                                          bool has_admin);
 
 // All of the above of this kernel, and what the probes of the kernel's side need: kprobes,
 // tracepoints, protection from preemption.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "tests/e2e/prometheus.h"
@@ -131,6 +132,11 @@ public:
           ranks_({standin("ranks"), "--ranks", "2", "--wait-for-file", directory_ / "never"}),
           math_(math(directory_ / "never")) {
         pod_.take(train_);
+        // A process has the name of its script.
+        const fs::path script = directory_ / "missing";
+        write_file(script, "#!/bin/sh\nwhile :; do test -e /missing; sleep 0.2; done\n");
+        fs::permissions(script, fs::perms::owner_all);
+        missing_.emplace(std::vector<std::string>{script});
         for (const auto *library : {"12/libcudart.so.12", "driver/libcuda.so.1", "libnccl.so.2",
                                     "libcublas.so.12", "libcudnn.so.9"}) {
             exporter.wait_until_attached_to(standin(library));
@@ -162,6 +168,7 @@ private:
     Process everything_;
     Process ranks_;
     Process math_;
+    std::optional<Process> missing_;  // whose system calls fail
 };
 
 // A program that has memory from before the exporter's start, and frees it when that runs.
@@ -201,7 +208,7 @@ struct Scene {
                       "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
-                      "syscall: {enabled: true}\n"};
+                      "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{exporter.port(), {.more_jobs = others.jobs()}};
     Programs programs{exporter};
@@ -229,15 +236,17 @@ TEST_CASE("every query of the dashboards returns data", "[e2e]") {
         return scene.exporter.scrape().has("gpusnoop_function_duration_min_seconds",
                                            {{"library", "libnccl.so.2"}});
     };
-    int bursts = 0;
+    // And rates need scrapes before and after what they are of.
+    constexpr auto least = std::chrono::seconds(30);
+    const auto began = std::chrono::steady_clock::now();
     eventually(
         "the first minute to be over",
         [&] {
             scene.programs.burst();
             ::usleep(300'000);
-            return ++bursts >= 10 && has_extremes();
+            return std::chrono::steady_clock::now() - began > least && has_extremes();
         },
-        std::chrono::seconds(80));
+        std::chrono::seconds(110));
     scene.prometheus.wait_for_scrapes(2);
 
     const Finished queried = scene.query({"--range", "60", "--rate-interval", "20s"});

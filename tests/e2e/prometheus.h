@@ -27,10 +27,10 @@ std::string get(std::uint16_t port, const std::string &path);
 // What a Prometheus does besides scraping.
 struct PrometheusOptions {
     std::string interval = "1s";          // of scrapes and of rules
-    std::string rules;                    // a glob of files of rules
+    std::string rules = {};               // a glob of files of rules
     std::uint16_t alertmanager_port = 0;  // where alerts are sent, unless it is 0
-    std::string more_jobs;                // further items of scrape_configs, indented by two
-    std::vector<std::string> flags;       // further arguments
+    std::string more_jobs = {};           // further items of scrape_configs, indented by two
+    std::vector<std::string> flags = {};  // further arguments
 };
 
 // A Prometheus that scrapes one exporter.

@@ -68,7 +68,7 @@ Made make(int fences, int waits) {
 
 TEST_CASE(
     "fences and waits are counted to the one, and nothing is left of waits that were cut short",
-    "[kernel]") {
+    "[.guest]") {
     require_vgem();
     const Exporter exporter(config("{}"));
     const Made made = make(40, 3);
@@ -98,7 +98,7 @@ TEST_CASE(
     CHECK(events(page, "wait_start") == made.waits);
 }
 
-TEST_CASE("fences past the table's room are lost, and counted as that", "[kernel]") {
+TEST_CASE("fences past the table's room are lost, and counted as that", "[.guest]") {
     require_vgem();
     const Exporter exporter(config("{max_fences: 64}"));
     const Made made = make(100, 0);

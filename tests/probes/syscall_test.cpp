@@ -69,7 +69,8 @@ void check_at_rest(const Exporter &exporter) {
                [&] { return probe(exporter.scrape(), "in_flight_calls") == 0; });
     const Page page = exporter.scrape();
     CHECK(probe(page, "events_lost_total") == 0);
-    CHECK(probe(page, "unmatched_returns_total") == 0);
+    // Its one thread may have been in a call when the process became one to trace.
+    CHECK(probe(page, "unmatched_returns_total") <= 1);
     CHECK(probe(page, "entries_total") ==
           probe(page, "events_total") + probe(page, "stale_calls_total"));
     CHECK(page.sum(calls_total) == probe(page, "events_total"));

@@ -63,8 +63,9 @@ kernel::Features features_with(const std::vector<std::string> &available) {
     return features;
 }
 
-bool needs(const config::Config &config, const kernel::Features &features, Capability capability) {
-    const auto needed = needed_capabilities(config, features);
+bool needs(const config::Config &config, const kernel::Features &features, Capability capability,
+           bool perf_events_take_admin = false) {
+    const auto needed = needed_capabilities(config, features, perf_events_take_admin);
     return std::ranges::find(needed, capability) != needed.end();
 }
 
@@ -158,6 +159,7 @@ TEST_CASE("what is kept is what the configuration uses on this kernel") {
     }
     if (holds_capability(CAP_BPF) && holds_capability(CAP_PERFMON)) {
         CHECK_FALSE(needs(defaults, newest, CAP_SYS_ADMIN));
+        CHECK(needs(defaults, newest, CAP_SYS_ADMIN, true));
     }
     CHECK(attaches_by_perf(defaults, oldest));
     CHECK_FALSE(attaches_by_perf(defaults, newest));

@@ -108,10 +108,12 @@ TEST_CASE("lockdown matters where it hides the kernel's memory") {
 }
 
 TEST_CASE("the kernel's settings matter without the capability only") {
-    CHECK(judge_perf_paranoid("4", true).verdict == Verdict::ok);
-    CHECK(judge_perf_paranoid("2", false).verdict == Verdict::warn);
-    CHECK(judge_perf_paranoid("-1", false).verdict == Verdict::ok);
-    CHECK(judge_perf_paranoid(std::nullopt, false).verdict == Verdict::warn);
+    CHECK(judge_perf_paranoid("3", true, true).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid("3", true, false).verdict == Verdict::warn);
+    CHECK(judge_perf_paranoid("2", true, false).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid("2", false, false).verdict == Verdict::warn);
+    CHECK(judge_perf_paranoid("-1", false, false).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid(std::nullopt, false, false).verdict == Verdict::warn);
     CHECK(judge_unprivileged_bpf("2", true).verdict == Verdict::ok);
     CHECK(judge_unprivileged_bpf("2", true).found.starts_with("2"));
 }
