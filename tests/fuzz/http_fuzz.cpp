@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as the parts of a request that we read ourselves, and as an address
-// to listen on.
+// libFuzzer target: any bytes as the parts of a request that we read ourselves (its query, its
+// headers Accept, Accept-Encoding and Authorization), and as an address to listen on.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,9 +8,11 @@
 
 #include "exporter/base/listen_address.h"
 #include "exporter/base/text.h"
+#include "exporter/http/basic_auth.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/pages.h"
 #include "exporter/http/query.h"
+#include "exporter/metrics/text_writer.h"
 
 using namespace gpusnoop;
 
@@ -20,6 +22,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         std::abort();
     }
     (void)http::accepts_gzip(text);
+    const auto format = metrics::negotiate(text);
+    if (format != metrics::Format::text && format != metrics::Format::openmetrics) {
+        std::abort();
+    }
+    // Nobody's password, of the least cost there is: whatever is sent must be refused.
+    static http::BasicAuth auth({{"user", "$2b$04$" + std::string(53, '.')}});
+    if (auth.check(text) != http::BasicAuth::Verdict::denied) {
+        std::abort();
+    }
     const auto address = parse_listen_address(text);
     if (!address && address.error().message.empty()) {
         std::abort();
