@@ -7,6 +7,7 @@
 #include "bpf/cuda_functions.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_filter.bpf.h"
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
  * one is kept. */
@@ -74,6 +75,8 @@ struct {
 	__type(value, struct cuda_live_process);
 } processes SEC(".maps");
 
+struct process_filter process_filter SEC(".maps");
+
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
 				      enum cuda_record_type type)
 {
@@ -137,6 +140,7 @@ static __always_inline void enter_process(struct thread *thread)
 	}
 	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
 	thread->fresh.since_ns = bpf_ktime_get_ns();
+	add_to_process_filter(&process_filter, thread->tgid);
 	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
 		thread->since_ns = thread->fresh.since_ns;
 		if (record) {
@@ -239,8 +243,10 @@ static __always_inline void forget_process(__u32 tgid)
 		return;
 	since_ns = process->since_ns;
 	/* Two last threads can both see no other one alive: only one deletes. */
-	if (!bpf_map_delete_elem(&processes, &tgid))
-		send_exit(tgid, since_ns);
+	if (bpf_map_delete_elem(&processes, &tgid))
+		return;
+	take_from_process_filter(&process_filter, tgid);
+	send_exit(tgid, since_ns);
 }
 
 #endif

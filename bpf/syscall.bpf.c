@@ -83,11 +83,14 @@ static __always_inline __u16 number_of(struct task_struct *task, long number)
 }
 
 /* Most threads have no storage of any program, which is told sooner than whether they have ours. */
+static __always_inline bool has_storage(struct task_struct *task)
+{
+	return ((struct task_struct___storage *)task)->bpf_storage;
+}
+
 static __always_inline struct thread *known_thread(struct task_struct *task)
 {
-	if (!((struct task_struct___storage *)task)->bpf_storage)
-		return NULL;
-	return bpf_task_storage_get(&threads, task, NULL, 0);
+	return has_storage(task) ? bpf_task_storage_get(&threads, task, NULL, 0) : NULL;
 }
 
 static __always_inline void on_enter(struct task_struct *task, long id)
@@ -125,16 +128,13 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 	thread->started_ns = bpf_ktime_get_ns();
 }
 
-/* Newer kernels let a program at a system call be preempted (the tracepoint may fault since Linux
- * 6.13, and later kernels run us as it is), and as long as it is, the kernel skips the same program
- * for other threads on that CPU. With the guard that can hardly happen; where it does, a return is
- * missing, and its call is stale. */
+/* Where a return is skipped all the same, its call is stale. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(enter, struct pt_regs *regs, long id)
 {
-	guard_begin();
+	tracepoint_guard_begin();
 	on_enter(bpf_get_current_task_btf(), id);
-	guard_end();
+	tracepoint_guard_end();
 	return 0;
 }
 
@@ -201,14 +201,11 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 
 static __always_inline void on_leave(struct task_struct *task, long result)
 {
-	struct thread *thread = known_thread(task);
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	__u32 state;
 
-	if (!thread) {
-		if (began_before_tracing(task))
-			ACCOUNT(unmatched, 1);
-		return;
-	}
+	if (!thread)
+		return; /* none to trace, or it was none when it made this call */
 	state = thread->state;
 	thread->state = IDLE;
 	switch (state) {
@@ -227,9 +224,13 @@ static __always_inline void on_leave(struct task_struct *task, long result)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(leave, struct pt_regs *regs, long result)
 {
-	guard_begin();
-	on_leave(bpf_get_current_task_btf(), result);
-	guard_end();
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!has_storage(task))
+		return 0;
+	tracepoint_guard_begin();
+	on_leave(task, result);
+	tracepoint_guard_end();
 	return 0;
 }
 

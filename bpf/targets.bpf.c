@@ -65,13 +65,12 @@ static __always_inline void on_exec(struct task_struct *task)
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
-/* Guarded, as the kernel skips a program where another thread was preempted in it (Linux 7.2). */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task)
 {
-	guard_begin();
+	tracepoint_guard_begin();
 	on_exec(task);
-	guard_end();
+	tracepoint_guard_end();
 	return 0;
 }
 

@@ -21,4 +21,22 @@ static __always_inline void guard_end(void)
 		bpf_preempt_enable();
 }
 
+/* Programs at tracepoints are not preempted up to Linux 6.18: every tracepoint's caller forbids it,
+ * that of system calls too (commit 4aadde89d81f). 7.2 does not any more, and as long as a program
+ * is preempted, the kernel skips it for other threads on that CPU. With the guard that can hardly
+ * happen; it costs what looking up a process does, so it is only there where it is needed. */
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+static __always_inline void tracepoint_guard_begin(void)
+{
+	if (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 19, 0))
+		guard_begin();
+}
+
+static __always_inline void tracepoint_guard_end(void)
+{
+	if (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 19, 0))
+		guard_end();
+}
+
 #endif

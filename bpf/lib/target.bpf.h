@@ -5,6 +5,7 @@
 #define GPUSNOOP_TARGET_BPF_H
 
 #include "bpf/cuda.h"
+#include "bpf/lib/process_filter.bpf.h"
 #include "bpf/lib/target.h"
 
 /* enum target_kind, any of them */
@@ -22,6 +23,8 @@ struct {
 	__type(value, struct cuda_live_process);
 } gpu_processes SEC(".maps");
 
+struct process_filter gpu_process_filter SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, TARGET_MAX_PROCESSES);
@@ -32,19 +35,24 @@ struct {
 /* Since when the task's process has been one to trace; 0: it is none. */
 static __always_inline __u64 target_since(struct task_struct *task)
 {
-	__u32 tgid = task->tgid;
+	__u32 key;
 
 	if (target_kinds & TARGET_EVERYTHING)
 		return attached_ns;
-	if (target_kinds & TARGET_GPU_PROCESSES) {
-		struct cuda_live_process *process = bpf_map_lookup_elem(&gpu_processes, &tgid);
+	if (target_kinds & TARGET_GPU_PROCESSES &&
+	    may_have_process(&gpu_process_filter, task->tgid, &key)) {
+		struct cuda_live_process *process;
 
+		key = task->tgid;
+		process = bpf_map_lookup_elem(&gpu_processes, &key);
 		if (process && process->start_boottime_ns == task->group_leader->start_boottime)
 			return process->since_ns;
 	}
 	if (target_kinds & TARGET_CONFIGURED) {
-		struct target *target = bpf_map_lookup_elem(&targets, &tgid);
+		struct target *target;
 
+		key = task->tgid;
+		target = bpf_map_lookup_elem(&targets, &key);
 		if (target && task->group_leader->start_boottime - target->start_boottime_ns <
 				  TARGET_CLOCK_TICK_NS)
 			return target->since_ns;

@@ -137,7 +137,9 @@ Result<> CudaProbe::open() {
     if (!allocations || !calls) {
         return tl::unexpected(!allocations ? allocations.error() : calls.error());
     }
-    if (auto shared = targets_->share_gpu_processes((*programs)->tables().processes); !shared) {
+    if (auto shared = targets_->share_gpu_processes((*programs)->tables().processes,
+                                                    (*programs)->process_filter());
+        !shared) {
         return shared;
     }
     programs_ = std::move(*programs);

@@ -74,8 +74,9 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.
 void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
     const auto &maps = skeleton.maps;
-    for (bpf_map *map : {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
-                         maps.live, maps.stacks, maps.contexts, maps.registered}) {
+    for (bpf_map *map :
+         {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
+          maps.process_filter, maps.live, maps.stacks, maps.contexts, maps.registered}) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     }
 }
@@ -123,6 +124,10 @@ int CudaPrograms::traces_lost_map() const {
 }
 int CudaPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
+}
+
+int CudaPrograms::process_filter() const {
+    return bpf_map__fd(loaded_->skeleton->maps.process_filter);
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

@@ -47,6 +47,7 @@ public:
     [[nodiscard]] int traces_lost_map() const;
     [[nodiscard]] int account_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
+    [[nodiscard]] int process_filter() const;
     [[nodiscard]] kernel::Runs runs() const;
     // Null unless the configuration asks for pins.
     [[nodiscard]] const CudaPins *pins() const;

@@ -236,9 +236,11 @@ std::uint32_t Targets::kinds() const {
     return kinds;
 }
 
-Result<> Targets::share_gpu_processes(int map_fd) {
-    gpu_processes_ = Fd(::fcntl(map_fd, F_DUPFD_CLOEXEC, 3));
-    return gpu_processes_ ? Result<>() : fail_errno("duplicate a descriptor");
+Result<> Targets::share_gpu_processes(int table_fd, int filter_fd) {
+    gpu_processes_ = Fd(::fcntl(table_fd, F_DUPFD_CLOEXEC, 3));
+    gpu_process_filter_ = Fd(::fcntl(filter_fd, F_DUPFD_CLOEXEC, 3));
+    return gpu_processes_ && gpu_process_filter_ ? Result<>()
+                                                 : fail_errno("duplicate a descriptor");
 }
 
 Result<> Targets::start() {
@@ -257,12 +259,16 @@ Result<> Targets::start() {
     return *started_;
 }
 
-Result<> Targets::give_to(bpf_map *gpu_processes, bpf_map *targets) const {
+Result<> Targets::give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
+                          bpf_map *targets) const {
     // A table that nobody fills is there all the same.
     const auto give = [](bpf_map *map, int fd) {
         return fd >= 0 ? bpf_map__reuse_fd(map, fd) : bpf_map__set_max_entries(map, 1);
     };
     int error = give(gpu_processes, gpu_processes_.get());
+    if (error == 0) {
+        error = give(gpu_process_filter, gpu_process_filter_.get());
+    }
     if (error == 0) {
         error = give(targets, following_ ? bpf_map__fd(following_->skeleton->maps.targets) : -1);
     }

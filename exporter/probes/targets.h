@@ -29,8 +29,9 @@ public:
     Targets(const Targets &) = delete;
     Targets &operator=(const Targets &) = delete;
 
-    // The CUDA probe's table of processes, for those who start() later; the descriptor is copied.
-    Result<> share_gpu_processes(int map_fd);
+    // The CUDA probe's table of processes and the filter before it (bpf/lib/process_filter.bpf.h),
+    // for those who start() later; the descriptors are copied.
+    Result<> share_gpu_processes(int table_fd, int filter_fd);
 
     // Loads what follows the processes that are named, if any are: at the first call, for all. What
     // is named and runs already is a target when this returns.
@@ -40,7 +41,8 @@ public:
     template <typename Skeleton>
     Result<> give_to(Skeleton &skeleton) {
         skeleton.rodata->target_kinds = kinds();
-        return give_to(skeleton.maps.gpu_processes, skeleton.maps.targets);
+        return give_to(skeleton.maps.gpu_processes, skeleton.maps.gpu_process_filter,
+                       skeleton.maps.targets);
     }
 
     // "GPU processes", "everything" or the like.
@@ -51,11 +53,12 @@ private:
 
     [[nodiscard]] bool names_any() const;
     [[nodiscard]] std::uint32_t kinds() const;
-    Result<> give_to(bpf_map *gpu_processes, bpf_map *targets) const;
+    Result<> give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter, bpf_map *targets) const;
 
     const config::Config::Targets config_;
     const std::chrono::nanoseconds rescan_interval_;
     Fd gpu_processes_;
+    Fd gpu_process_filter_;
     std::mutex mutex_;  // start()
     std::optional<Result<>> started_;
     std::unique_ptr<Following> following_;

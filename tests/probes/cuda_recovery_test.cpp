@@ -175,6 +175,29 @@ TEST_CASE("with pins, a killed exporter's successor knows what is allocated at i
                    truth, "after");
 }
 
+TEST_CASE("a killed exporter's GPU processes are those whose system calls its successor traces",
+          "[kernel]") {
+    require_bpf();
+    constexpr int calls = 100;
+    const PinDirectory pins;
+    auto first = std::make_unique<Exporter>(pins.config());
+    const Process holder = hold(*first);
+    Process known({standin("syscalls"), "--threads", "2", "--calls", std::to_string(calls),
+                   "--cuda", standin("12/libcudart.so.12")});
+    known.wait_for_output("waiting");
+    (void)first->wait_for("gpusnoop_process_info", {{"comm", "syscalls"}}, 1);
+    first->process().signal(SIGKILL);
+    (void)first->process().wait();
+
+    const Exporter second(pins.config() + "syscall: {enabled: true}\n");
+    known.signal(SIGUSR1);
+    known.wait_for_output("counted");
+    CHECK(second.scrape().sum("gpusnoop_syscalls_total",
+                              {{"comm", "syscalls"}, {"syscall", "getppid"}}) == 2 * calls);
+    known.signal(SIGUSR1);
+    CHECK(known.wait() == 0);
+}
+
 TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {
     require_bpf();
     const PinDirectory pins;

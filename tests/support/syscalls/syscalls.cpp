@@ -9,7 +9,8 @@
 // With --cuda it makes a CUDA call at first; before that, each call N times, which are not to be
 // counted. Behind the round a child makes them too, without a CUDA call, and so does the program
 // that the child becomes.
-// With --block the threads wait for a signal that does not come, each after a line "blocking".
+// With --block the round is another: each thread waits for a SIGRTMIN of its own, and then makes N
+// times getppid.
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -101,14 +102,17 @@ bool make_cuda_call(const std::string &library) {
 }
 
 void block(const Options &options) {
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGRTMIN);
+    pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
     std::vector<std::thread> threads;
     for (int i = 0; i < options.threads; i++) {
-        threads.emplace_back([] {
-            std::puts("blocking");
-            std::fflush(stdout);
-            sigset_t none;
-            sigemptyset(&none);
-            ::syscall(SYS_rt_sigtimedwait, &none, nullptr, nullptr, 8);
+        threads.emplace_back([&] {
+            ::syscall(SYS_rt_sigtimedwait, &awaited, nullptr, nullptr, 8);
+            for (int call = 0; call < options.calls; call++) {
+                ::syscall(SYS_getppid);
+            }
         });
     }
     for (std::thread &thread : threads) {
@@ -135,9 +139,9 @@ int run(const Options &options) {
     sleep_until_signal(1);
     if (options.block) {
         block(options);
-        return 1;  // it was to be killed
+    } else {
+        on_threads(options);
     }
-    on_threads(options);
     if (!options.cuda.empty()) {
         const pid_t child = ::fork();
         if (child == 0) {
