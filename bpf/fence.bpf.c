@@ -195,9 +195,11 @@ static __always_inline void on_event(void *ctx, enum fence_event event)
 		bpf_map_delete_elem(&fences, &key);
 }
 
-static __always_inline void name_waited(struct fence_record *record, void *ctx)
+static __always_inline void name_waited(struct fence_record *record, void *ctx,
+					const struct fence_key *key)
 {
-	struct fence_known *known = bpf_map_lookup_elem(&fences, &record->fence);
+	/* Linux 6.1 takes no key in a record. */
+	struct fence_known *known = bpf_map_lookup_elem(&fences, key);
 
 	if (known)
 		record->names = known->names;
@@ -230,7 +232,7 @@ int on_wait_start(void *ctx)
 	if (!record)
 		return 0;
 	record->tid = thread->traced.tid;
-	name_waited(record, ctx);
+	name_waited(record, ctx, &key);
 	submit(record);
 	return 0;
 }
@@ -266,7 +268,7 @@ int on_wait_end(void *ctx)
 	record->tid = thread->traced.tid;
 	record->has_duration = 1;
 	record->nanoseconds = now_ns - wait->started_ns;
-	name_waited(record, ctx);
+	name_waited(record, ctx, &key);
 	submit(record);
 	return 0;
 }
