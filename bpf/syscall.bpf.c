@@ -234,16 +234,56 @@ int BPF_PROG(leave, struct pt_regs *regs, long result)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exit, struct task_struct *task)
+/* The current thread ends: the kernel does not let it return from a call. */
+static __always_inline void end_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 
-	if (thread) {
-		if (thread->state == OPEN)
-			ACCOUNT(stale, 1);
-		bpf_task_storage_delete(&threads, task);
-	}
+	if (!thread)
+		return;
+	if (thread->state == OPEN)
+		ACCOUNT(stale, 1);
+	bpf_task_storage_delete(&threads, task);
+}
+
+/* The way in and out where programs at these tracepoints are preempted, and skipped for others then
+ * (tracepoint_guard_begin()): at the functions that call the tracepoints. Programs at kprobes are
+ * not preempted, as kprobes at the beginnings of functions are called with preemption forbidden.
+ * The functions are only called while somebody is at one of the tracepoints. */
+SEC("kprobe/" SYSCALL_ENTER_FUNCTION)
+int BPF_KPROBE(enter_function, struct pt_regs *regs, long id)
+{
+	on_enter(bpf_get_current_task_btf(), id);
+	return 0;
+}
+
+SEC("kprobe/" SYSCALL_LEAVE_FUNCTION)
+int BPF_KPROBE(leave_function, struct pt_regs *regs, long result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (has_storage(task))
+		on_leave(task, result);
+	return 0;
+}
+
+SEC("kprobe/" SYSCALL_EXIT_FUNCTION)
+int BPF_KPROBE(exit_function)
+{
+	end_thread(bpf_get_current_task_btf());
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(keep_functions_called, struct pt_regs *regs, long id)
+{
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *task)
+{
+	end_thread(task);
 	if (task->signal->live.counter == 0)
 		leave_traced(task->tgid);
 	return 0;

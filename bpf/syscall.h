@@ -20,6 +20,12 @@
 	 1000000000ULL, 4000000000ULL, 16000000000ULL, 64000000000ULL, 256000000000ULL}
 #define SYSCALL_BUCKETS 16
 
+/* What calls the tracepoints in kernels that have it out of line (seen in 7.2, not in 6.12 and
+ * 6.18), with the registers and the number, or the result; and where a thread's end begins. */
+#define SYSCALL_ENTER_FUNCTION "trace_syscall_enter"
+#define SYSCALL_LEAVE_FUNCTION "trace_syscall_exit"
+#define SYSCALL_EXIT_FUNCTION  "do_exit"
+
 /* Threads of one process that make the same call on several CPUs would wait for each other's
  * counters, so a call has some of each. */
 #define SYSCALL_MAX_SHARDS 8

@@ -15,6 +15,7 @@ Runs runs_of(const bpf_object *object) {
             bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
             sum.count += info.run_cnt;
             sum.nanoseconds += info.run_time_ns;
+            sum.skipped += info.recursion_misses;
         }
     }
     return sum;

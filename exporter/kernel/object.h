@@ -10,12 +10,15 @@ struct bpf_object;
 namespace gpusnoop::kernel {
 
 struct Runs {
+    // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
     std::uint64_t count = 0;
     std::uint64_t nanoseconds = 0;
+    // Those that the kernel left out, as a BPF program was running on that CPU already. Always
+    // counted.
+    std::uint64_t skipped = 0;
 };
 
-// Of all programs of the object. Zero unless the machine counts them (sysctl
-// kernel.bpf_stats_enabled).
+// Of all programs of the object.
 [[nodiscard]] Runs runs_of(const bpf_object *object);
 
 void load_if(bpf_program *program, bool wanted);

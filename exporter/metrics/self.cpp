@@ -51,7 +51,8 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
     Builder builder(
         "probe_events_lost_total",
         "Calls that were entered and have no event, by why. ring_full: the exporter was too "
-        "slow; throttled: the process was over its calls per second.",
+        "slow; throttled: the process was over its calls per second; skipped: runs of BPF programs "
+        "that the kernel left out.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
@@ -61,6 +62,8 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
         }
         builder.add({{"probe", probe.name}, {"reason", "undecodable"}},
                     static_cast<double>(probe.undecodable));
+        builder.add({{"probe", probe.name}, {"reason", "skipped"}},
+                    static_cast<double>(probe.skipped));
     }
     return builder.take();
 }

@@ -80,6 +80,7 @@ void add_counts(Health &health, int account_map, const kernel::Runs &runs) {
     }
     health.runs = runs.count;
     health.run_nanoseconds = runs.nanoseconds;
+    health.skipped = runs.skipped;
 }
 
 }  // namespace gpusnoop::probes

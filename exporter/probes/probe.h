@@ -27,6 +27,7 @@ struct Health {
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
+    std::uint64_t skipped = 0;      // runs of its programs, see kernel::Runs
     // What could not be told of slow calls, by reason; empty for a probe that has none.
     std::map<std::string, std::uint64_t> slow_details_lost;
     std::uint64_t slow_calls_not_logged = 0;

@@ -11,8 +11,11 @@
 #include "exporter/base/machine.h"
 #include "exporter/base/syscall_names.h"
 #include "exporter/kernel/hash_map.h"
+#include "exporter/kernel/kprobe.h"
 #include "exporter/kernel/link.h"
+#include "exporter/kernel/object.h"
 #include "exporter/kernel/skeleton.h"
+#include "exporter/kernel/symbols.h"
 #include "syscall.skel.h"
 
 namespace gpusnoop::probes {
@@ -49,6 +52,32 @@ void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
     }
 }
 
+// Whether the functions are there that call the tracepoints, and kprobes.
+bool has_functions() {
+    constexpr std::string_view names[] = {SYSCALL_ENTER_FUNCTION, SYSCALL_LEAVE_FUNCTION,
+                                          SYSCALL_EXIT_FUNCTION};
+    const auto found = kernel::find_kernel_symbols(names);
+    return found && found->size() == std::size(names) && kernel::check_kprobes();
+}
+
+// From a call's end to its beginning: what has begun then has its end seen.
+std::vector<bpf_program *> choose_programs(const syscall_bpf &skeleton) {
+    const auto &all = skeleton.progs;
+    const bool by_function = has_functions();
+    for (bpf_program *program :
+         {all.exit_function, all.leave_function, all.enter_function, all.keep_functions_called}) {
+        kernel::load_if(program, by_function);
+    }
+    for (bpf_program *program : {all.leave, all.enter}) {
+        kernel::load_if(program, !by_function);
+    }
+    if (by_function) {
+        return {all.thread_exit,    all.process_exec,   all.exit_function,
+                all.leave_function, all.enter_function, all.keep_functions_called};
+    }
+    return {all.thread_exit, all.process_exec, all.leave, all.enter};
+}
+
 }  // namespace
 
 SyscallPrograms::SyscallPrograms(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
@@ -72,17 +101,15 @@ Result<std::unique_ptr<SyscallPrograms>> SyscallPrograms::load(
     if (const auto given = targets.give_to(skeleton); !given) {
         return tl::unexpected(given.error());
     }
+    const std::vector<bpf_program *> programs = choose_programs(skeleton);
     if (const int error = syscall_bpf::load(&skeleton); error != 0) {
         return fail_errno("load the BPF programs", -error);
     }
     skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
-    // Returns last: they then have all their entries.
-    for (const bpf_program *program : {skeleton.progs.thread_exit, skeleton.progs.process_exec,
-                                       skeleton.progs.leave, skeleton.progs.enter}) {
+    for (const bpf_program *program : programs) {
         kernel::Link link(bpf_program__attach(program));
         if (!link) {
-            return fail_errno(std::string("attach to the tracepoint of ") +
-                              bpf_program__name(program));
+            return fail_errno(std::string("attach the BPF program ") + bpf_program__name(program));
         }
         loaded->links.push_back(std::move(link));
     }
