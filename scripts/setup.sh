@@ -158,6 +158,21 @@ if [ $with_tests = yes ] && [ ! -x .deps/tools-3/usr/bin/promtool ]; then
     unpack_tools .deps/tools-3 "suite_apt sid apt-get" promtool
 fi
 
+# Kubernetes' API as trixie's client describes it, for the chart's tests: bookworm's is too old to know
+# all that the chart uses.
+if [ $with_tests = yes ] && [ ! -d .deps/kubernetes/usr ]; then
+    echo "setup: unpacking the description of Kubernetes' API for the tests"
+    suite_apt trixie apt-get update
+    unpack_tools .deps/kubernetes "suite_apt trixie apt-get" python3-kubernetes
+fi
+
+# Compose, version 2, which bookworm has not: it reads docker/compose.yaml without a Docker.
+if [ $with_tests = yes ] && [ ! -d .deps/compose/usr ]; then
+    echo "setup: unpacking docker-compose for the tests"
+    suite_apt trixie apt-get update
+    unpack_tools .deps/compose "suite_apt trixie apt-get" docker-compose
+fi
+
 # The kernels of the guests in tests/vm: the image, its modules, and the headers that the test module
 # is built with, unpacked into .deps/vm/NAME. Once there, a kernel stays as it is.
 newest_of() { # newest_of SUITE METAPACKAGE: the package of the newest version that it stands for

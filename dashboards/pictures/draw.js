@@ -31,6 +31,30 @@ await build({
   loader: { '.svg': 'dataurl', '.ttf': 'dataurl', '.woff': 'dataurl', '.woff2': 'dataurl' },
   logLevel: 'error',
 });
+// A dashboard without the rows in which no panel has data, and what is below them moved up.
+function withoutEmptyRows(dashboard, answers) {
+  const hasData = (panel) => Object.values(answers[panel.id] ?? {}).some((series) => series.length);
+  const sections = [];
+  for (const panel of dashboard.panels) {
+    if (panel.type === 'row' || !sections.length) {
+      sections.push([]);
+    }
+    sections.at(-1).push(panel);
+  }
+  const panels = [];
+  let above = 0;
+  for (const section of sections) {
+    const top = section[0].gridPos.y;
+    const height = Math.max(...section.map(({ gridPos }) => gridPos.y + gridPos.h)) - top;
+    if (section.some(hasData)) {
+      panels.push(...section.map((panel) => ({ ...panel, gridPos: { ...panel.gridPos, y: panel.gridPos.y - above } })));
+    } else {
+      above += height;
+    }
+  }
+  return { ...dashboard, panels };
+}
+
 const icons = join(here, 'node_modules/@grafana/ui/dist/public/');
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -45,7 +69,7 @@ for (const file of readdirSync(join(here, '../grafana')).sort()) {
     continue;
   }
   const picture = {
-    dashboard,
+    dashboard: withoutEmptyRows(dashboard, all.dashboards[dashboard.uid]),
     answers: all.dashboards[dashboard.uid],
     range: { from: all.from, to: all.to },
     width: WIDTH,

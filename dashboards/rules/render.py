@@ -9,12 +9,15 @@
 In a source, @name@ is a threshold, @runbook@ the page of the alert that it stands in, and
 @grown(SELECTOR, WINDOW)@ how much a counter has grown in a window, with a series that appeared in it
 counted from zero: increase() alone does not see the first value of a series, such as a first error.
+@with_pod(EXPRESSION)@ is an expression whose result has the label container, with the labels namespace
+and pod where kube-state-metrics tells them, and as it is where not.
 """
 import argparse
 import difflib
 import pathlib
 import re
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -50,6 +53,16 @@ def number_of(value):
 def grown(match):
     selector, window = match.group(1).strip(), match.group(2).strip()
     return f"({selector} unless {selector} offset {window} or increase({selector}[{window}]))"
+
+
+def with_pod(match):
+    indent, before, expression = match.groups()
+    expression = textwrap.indent(textwrap.dedent(expression).strip(), f"{indent}    ")
+    # That a pod has ended is no reason to forget what it was called.
+    return (f"{indent}{before}(\n{indent}  (\n{expression}\n{indent}  )\n"
+            f"{indent}  * on (cluster, job, instance, container) group_left (namespace, pod)\n"
+            f"{indent}    last_over_time(container:gpusnoop_pod:info[1h])\n"
+            f"{indent}  or ignoring (namespace, pod) (\n{expression}\n{indent}  )\n{indent})")
 
 
 def shorter(duration, divisor):
@@ -94,6 +107,7 @@ def render(name, text, thresholds, used):
 
         lines.append(re.sub(r"@([a-z_]+)@", value, line))
     text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", grown, "".join(lines))
+    text = re.sub(r"^( *)([^@\n]*)@with_pod\(([^@]*)\)@", with_pod, text, flags=re.M)
     if "@" in text:
         left = next(line for line in text.splitlines() if "@" in line)
         raise Mistake(f"{name}: not understood: {left.strip()}")

@@ -2,7 +2,7 @@
 
 from .common import MEMORY, WARNING_COLORS, dashboard, node_cell, program_variable
 from .model import Column, Row, stat, table, timeseries
-from .promql import PROGRAM, increase, own, rate, top, total
+from .promql import PROGRAM, in_pod, increase, own, rate, top, total
 
 BY_PROCESS = "instance, comm, container, pid"
 PROCESS_NAME = "{{comm}} {{pid}} on {{instance}}"
@@ -58,15 +58,17 @@ def _leaks():
                     PROCESS_NAME)),
         table("Call sites", "Where in the program the memory that is held was allocated: the sites that "
               "hold the most in each process. All of them, with stacks, are at /api/v1/allocations "
-              "of the node.",
+              "of the node. Namespaces and pods need kube-state-metrics.",
               [Column("instance", "node", link=node_cell()),
                Column("comm", "program"),
+               Column("namespace", "namespace"),
+               Column("pod", "pod"),
                Column("pid", "pid"),
                Column("site", "call site"),
                Column("Value #A", "held", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              top(30, total("instance, comm, pid, site", site)),
-              total("instance, comm, pid, site", f"delta({site}[$__range])"),
+              in_pod(top(30, total("instance, comm, container, pid, site", site))),
+              total("instance, comm, container, pid, site", f"delta({site}[$__range])"),
               width=24, height=10, sort="held"),
         timeseries("Not freed at exit", "Bytes that programs had not freed when they ended.", "bytes",
                    (total("comm", increase("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM,

@@ -3,7 +3,7 @@
 from .common import (COPIES, FUNCTIONS, KERNEL, MEMORY, NODE, UP_MAPPING, WARNING_COLORS, dashboard,
                      program_cell)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
-from .promql import own, process, quantile, rate, top, total, up
+from .promql import PODS, highest, in_pod, own, process, quantile, rate, top, total, up
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
 GPU_BY_UUID = f"max by (uuid, instance, gpu) ({own('gpu_info')})"
@@ -31,16 +31,19 @@ def _state():
              "percentunit", total("", process("process_cpu_seconds_total", rated=True))),
         stat("Events lost", "Calls that were entered and could not be counted.", "ops",
              total("", rate("probe_events_lost_total")), colors=WARNING_COLORS),
-        table("Processes", "Running processes that have used CUDA: what each is, and what it holds.",
+        table("Processes", "Running processes that have used CUDA: what each is, and what it holds. "
+              "Namespaces and pods need kube-state-metrics in the same Prometheus.",
               [Column("instance", "node"),
                Column("comm", "program", link=program_cell(MEMORY, "Memory of this program")),
                Column("pid", "pid"),
+               Column("namespace", "namespace"),
+               Column("pod", "pod"),
                Column("container", "container"),
                Column("exe", "executable"),
                Column("linkage", "runtime"),
                Column("Value #B", "memory held", "bytes"),
                Column("Value #C", "allocations", "short")],
-              own("process_info"),
+              in_pod(highest("instance, comm, container, pid, exe, linkage", own("process_info"))),
               total("instance, comm, container, pid", own("cuda_memory_outstanding_bytes")),
               total("instance, comm, container, pid", own("cuda_memory_outstanding_allocations")),
               width=24, sort="memory held"),
@@ -75,10 +78,8 @@ def _gpus():
 
 def _pods():
     by_pod = "namespace, pod"
-    # By the pod's uid: of one pod there may be several series, of several kube-state-metrics.
-    pods = 'max by (pod_uid, namespace, pod) (label_replace(kube_pod_info, "pod_uid", "$1", "uid", "(.+)"))'
     of_process = (f"max by (instance, pid, pod_uid) ({own('process_info', IN_A_POD)})\n"
-                  f"  * on (pod_uid) group_left (namespace, pod) {pods}")
+                  f"  * on (pod_uid) group_left (namespace, pod) {PODS}")
     held = total("instance, pid", own("cuda_memory_outstanding_bytes"))
     return Row(
         "Pods, with kube-state-metrics",

@@ -3,7 +3,7 @@
 from .common import (ERROR_COLORS, FUNCTIONS, HEALTH, MEMORY, OVERVIEW, UP_MAPPING, WARNING_COLORS,
                      dashboard, node_cell, program_cell)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
-from .promql import highest, increase, own, quantile, rate, top, total, up
+from .promql import highest, in_pod, increase, own, quantile, rate, top, total, up
 
 BY_FUNCTION = "comm, library, function"
 BY_PROCESS = "instance, comm, container, pid"
@@ -70,14 +70,17 @@ def _leaks():
     return Row(
         "Top leaks",
         table("Old memory, by process", "Processes that hold the most memory that is older than an "
-              "hour. What they need for their whole life is here as well: what grows is the leak.",
+              "hour. What they need for their whole life is here as well: what grows is the leak. "
+              "Namespaces and pods need kube-state-metrics in the same Prometheus.",
               [Column("instance", "node", link=node_cell()),
                Column("comm", "program", link=to_memory),
+               Column("namespace", "namespace"),
+               Column("pod", "pod"),
                Column("container", "container"),
                Column("pid", "pid"),
                Column("Value #A", "older than 1 h", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              top(10, total(BY_PROCESS, OLD)),
+              in_pod(top(10, total(BY_PROCESS, OLD))),
               total(BY_PROCESS, f"delta({OLD}[$__range])"), width=14,
               sort="older than 1 h"),
         table("Not freed at exit", "Memory that programs had not freed when they ended. The driver "

@@ -33,6 +33,21 @@ def process(name, rated=False):
     return f"{series} * on (job, instance) {_OURS}"
 
 
+# By the pod's uid: of one pod there may be several series, of several kube-state-metrics.
+PODS = 'max by (pod_uid, namespace, pod) (label_replace(kube_pod_info, "pod_uid", "$1", "uid", "(.+)"))'
+
+
+def in_pod(expression):
+    """The expression, whose result has the labels instance and container, with namespace and pod where
+    kube-state-metrics tells them."""
+    containers = own("process_info", 'container!=""', 'pod_uid!=""')
+    return (f"{expression}\n  * on (instance, container) group_left (namespace, pod)\n"
+            f"    max by (instance, container, namespace, pod) (\n"
+            f"      max by (instance, container, pod_uid) ({containers})\n"
+            f"      * on (pod_uid) group_left (namespace, pod) {PODS})\n"
+            f"  or ignoring (namespace, pod) {expression}")
+
+
 def rate(name, *matchers):
     return f"rate({own(name, *matchers)}[$__rate_interval])"
 

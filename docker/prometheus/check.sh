@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks prometheus.yml, with our rules in the place of installed ones: check.sh PROMTOOL
+# Checks the configurations here, with our rules in the place of installed ones: check.sh PROMTOOL
 set -eu
 cd "$(dirname "$0")"
 promtool=$1
@@ -10,8 +10,11 @@ if [ ! -x "$promtool" ]; then
 fi
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-sed "s|/etc/prometheus/rules|$(cd ../../dashboards/rules && pwd)|" prometheus.yml >"$copy/prometheus.yml"
-found=$("$promtool" check config "$copy/prometheus.yml")
-echo "$found"
-# Five files of rules, or else the glob matched nothing, which is no mistake for promtool.
-[ "$(echo "$found" | grep -c 'rules found')" -eq 5 ]
+for file in prometheus.yml compose.yml remote_write.yml; do
+    sed "s|/etc/prometheus/rules|$(cd ../../dashboards/rules && pwd)|" "$file" >"$copy/$file"
+    found=$("$promtool" check config "$copy/$file")
+    echo "$found"
+    # Five files of rules, or else the glob matched nothing, which is no mistake for promtool.
+    [ "$(echo "$found" | grep -c 'rules found')" -eq 5 ]
+done
+"$promtool" check config --agent agent.yml

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""How many series there are, for docs/scale.md: the exporter with its default configuration beside stand-in
+programs, each count less the one before.
+
+bench/series.py                     the table of docs/scale.md, from build/release, as root
+bench/series.py --check docs/scale.md   exit code 1 if a count of a program there is another one
+bench/series.py --head 200          also: what a Prometheus needs for 200 such nodes (takes two minutes)
+"""
+
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import http.server
+import json
+import urllib.parse
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CUDA = ["--threads", "2", "--rate", "2000", "--memory-kinds", "--default-kind", "--seconds", "600", "--name", "train"]
+MATH = ["libcublas.so.12:cublasSgemm_v2", "libcublas.so.12:cublasGemmEx", "libcublas.so.12:cublasCreate_v2",
+        "libcudnn.so.9:cudnnBackendExecute"]
+# Are there from a function's second minute on, and are counted as if they were from the first.
+LAST_MINUTE = ("gpusnoop_function_duration_min_seconds", "gpusnoop_function_duration_max_seconds")
+# Rows of the table that a program makes: the same on every kernel.
+CHECKED = ("first process", "each further process", "each function")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+        return answer.read().decode()
+
+
+def families_of(page):
+    """family -> series"""
+    counted = collections.Counter()
+    family = None
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            family = line.split()[2]
+        elif line and not line.startswith("#") and family not in LAST_MINUTE:
+            counted[family] += 1
+    return counted
+
+
+class Programs(contextlib.ExitStack):
+    def start(self, *command, **options):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   text=True, **options)
+        self.callback(self._end, process)
+        return process
+
+    @staticmethod
+    def _end(process):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def settled(port):
+    """The page, once five scrapes, a third of a second apart, had the same series."""
+    pages = []
+    for _ in range(120):
+        page = get(port, "/metrics")
+        pages = [one for one in pages if families_of(one) == families_of(page)] + [page]
+        if len(pages) == 5:
+            return page
+        time.sleep(0.35)
+    raise SystemExit("series.py: the series do not settle")
+
+
+def wait_for(what, condition):
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            if condition():
+                return
+        time.sleep(0.1)
+    raise SystemExit(f"series.py: {what} did not come")
+
+
+def exporter(programs, binary, directory):
+    port = free_port()
+    config = pathlib.Path(directory, "config.yaml")
+    config.write_text("", encoding="utf-8")
+    programs.start(str(binary), f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
+    wait_for("the exporter", lambda: get(port, "/-/ready"))
+    return port
+
+
+def measure(binary, standin, with_rules):
+    """Pages by what ran when they were scraped, one on top of the other."""
+    pages = {}
+    with tempfile.TemporaryDirectory() as directory, Programs() as programs:
+        port = exporter(programs, binary, directory)
+        pages["rest"] = settled(port)
+        programs.start(f"{standin}/workload", *CUDA)
+        wait_for("the first process", lambda: 'comm="train"' in get(port, "/metrics"))
+        pages["one process"] = settled(port)
+        for _ in range(7):
+            programs.start(f"{standin}/workload", *CUDA)
+        wait_for("all processes", lambda: get(port, "/metrics").count("gpusnoop_process_info{") == 8)
+        pages["eight processes"] = settled(port)
+        go = pathlib.Path(directory, "go")
+        programs.start(f"{standin}/failing_libraries", "100", str(go), *[f"{standin}/{one}" for one in MATH])
+        time.sleep(1)
+        settled(port)  # attached to both libraries
+        go.touch()
+        wait_for("the functions", lambda: "cudnnBackendExecute" in get(port, "/metrics"))
+        pages["functions"] = settled(port)
+        recorded = record(programs, port, directory) if with_rules else {}
+    return pages, recorded
+
+
+def prometheus(programs, directory, targets, rules=""):
+    """Targets: (address, instance). Returns the port."""
+    port = free_port()
+    config = {"global": {"scrape_interval": "1s" if rules else "15s", "scrape_timeout": "1s" if rules else "10s",
+                         "evaluation_interval": "1s"},
+              "rule_files": [rules] if rules else [],
+              "scrape_configs": [{"job_name": "gpusnoop", "honor_labels": True, "static_configs": [
+                  {"targets": [address], "labels": {"instance": instance}} for address, instance in targets]}]}
+    path = pathlib.Path(directory, f"prometheus-{port}.yml")
+    path.write_text(json.dumps(config), encoding="utf-8")
+    programs.start(str(ROOT / ".deps/tools/usr/bin/prometheus"), f"--config.file={path}",
+                   f"--storage.tsdb.path={directory}/data-{port}", f"--web.listen-address=127.0.0.1:{port}",
+                   "--log.level=error")
+    wait_for("Prometheus", lambda: get(port, "/-/ready"))
+    return port
+
+
+def ask(port, query):
+    answer = json.loads(get(port, f"/api/v1/query?query={urllib.parse.quote(query)}"))
+    return {next(iter(one["metric"].values()), ""): float(one["value"][1]) for one in answer["data"]["result"]}
+
+
+def record(programs, exporter_port, directory):
+    """level of the rules -> how many series they record of this one node"""
+    port = prometheus(programs, directory, [(f"127.0.0.1:{exporter_port}", "node")],
+                      str(ROOT / "dashboards/rules/gpusnoop_recording.yaml"))
+    counted = 'count by (level) (label_replace({__name__=~".+:.+"}, "level", "$1", "__name__", "([a-z]+):.*"))'
+    before, same = None, 0
+    for _ in range(40):
+        time.sleep(1)
+        found = ask(port, counted)
+        same = same + 1 if found == before and found else 0
+        before = found
+        if same == 8:
+            return found
+    raise SystemExit("series.py: the recorded series do not settle")
+
+
+def head(page, nodes):
+    """Resident memory, heap and series of a Prometheus that scrapes so many nodes with this page for a while."""
+    body = page.encode()
+
+    class Node(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Node)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as directory, Programs() as programs:
+        port = prometheus(programs, directory, [(f"127.0.0.1:{server.server_port}", f"node-{n}:19435") for n in range(nodes)])
+        time.sleep(105)
+        own = get(port, "/metrics")
+    server.shutdown()
+    value = lambda name: float(re.search(rf"^{name} (\S+)$", own, re.M).group(1))
+    return value("prometheus_tsdb_head_series"), value("process_resident_memory_bytes"), value("go_memstats_heap_inuse_bytes")
+
+
+def rows(pages):
+    """name -> (series, bytes)"""
+    sizes = {name: (sum(families_of(page).values()), len(page)) for name, page in pages.items()}
+    less = lambda a, b, by=1: tuple((x - y) / by for x, y in zip(sizes[a], sizes[b]))
+    of_functions = {name: sum(count for family, count in families_of(page).items() if "_function_" in family)
+                    for name, page in pages.items()}
+    per_function = (of_functions["functions"] - of_functions["eight processes"]) / len(MATH) + len(LAST_MINUTE)
+    return {
+        "a node at rest": sizes["rest"],
+        "first process": less("one process", "rest"),
+        "each further process": less("eight processes", "one process", 7),
+        "each function": (per_function, less("functions", "eight processes")[1] / len(MATH)),
+    }
+
+
+def print_all(pages, recorded):
+    for name, (series, size) in rows(pages).items():
+        print(f"| {name} | {series:g} | {size / 1000:.1f} kB |")
+    if recorded:
+        print("\nrecorded of this node: " + ", ".join(f"{level}: {count:g}" for level, count in sorted(recorded.items())))
+    for what, first, second in (("the first process", "rest", "one process"),
+                                ("seven more", "one process", "eight processes")):
+        print(f"\nof {what}, by family:")
+        for family, count in (families_of(pages[second]) - families_of(pages[first])).most_common():
+            print(f"| `{family}` | {count} |")
+
+
+def check(pages, path):
+    text = path.read_text(encoding="utf-8")
+    wrong = 0
+    for name, (series, _) in rows(pages).items():
+        found = re.search(rf"^\| {re.escape(name)}[^|]*\| ([0-9.]+) \|", text, re.M)
+        # One or two come and go with what a process holds at that moment.
+        if name in CHECKED and (not found or abs(float(found.group(1)) - series) > max(1, series / 100)):
+            print(f"{path}: {name}: {found.group(1) if found else 'is not there'}, and it is {series:g}")
+            wrong = 1
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--check", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--head", type=int, metavar="NODES")
+    parser.add_argument("--page", type=pathlib.Path, help="where to leave the last page")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("series.py: the exporter has to be started as root")
+        return 1 if "CI" in os.environ else 4
+    pages, recorded = measure(options.build / "gpusnoop_exporter", options.build / "standin", not options.check)
+    if options.page:
+        options.page.write_text(pages["functions"], encoding="utf-8")
+    print_all(pages, recorded)
+    if options.head:
+        series, resident, heap = head(pages["functions"], options.head)
+        print(f"\n{options.head} nodes: {series:g} series, {resident / series:.0f} bytes of memory each, {heap / series:.0f} of heap")
+    return check(pages, options.check) if options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
