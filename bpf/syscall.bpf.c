@@ -110,10 +110,10 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 	struct thread *thread;
 	__u16 number;
 
-	if (tracer_tgid && task->tgid == tracer_tgid)
-		return;
 	thread = known_thread(task);
 	if (!thread && !target_since(task))
+		return;
+	if (tracer_tgid && task->tgid == tracer_tgid)
 		return;
 	number = number_of(task, id);
 	if (!thread)
