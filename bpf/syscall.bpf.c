@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* System calls of the processes to trace, counted in the kernel: a record for each would cost more
- * than most of the calls. A call counts when it returns. */
+ * than most of the calls, and only a trace gets that. A call counts when it returns. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -16,6 +16,11 @@
 const volatile __u64 wanted[16] = {};
 const volatile __u32 shard_mask = 0;
 const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
+
+/* For `gpusnoop_exporter trace`: whoever runs it gets a record for each call, instead of counts,
+ * but not for its own, each of which would make another. Where this is 0, as in the exporter, the
+ * verifier takes all that out of the programs. */
+const volatile int tracer_tgid = 0;
 
 /* No call of a target is in between. */
 #define IDLE	0
@@ -36,6 +41,13 @@ struct bpf_local_storage;
 struct task_struct___storage {
 	struct bpf_local_storage *bpf_storage;
 } __attribute__((preserve_access_index));
+
+#if defined(__TARGET_ARCH_arm64)
+struct pt_regs___syscall {
+	__u64 orig_x0;
+	__s32 syscallno;
+} __attribute__((preserve_access_index));
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -100,6 +112,8 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 
 	thread = known_thread(task);
 	if (!thread && !target_since(task))
+		return;
+	if (tracer_tgid && task->tgid == tracer_tgid)
 		return;
 	number = number_of(task, id);
 	if (!thread)
@@ -199,7 +213,55 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 	ACCOUNT(events, 1);
 }
 
-static __always_inline void on_leave(struct task_struct *task, long result)
+/* The kernel keeps the registers that a call was made with until its return, but for that of the
+ * result. */
+static __always_inline void fill_arguments(struct syscall_record *record, struct task_struct *task,
+					   struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	bool is_32_bit = task->thread_info.status & 2; /* TS_COMPAT */
+
+	record->made_with = regs->orig_ax;
+	record->arguments[0] = is_32_bit ? regs->bx : regs->di;
+	record->arguments[1] = is_32_bit ? regs->cx : regs->si;
+	record->arguments[2] = regs->dx;
+	record->arguments[3] = is_32_bit ? regs->si : regs->r10;
+	record->arguments[4] = is_32_bit ? regs->di : regs->r8;
+	record->arguments[5] = is_32_bit ? regs->bp : regs->r9;
+#else
+	struct pt_regs___syscall *call = (void *)regs;
+
+	record->made_with = call->syscallno;
+	record->arguments[0] = call->orig_x0;
+	record->arguments[1] = regs->user_regs.regs[1];
+	record->arguments[2] = regs->user_regs.regs[2];
+	record->arguments[3] = regs->user_regs.regs[3];
+	record->arguments[4] = regs->user_regs.regs[4];
+	record->arguments[5] = regs->user_regs.regs[5];
+#endif
+}
+
+static __always_inline void send(struct thread *thread, struct task_struct *task,
+				 struct pt_regs *regs, long result)
+{
+	struct syscall_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid, SYSCALL_RECORD);
+	record->nanoseconds = record->head.at_ns - thread->started_ns;
+	record->result = result;
+	record->tid = thread->traced.tid;
+	record->number = thread->key.number;
+	record->reserved = 0;
+	fill_arguments(record, task, regs);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void on_leave(struct task_struct *task, struct pt_regs *regs, long result)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
 	__u32 state;
@@ -210,7 +272,10 @@ static __always_inline void on_leave(struct task_struct *task, long result)
 	thread->state = IDLE;
 	switch (state) {
 	case OPEN:
-		finish(thread, bpf_ktime_get_ns() - thread->started_ns, result);
+		if (tracer_tgid)
+			send(thread, task, regs, result);
+		else
+			finish(thread, bpf_ktime_get_ns() - thread->started_ns, result);
 		break;
 	case IDLE:
 		ACCOUNT(unmatched, 1);
@@ -229,7 +294,7 @@ int BPF_PROG(leave, struct pt_regs *regs, long result)
 	if (!has_storage(task))
 		return 0;
 	tracepoint_guard_begin();
-	on_leave(task, result);
+	on_leave(task, regs, result);
 	tracepoint_guard_end();
 	return 0;
 }

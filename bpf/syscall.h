@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The syscall probe's contract: the tables that its programs count in. */
+/* The syscall probe's contract: the tables that its programs count in, and the record of a call
+ * that a trace gets instead. */
 #ifndef GPUSNOOP_SYSCALL_H
 #define GPUSNOOP_SYSCALL_H
 
@@ -51,5 +52,22 @@ struct syscall_error_key {
 	__u16 error; /* positive */
 };
 WIRE_SIZE(struct syscall_error_key, 16);
+
+/* A record type behind those of bpf/lib/traced.h. */
+#define SYSCALL_RECORD 16
+
+#define SYSCALL_ARGUMENTS 6
+
+struct syscall_record {
+	struct traced_record head; /* at_ns: when it returned */
+	__u64 nanoseconds;
+	__s64 result;
+	__u64 arguments[SYSCALL_ARGUMENTS]; /* registers, also those that the call does not use */
+	__u32 tid;
+	__u32 number;	 /* or SYSCALL_COMPAT, SYSCALL_UNKNOWN */
+	__s32 made_with; /* the number that the program gave */
+	__u32 reserved;
+};
+WIRE_SIZE(struct syscall_record, 24 + 16 + 8 * SYSCALL_ARGUMENTS + 16);
 
 #endif

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bpf/lib/process.h"
@@ -21,6 +22,7 @@
 #include "exporter/base/version.h"
 #include "exporter/config/config.h"
 #include "exporter/config/function_names.h"
+#include "exporter/config/syscall_choice.h"
 #include "exporter/config/units.h"
 #include "exporter/doctor/doctor.h"
 #include "exporter/http/access.h"
@@ -200,15 +202,19 @@ void add_trace_options(CLI::App &trace, gpusnoop::trace::Options &options) {
         ->take_all()
         ->expected(1, TRACED_PIDS);
     trace.add_option("--comm", options.comm, "Only processes whose name matches this glob.");
-    trace.add_flag("--stack", options.stack, "With the functions that led to the call.");
     trace.add_option("--count", options.count, "Stop after so many calls.");
     add_duration(trace, "--duration", "Stop after so long: 500ms, 10s, 5m.",
                  [&options](auto duration) { options.duration = duration; });
 }
 
+void add_stack_option(CLI::App &trace, gpusnoop::trace::Options &options) {
+    trace.add_flag("--stack", options.stack, "With the functions that led to the call.");
+}
+
 CLI::App *add_trace_cuda(CLI::App &trace, gpusnoop::trace::Options &options) {
     CLI::App *cuda = trace.add_subcommand("cuda", "CUDA calls, as docs/trace.md describes.");
     add_trace_options(*cuda, options);
+    add_stack_option(*cuda, options);
     cuda->add_option("--function", options.functions,
                      "Only functions that match this glob; may be given several times.")
         ->take_all();
@@ -219,6 +225,7 @@ CLI::App *add_trace_func(CLI::App &trace, gpusnoop::trace::FuncOptions &options)
     CLI::App *func = trace.add_subcommand(
         "func", "Calls of the configuration's functions, or of any, as docs/trace.md describes.");
     add_trace_options(*func, options);
+    add_stack_option(*func, options);
     func->add_option("--function", options.functions,
                      "Only functions with this symbol or name, or that match this glob; may be "
                      "given several times. With --library, functions that are not configured, too.")
@@ -234,6 +241,28 @@ CLI::App *add_trace_func(CLI::App &trace, gpusnoop::trace::FuncOptions &options)
     add_duration(*func, "--min-duration", "Only calls that take as long: 100ms, 1s.",
                  [&options](auto duration) { options.min_duration = duration; });
     return func;
+}
+
+void add_kernel_traces(CLI::App &trace, gpusnoop::trace::KernelOptions &options) {
+    using gpusnoop::trace::KernelEvents;
+    constexpr std::tuple<KernelEvents, const char *, const char *> all[] = {
+        {KernelEvents::pcie, "pcie", "Accesses to the configuration space of GPUs."},
+        {KernelEvents::nvlink, "nvlink", "Calls of the NVIDIA driver's nvlink_* helpers."},
+        {KernelEvents::fence, "fence", "What happens to DMA fences, and waits for them."},
+        {KernelEvents::syscall, "syscall", "System calls, with their arguments and results."},
+    };
+    for (const auto &[events, name, what] : all) {
+        CLI::App *command = trace.add_subcommand(name, what);
+        add_trace_options(*command, options);
+        command->parse_complete_callback([&options, which = events] { options.events = which; });
+        if (events == KernelEvents::syscall) {
+            command
+                ->add_option("--syscall", options.syscalls,
+                             "Only this system call, or group of them; may be given several times.")
+                ->take_all()
+                ->check([](const std::string &text) { return config::syscall_problem(text); });
+        }
+    }
 }
 
 enum class DoctorFormat { text, json };
@@ -366,11 +395,13 @@ int main(int argc, char **argv) {
         "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
     gpusnoop::trace::Options trace_options;
     gpusnoop::trace::FuncOptions func_options;
-    CLI::App *traces = command.add_subcommand("trace", "Writes every call as a line.");
+    CLI::App *traces = command.add_subcommand("trace", "Writes every call or event as a line.");
     traces->require_subcommand(1);
     traces->fallthrough();
     const CLI::App *cuda = add_trace_cuda(*traces, trace_options);
     const CLI::App *func = add_trace_func(*traces, func_options);
+    gpusnoop::trace::KernelOptions kernel_options;
+    add_kernel_traces(*traces, kernel_options);
     gpusnoop::top::Options top_options;
     const CLI::App *top = add_top(command, top_options);
     DoctorFormat doctor_format = DoctorFormat::text;
@@ -393,6 +424,11 @@ int main(int argc, char **argv) {
         if (func->parsed()) {
             return trace(options, [&](const auto &settings, int stop) {
                 return gpusnoop::trace::trace_func(settings, func_options, stop);
+            });
+        }
+        if (traces->parsed()) {
+            return trace(options, [&](const auto &settings, int stop) {
+                return gpusnoop::trace::trace_kernel(settings, kernel_options, stop);
             });
         }
         if (doctor->parsed()) {

@@ -1,11 +1,10 @@
 #include "exporter/config/system.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
-#include "exporter/base/syscall_names.h"
 #include "exporter/config/globs.h"
+#include "exporter/config/syscall_choice.h"
 
 namespace gpusnoop::config {
 
@@ -14,23 +13,6 @@ namespace {
 constexpr std::size_t kMaxItems = 1'000;
 constexpr std::size_t kShortId = 12;  // as container runtimes print it
 constexpr std::size_t kWholeId = 64;
-
-// What system calls are counted as that have no name of their own.
-constexpr std::array<std::string_view, 2> kNameless = {"compat", "unknown"};
-
-std::string syscall_problem(const std::string &name) {
-    const auto &groups = syscall_groups();
-    if (is_syscall(name) || std::ranges::find(groups, name) != groups.end() ||
-        std::ranges::find(kNameless, name) != kNameless.end()) {
-        return "";
-    }
-    std::string list;
-    for (const std::string &group : groups) {
-        list += (list.empty() ? "" : ", ") + group;
-    }
-    return quoted(name) + " is neither a system call nor a group of them (" + list +
-           "), nor compat or unknown";
-}
 
 std::string container_problem(const std::string &id) {
     if (id.size() < kShortId || id.size() > kWholeId ||

@@ -34,10 +34,12 @@ Result<probe_account> read_account(int map_fd) {
 }
 
 std::uint64_t in_flight(const probe_account &account) {
-    const std::uint64_t lost =
-        std::accumulate(std::begin(account.lost), std::end(account.lost), std::uint64_t{0});
-    const std::uint64_t done = account.events + account.stale + lost;
+    const std::uint64_t done = account.events + account.stale + lost_calls(account);
     return account.entered > done ? account.entered - done : 0;
+}
+
+std::uint64_t lost_calls(const probe_account &account) {
+    return std::accumulate(std::begin(account.lost), std::end(account.lost), std::uint64_t{0});
 }
 
 }  // namespace gpusnoop::kernel

@@ -24,4 +24,7 @@ Result<probe_account> read_account(int map_fd);
 // calls run, so this can be off by the few that were in between; never below 0.
 std::uint64_t in_flight(const probe_account &account);
 
+// Calls without an event, for whatever reason.
+std::uint64_t lost_calls(const probe_account &account);
+
 }  // namespace gpusnoop::kernel

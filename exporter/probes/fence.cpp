@@ -8,6 +8,7 @@
 #include "exporter/base/machine.h"
 #include "exporter/kernel/link.h"
 #include "exporter/kernel/object.h"
+#include "exporter/kernel/record.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/kernel/skeleton.h"
 #include "exporter/kernel/tracepoint.h"
@@ -23,8 +24,10 @@ using std::chrono::nanoseconds;
 
 class FenceProbe final : public Probe {
 public:
-    FenceProbe(const config::Config &config, TargetsPtr targets)
+    // With `on_event` it traces.
+    FenceProbe(const config::Config &config, TargetsPtr targets, OnFence on_event)
         : config_(config.fence),
+          on_event_(std::move(on_event)),
           rescan_interval_(config.discovery.rescan_interval),
           targets_(std::move(targets)),
           aggregator_({.budget = budget_of(config.series),
@@ -43,8 +46,10 @@ public:
 private:
     Result<> open();
     Result<> attach();
+    void on_record(std::span<const std::byte> bytes);
 
     config::Config::Fence config_;
+    OnFence on_event_;
     nanoseconds rescan_interval_;
     TargetsPtr targets_;
     FenceAggregator aggregator_;
@@ -54,6 +59,7 @@ private:
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     EndedProcesses ended_;
+    std::uint64_t untold_ = 0;  // records of a trace that were none
     std::atomic<std::uint64_t> undecodable_ = 0;
     std::string down_because_ = "not started";  // written before any other thread sees the probe
 };
@@ -115,7 +121,7 @@ Result<> FenceProbe::open() {
         return fail_errno("load the BPF programs", -error);
     }
     auto records = kernel::Ring::open(bpf_map__fd(skeleton_->maps.records),
-                                      [this](auto bytes) { aggregator_.on_record(bytes); });
+                                      [this](auto bytes) { on_record(bytes); });
     if (!records) {
         return tl::unexpected(records.error());
     }
@@ -142,6 +148,25 @@ Result<> FenceProbe::attach() {
     return {};
 }
 
+void FenceProbe::on_record(std::span<const std::byte> bytes) {
+    if (!on_event_) {
+        aggregator_.on_record(bytes);
+        return;
+    }
+    TracedProcesses &processes = aggregator_.processes();
+    if (processes.on_record(bytes)) {
+        return;
+    }
+    const auto record = kernel::decode<fence_record>(bytes);
+    if (!record || record->head.type - FENCE_RECORD >= FENCE_EVENT_COUNT) {
+        untold_++;
+    } else if (record->head.since_ns == 0) {
+        on_event_(*record, ProcessIdentity());
+    } else {
+        on_event_(*record, processes.of({record->head.tgid, record->head.since_ns}));
+    }
+}
+
 void FenceProbe::drain() {
     if (!records_) {
         return;
@@ -159,7 +184,7 @@ void FenceProbe::drain() {
             processes.assume_ended(key, now);
         }
     }
-    undecodable_ = aggregator_.undecodable();
+    undecodable_ = aggregator_.undecodable() + untold_;
 }
 
 Health FenceProbe::health() const {
@@ -182,7 +207,12 @@ std::unique_ptr<Probe> make_fence(const config::Config &config, const kernel::Fe
     if (!config.fence.enabled) {
         return nullptr;
     }
-    return std::make_unique<FenceProbe>(config, targets);
+    return std::make_unique<FenceProbe>(config, targets, nullptr);
+}
+
+std::unique_ptr<Probe> make_fence_tracer(const config::Config &config, const TargetsPtr &targets,
+                                         OnFence on_event) {
+    return std::make_unique<FenceProbe>(config, targets, std::move(on_event));
 }
 
 }  // namespace gpusnoop::probes

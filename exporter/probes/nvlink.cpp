@@ -21,8 +21,10 @@ using std::chrono::nanoseconds;
 // looks for them: attaching takes a while.
 class NvlinkProbe final : public Probe {
 public:
-    explicit NvlinkProbe(const config::Config &config)
+    // With `on_call` it traces.
+    explicit NvlinkProbe(const config::Config &config, OnHelper on_call = nullptr)
         : config_(config.nvlink),
+          on_call_(std::move(on_call)),
           rescan_interval_(config.discovery.rescan_interval),
           aggregator_(budget_of(config.series), config.labels.pid, config.series.retention) {}
 
@@ -41,6 +43,7 @@ private:
     void watch(const std::stop_token &stop);
 
     config::Config::Nvlink config_;
+    OnHelper on_call_;
     nanoseconds rescan_interval_;
     NvlinkAggregator aggregator_;
     std::unique_ptr<NvlinkPrograms> programs_;
@@ -56,8 +59,8 @@ private:
 };
 
 Result<> NvlinkProbe::start() {
-    auto programs = NvlinkPrograms::load(
-        config_, [this](const nvlink_record &record) { aggregator_.on_record(record); });
+    OnHelper count = [this](const nvlink_record &record) { aggregator_.on_record(record); };
+    auto programs = NvlinkPrograms::load(config_, on_call_ ? on_call_ : std::move(count));
     if (!programs) {
         down_because_ = programs.error().message;
         return tl::unexpected(programs.error());
@@ -140,6 +143,10 @@ Health NvlinkProbe::health() const {
 std::unique_ptr<Probe> make_nvlink(const config::Config &config,
                                    const kernel::Features & /*features*/) {
     return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
+}
+
+std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call) {
+    return std::make_unique<NvlinkProbe>(config, std::move(on_call));
 }
 
 }  // namespace gpusnoop::probes

@@ -2,8 +2,10 @@
 // them when it trains links and answers ioctls.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "bpf/nvlink.h"
 #include "exporter/config/config.h"
 #include "exporter/kernel/features.h"
 #include "exporter/probes/probe.h"
@@ -11,5 +13,9 @@
 namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_nvlink(const config::Config &config, const kernel::Features &features);
+
+// For a trace: drain() tells of each call, and nothing is counted.
+using OnHelper = std::function<void(const nvlink_record &)>;
+std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call);
 
 }  // namespace gpusnoop::probes

@@ -29,6 +29,10 @@ constexpr std::array<std::string_view, NVLINK_OP_COUNT> helpers = {"nvlink_strcp
 
 }  // namespace
 
+std::string_view nvlink_function(std::uint32_t op) {
+    return helpers.at(op);
+}
+
 NvlinkPrograms::NvlinkPrograms() : loaded_(std::make_unique<Loaded>()) {}
 NvlinkPrograms::~NvlinkPrograms() = default;
 

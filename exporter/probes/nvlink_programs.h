@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "bpf/nvlink.h"
 #include "exporter/base/result.h"
@@ -14,6 +15,9 @@
 #include "exporter/kernel/object.h"
 
 namespace gpusnoop::probes {
+
+// The function that an enum nvlink_op is about.
+[[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
 
 class NvlinkPrograms {
 public:

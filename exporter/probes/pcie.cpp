@@ -15,8 +15,10 @@ using std::chrono::nanoseconds;
 
 class PcieProbe final : public Probe {
 public:
-    explicit PcieProbe(const config::Config &config)
+    // With `on_access` it traces.
+    explicit PcieProbe(const config::Config &config, OnAccess on_access = nullptr)
         : config_(config.pcie),
+          on_access_(std::move(on_access)),
           rescan_interval_(config.discovery.rescan_interval),
           aggregator_(budget_of(config.series), config.labels.pid, config.series.retention) {}
 
@@ -32,6 +34,7 @@ public:
 
 private:
     config::Config::Pcie config_;
+    OnAccess on_access_;
     nanoseconds rescan_interval_;
     PcieAggregator aggregator_;
     std::string down_because_ = "not started";  // set before other threads look
@@ -41,8 +44,8 @@ private:
 };
 
 Result<> PcieProbe::start() {
-    auto programs = PciePrograms::load(
-        config_, [this](const pcie_record &record) { aggregator_.on_record(record); });
+    OnAccess count = [this](const pcie_record &record) { aggregator_.on_record(record); };
+    auto programs = PciePrograms::load(config_, on_access_ ? on_access_ : std::move(count));
     if (!programs) {
         down_because_ = programs.error().message;
         return tl::unexpected(programs.error());
@@ -90,6 +93,10 @@ Health PcieProbe::health() const {
 std::unique_ptr<Probe> make_pcie(const config::Config &config,
                                  const kernel::Features & /*features*/) {
     return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
+}
+
+std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access) {
+    return std::make_unique<PcieProbe>(config, std::move(on_access));
 }
 
 }  // namespace gpusnoop::probes

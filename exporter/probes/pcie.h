@@ -1,8 +1,10 @@
 // Accesses to the configuration space of GPUs and NVLink bridges, by drivers and by user space.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "bpf/pcie.h"
 #include "exporter/config/config.h"
 #include "exporter/kernel/features.h"
 #include "exporter/probes/probe.h"
@@ -10,5 +12,9 @@
 namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_pcie(const config::Config &config, const kernel::Features &features);
+
+// For a trace: drain() tells of each access, and nothing is counted.
+using OnAccess = std::function<void(const pcie_record &)>;
+std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access);
 
 }  // namespace gpusnoop::probes

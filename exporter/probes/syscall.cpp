@@ -5,6 +5,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
+#include "exporter/kernel/record.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/syscall_aggregator.h"
@@ -18,8 +19,10 @@ using std::chrono::nanoseconds;
 
 class SyscallProbe final : public Probe {
 public:
-    SyscallProbe(const config::Config &config, TargetsPtr targets)
+    // With `on_call` it traces.
+    SyscallProbe(const config::Config &config, TargetsPtr targets, OnSyscall on_call)
         : config_(config.syscall),
+          on_call_(std::move(on_call)),
           rescan_interval_(config.discovery.rescan_interval),
           targets_(std::move(targets)),
           aggregator_({.budget = budget_of(config.series),
@@ -37,9 +40,11 @@ public:
 
 private:
     Result<> open();
+    void on_record(std::span<const std::byte> bytes);
     void read_tables(bool tidy);
 
     config::Config::Syscall config_;
+    OnSyscall on_call_;
     nanoseconds rescan_interval_;
     TargetsPtr targets_;
     SyscallAggregator aggregator_;
@@ -48,6 +53,7 @@ private:
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     EndedProcesses ended_;
+    std::uint64_t untold_ = 0;  // records of a trace that were none
     std::atomic<std::uint64_t> undecodable_ = 0;
     std::string down_because_ = "not started";  // written before any other thread sees the probe
 };
@@ -62,12 +68,13 @@ Result<> SyscallProbe::open() {
     if (auto started = targets_->start(); !started) {
         return started;
     }
-    auto programs = SyscallPrograms::load(config_, *targets_);
+    auto programs = SyscallPrograms::load(
+        config_, *targets_, on_call_ ? SyscallPrograms::Mode::trace : SyscallPrograms::Mode::count);
     if (!programs) {
         return tl::unexpected(programs.error());
     }
-    auto records = kernel::Ring::open((*programs)->records_ring(),
-                                      [this](auto bytes) { aggregator_.on_record(bytes); });
+    auto records =
+        kernel::Ring::open((*programs)->records_ring(), [this](auto bytes) { on_record(bytes); });
     if (!records) {
         return tl::unexpected(records.error());
     }
@@ -75,6 +82,23 @@ Result<> SyscallProbe::open() {
     records_ = std::move(*records);
     log::info("tracing system calls", {{"probe", "syscall"}, {"of", targets_->describe()}});
     return {};
+}
+
+void SyscallProbe::on_record(std::span<const std::byte> bytes) {
+    if (!on_call_) {
+        aggregator_.on_record(bytes);
+        return;
+    }
+    TracedProcesses &processes = aggregator_.processes();
+    if (processes.on_record(bytes)) {
+        return;
+    }
+    const auto record = kernel::decode<syscall_record>(bytes);
+    if (record && record->head.type == SYSCALL_RECORD) {
+        on_call_(*record, processes.of({record->head.tgid, record->head.since_ns}));
+    } else {
+        untold_++;
+    }
 }
 
 void SyscallProbe::drain() {
@@ -94,7 +118,7 @@ void SyscallProbe::drain() {
             processes.assume_ended(key, now);
         }
     }
-    undecodable_ = aggregator_.undecodable();
+    undecodable_ = aggregator_.undecodable() + untold_;
 }
 
 void SyscallProbe::read_tables(bool tidy) {
@@ -140,7 +164,12 @@ std::unique_ptr<Probe> make_syscall(const config::Config &config, const kernel::
     if (!config.syscall.enabled) {
         return nullptr;
     }
-    return std::make_unique<SyscallProbe>(config, targets);
+    return std::make_unique<SyscallProbe>(config, targets, nullptr);
+}
+
+std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config, const TargetsPtr &targets,
+                                           OnSyscall on_call) {
+    return std::make_unique<SyscallProbe>(config, targets, std::move(on_call));
 }
 
 }  // namespace gpusnoop::probes

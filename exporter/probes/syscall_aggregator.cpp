@@ -21,7 +21,7 @@ void SyscallAggregator::on_record(std::span<const std::byte> bytes) {
     }
 }
 
-std::string SyscallAggregator::name_of(std::uint16_t number) {
+std::string syscall_label(std::uint32_t number) {
     if (number == SYSCALL_COMPAT) {
         return "compat";
     }
@@ -41,7 +41,7 @@ SyscallAggregator::Counted &SyscallAggregator::counted(const ProcessKey &key,
     }
     const TracedProcess &process = processes_.of(key);
     auto values = process.labels;
-    values.push_back(name_of(number));
+    values.push_back(syscall_label(number));
     return calls
         .emplace(number, Counted{.calls = families_.calls.slot(process.owner, values),
                                  .duration = families_.durations.slot(process.owner, values)})
@@ -79,7 +79,7 @@ void SyscallAggregator::on_reading(const SyscallReading &reading) {
         if (found == errors.end()) {
             const TracedProcess &process = processes_.of(of);
             auto values = process.labels;
-            values.push_back(name_of(key.number));
+            values.push_back(syscall_label(key.number));
             values.emplace_back(errno_name(key.error));
             found = errors
                         .emplace(std::pair(key.number, key.error),

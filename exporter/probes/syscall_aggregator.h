@@ -33,6 +33,9 @@ struct SyscallSettings {
     std::chrono::nanoseconds retention{};
 };
 
+// What a number of bpf/syscall.h is called: "read", "syscall_470", "compat", "unknown".
+[[nodiscard]] std::string syscall_label(std::uint32_t number);
+
 // All times are those of the kernel's monotonic clock.
 class SyscallAggregator {
 public:
@@ -73,8 +76,6 @@ private:
     };
 
     Counted &counted(const ProcessKey &key, std::uint16_t number);
-    static std::string name_of(std::uint16_t number);
-
     SyscallSettings settings_;
     SyscallFamilies families_;
     TracedProcesses processes_;

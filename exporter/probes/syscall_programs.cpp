@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -26,6 +27,9 @@ struct SyscallPrograms::Loaded {
 };
 
 namespace {
+
+// Of a trace; a power of two.
+constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
 
 void want(syscall_bpf &skeleton, std::uint32_t number) {
     skeleton.rodata->wanted[number / 64] |= std::uint64_t{1} << (number % 64);
@@ -84,7 +88,7 @@ SyscallPrograms::SyscallPrograms(std::unique_ptr<Loaded> loaded) : loaded_(std::
 SyscallPrograms::~SyscallPrograms() = default;
 
 Result<std::unique_ptr<SyscallPrograms>> SyscallPrograms::load(
-    const config::Config::Syscall &config, Targets &targets) {
+    const config::Config::Syscall &config, Targets &targets, Mode mode) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(syscall_bpf::open());
     if (!loaded->skeleton) {
@@ -96,8 +100,13 @@ Result<std::unique_ptr<SyscallPrograms>> SyscallPrograms::load(
     skeleton.rodata->shard_mask =
         std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
     skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
-    bpf_map__set_max_entries(skeleton.maps.counts, config.max_counts);
-    bpf_map__set_max_entries(skeleton.maps.errors, config.max_counts);
+    const bool is_trace = mode == Mode::trace;
+    if (is_trace) {
+        skeleton.rodata->tracer_tgid = ::getpid();
+        bpf_map__set_max_entries(skeleton.maps.records, trace_ring_bytes);
+    }
+    bpf_map__set_max_entries(skeleton.maps.counts, is_trace ? 1 : config.max_counts);
+    bpf_map__set_max_entries(skeleton.maps.errors, is_trace ? 1 : config.max_counts);
     if (const auto given = targets.give_to(skeleton); !given) {
         return tl::unexpected(given.error());
     }

@@ -15,9 +15,16 @@ namespace gpusnoop::probes {
 
 class SyscallPrograms {
 public:
+    enum class Mode {
+        count,
+        // A struct syscall_record of each call is in the ring, but of this process's own; the
+        // tables stay empty.
+        trace,
+    };
+
     // Loaded and attached. `targets` has been started.
     static Result<std::unique_ptr<SyscallPrograms>> load(const config::Config::Syscall &config,
-                                                         Targets &targets);
+                                                         Targets &targets, Mode mode = Mode::count);
     ~SyscallPrograms();
     SyscallPrograms(const SyscallPrograms &) = delete;
     SyscallPrograms &operator=(const SyscallPrograms &) = delete;

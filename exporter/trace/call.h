@@ -23,7 +23,8 @@ struct Word {
 using Size3 = std::array<std::uint32_t, 3>;
 
 // What a call did, by the keys of docs/trace.md.
-using Value = std::variant<std::uint64_t, Word, std::string, Size3, std::vector<Word>>;
+using Value = std::variant<std::monostate, std::uint64_t, std::int64_t, Word, std::string, Size3,
+                           std::vector<Word>>;
 using Detail = std::pair<std::string_view, Value>;  // the key is a literal
 
 struct StackFrame {

@@ -1,5 +1,4 @@
 // `trace func`: FuncSnoop's probe, which tells of each call instead of counting it.
-#include <fnmatch.h>
 #include <time.h>
 
 #include <algorithm>
@@ -9,9 +8,11 @@
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/kernel/account.h"
 #include "exporter/kernel/features.h"
 #include "exporter/probes/func.h"
 #include "exporter/probes/func_slow_calls.h"
+#include "exporter/trace/filter.h"
 #include "exporter/trace/func_lines.h"
 #include "exporter/trace/lines.h"
 #include "exporter/trace/stack_names.h"
@@ -105,9 +106,7 @@ void FuncTracer::on_call(const probes::FuncCall &call) {
     // The programs leave out what is too fast, but of functions with the highest numbers.
     const bool too_fast = nanoseconds(call.record->duration_ns) < options_.min_duration ||
                           (options_.only_slow && !call.is_slow);
-    if (writer_.done() || too_fast ||
-        (!options_.comm.empty() &&
-         ::fnmatch(options_.comm.c_str(), call.process->comm.c_str(), 0) != 0)) {
+    if (writer_.done() || too_fast || !wants_comm(options_, call.process->comm)) {
         return;
     }
     pending_.push_back(probes::describe(call, ended + to_realtime_));
@@ -145,11 +144,7 @@ void FuncTracer::write_pending() {
 }
 
 std::uint64_t FuncTracer::lost() const {
-    std::uint64_t lost = 0;
-    for (const std::uint64_t calls : probe_->health().account.lost) {
-        lost += calls;
-    }
-    return lost;
+    return kernel::lost_calls(probe_->health().account);
 }
 
 }  // namespace

@@ -65,7 +65,9 @@ std::string human_duration(std::uint64_t nanoseconds) {
 }
 
 struct ToText {
+    std::string operator()(std::monostate /*nothing*/) const { return "-"; }
     std::string operator()(std::uint64_t number) const { return std::to_string(number); }
+    std::string operator()(std::int64_t number) const { return std::to_string(number); }
     std::string operator()(Word word) const { return prefixed_hex(word.value); }
     std::string operator()(const std::string &text) const {
         return text.find(' ') == std::string::npos ? text : '"' + text + '"';
@@ -83,7 +85,9 @@ struct ToText {
 };
 
 struct ToJson {
+    ordered_json operator()(std::monostate /*nothing*/) const { return nullptr; }
     ordered_json operator()(std::uint64_t number) const { return number; }
+    ordered_json operator()(std::int64_t number) const { return number; }
     ordered_json operator()(Word word) const { return prefixed_hex(word.value); }
     ordered_json operator()(const std::string &text) const { return text; }
     ordered_json operator()(const Size3 &size) const { return size; }
@@ -119,6 +123,10 @@ ordered_json json_frame(const StackFrame &frame) {
     return object;
 }
 
+std::string dump_line(const ordered_json &object) {
+    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+}
+
 constexpr std::string_view columns = "{:<15} {:>7} {:>7} {:<15} {:<24} {:>10} {:<24} ";
 
 }  // namespace
@@ -135,16 +143,17 @@ std::string printable(std::string_view bytes, std::size_t max_bytes) {
     return text;
 }
 
-std::string text_header() {
-    return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "COMM", "FUNCTION",
-                       "DURATION", "RESULT") +
+std::string text_header(std::string_view name) {
+    return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "COMM", name, "DURATION",
+                       "RESULT") +
            "WHAT\n";
 }
 
 std::string text_row(const Row &row, std::span<const StackFrame> stack) {
+    const auto id = [](std::uint32_t number) { return number == 0 ? "-" : std::to_string(number); };
     std::string line = fmt::format(
-        fmt::runtime(columns), utc(row.time_ns, false), row.pid, row.tid, row.comm, row.function,
-        row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
+        fmt::runtime(columns), utc(row.time_ns, false), id(row.pid), id(row.tid), row.comm,
+        row.function, row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
     line += row.what;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
@@ -165,6 +174,39 @@ std::string text_line(const Call &call) {
     return text_row({call.began_ns, call.pid, call.tid, call.comm, call.function, call.duration_ns,
                      result_name(call), what},
                     call.stack);
+}
+
+std::string text_line(const Event &event) {
+    std::string what;
+    for (const auto &[key, value] : event.details) {
+        if (!std::holds_alternative<std::monostate>(value)) {
+            what += fmt::format("{}={} ", key, std::visit(ToText(), value));
+        }
+    }
+    return text_row({event.time_ns, event.pid, event.tid, event.comm, event.name, event.duration_ns,
+                     event.result, what},
+                    {});
+}
+
+std::string json_line(const Event &event) {
+    const auto or_null = [](auto number) {
+        return number ? ordered_json(number) : ordered_json(nullptr);
+    };
+    ordered_json object;
+    object["time"] = utc(event.time_ns, true);
+    object["duration_ns"] =
+        event.duration_ns ? ordered_json(*event.duration_ns) : ordered_json(nullptr);
+    object["pid"] = or_null(event.pid);
+    object["tid"] = or_null(event.tid);
+    object["comm"] = event.comm;
+    object["container"] = event.container;
+    object[std::string(event.kind)] = event.name;
+    for (const auto *const list : {&event.results, &event.details}) {
+        for (const auto &[key, value] : *list) {
+            object[std::string(key)] = std::visit(ToJson(), value);
+        }
+    }
+    return dump_line(object);
 }
 
 std::string json_line(const Call &call) {
@@ -192,7 +234,7 @@ std::string json_line(const Call &call) {
         }
         object["stack"] = std::move(frames);
     }
-    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+    return dump_line(object);
 }
 
 }  // namespace gpusnoop::trace

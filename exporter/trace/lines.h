@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "exporter/trace/call.h"
+#include "exporter/trace/event.h"
 
 namespace gpusnoop::trace {
 
@@ -19,12 +20,12 @@ namespace gpusnoop::trace {
 // How much of a name is shown.
 inline constexpr std::size_t max_text_bytes = 256;
 
-// The names of the columns.
-[[nodiscard]] std::string text_header();
+// The names of the columns; `name` is of what is called or happens.
+[[nodiscard]] std::string text_header(std::string_view name = "FUNCTION");
 
 struct Row {
     std::int64_t time_ns;  // since the epoch
-    std::uint32_t pid;
+    std::uint32_t pid;     // 0: none, or not known; so for the next
     std::uint32_t tid;
     std::string_view comm;
     std::string_view function;
@@ -37,8 +38,10 @@ struct Row {
 [[nodiscard]] std::string text_row(const Row &row, std::span<const StackFrame> stack);
 
 [[nodiscard]] std::string text_line(const Call &call);
+[[nodiscard]] std::string text_line(const Event &event);
 
 // One object with the keys of docs/trace.md, in one line.
 [[nodiscard]] std::string json_line(const Call &call);
+[[nodiscard]] std::string json_line(const Event &event);
 
 }  // namespace gpusnoop::trace

@@ -1,7 +1,6 @@
 #include "exporter/trace/trace.h"
 
 #include <bpf/bpf.h>
-#include <fnmatch.h>
 #include <time.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "exporter/probes/cuda_programs.h"
 #include "exporter/trace/attacher.h"
 #include "exporter/trace/decode.h"
+#include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"
 #include "exporter/trace/names.h"
 #include "exporter/trace/writer.h"
@@ -28,10 +28,6 @@ namespace {
 
 // Stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
-
-bool matches(const std::string &glob, std::string_view name) {
-    return ::fnmatch(glob.c_str(), std::string(name).c_str(), 0) == 0;
-}
 
 Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::string> &globs) {
     const auto functions = probes::cuda_functions();
@@ -156,7 +152,7 @@ void Tracer::on_trace(std::span<const std::byte> bytes) {
     }
     const cuda_record &head = record->memory.head;
     const Names::Process &process = names_->process(head);
-    if (!options_.comm.empty() && !matches(options_.comm, process.comm)) {
+    if (!wants_comm(options_, process.comm)) {
         return;
     }
     const KernelName kernel =

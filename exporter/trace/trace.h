@@ -1,4 +1,4 @@
-// `gpusnoop_exporter trace`: every call as a line, for debugging.
+// `gpusnoop_exporter trace`: every call or event as a line, for debugging.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ enum class Format { text, json };
 
 struct Options {
     Format format = Format::text;
-    std::vector<std::uint32_t> pids;     // at most TRACED_PIDS; none: all
-    std::string comm;                    // a glob for names of processes; empty: all
-    std::vector<std::string> functions;  // globs for names of functions; none: all
-    bool stack = false;
+    std::vector<std::uint32_t> pids;                    // at most TRACED_PIDS; none: all
+    std::string comm;                                   // a glob for names of processes; empty: all
+    std::vector<std::string> functions;                 // globs for names of functions; none: all
+    bool stack = false;                                 // not of the kernel's events
     std::uint64_t count = 0;                            // calls to write, then stop; 0: no end
     std::optional<std::chrono::milliseconds> duration;  // then stop
 };
@@ -31,11 +31,20 @@ struct FuncOptions : Options {
     std::chrono::milliseconds min_duration{0};
 };
 
+enum class KernelEvents { pcie, nvlink, fence, syscall };
+
+// Without pids and comm, fences and system calls are those of the configuration's targets.
+struct KernelOptions : Options {
+    KernelEvents events = KernelEvents::syscall;
+    std::vector<std::string> syscalls;  // names and groups; none: the configuration's
+};
+
 // Runs beside an exporter, or another trace: the programs and tables in the kernel are its own.
 // Writes to stdout until there is nobody to read, until it has written or waited enough, or until
 // `stop_fd` is readable (it stays the caller's). SIGPIPE must be ignored. Fails when it cannot
 // start, or cannot write for another reason, such as a full disk.
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd);
 Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd);
+Result<> trace_kernel(const config::Config &config, const KernelOptions &options, int stop_fd);
 
 }  // namespace gpusnoop::trace

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/e2e/trace.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/trace.h"
 
 using namespace harness;
 using nlohmann::json;

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "exporter/probes/cuda_functions.h"
-#include "tests/e2e/trace.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/trace.h"
 #include "workload/known_arguments.h"
 
 using namespace harness;

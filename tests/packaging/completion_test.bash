@@ -28,6 +28,10 @@ check 'info' --log.level = in
 check 'json logfmt' --log.format ''
 check 'json text' doctor --format ''
 check 'json text' trace cuda --format = ''
+check 'cuda' trace c
+check 'syscall' trace s
+check '--syscall' trace syscall --s
+check '' trace syscall --syscall ''
 check '--batch' top --once --b
 check '' trace cuda --pid ''
 check '' frobnicate

@@ -9,7 +9,9 @@ import sys
 
 # What is the program's own is in OPTIONS; commands that take some of these too need not repeat them.
 HEADINGS = {(): "SH OPTIONS", ("doctor",): "SS Options of doctor", ("trace", "cuda"): "SS Options of trace cuda",
-            ("trace", "func"): "SS Options of trace func", ("top",): "SS Options of top"}
+            ("trace", "func"): "SS Options of trace func", ("trace", "pcie"): "SS Options of trace pcie",
+            ("trace", "nvlink"): "SS Options of trace nvlink", ("trace", "fence"): "SS Options of trace fence",
+            ("trace", "syscall"): "SS Options of trace syscall", ("top",): "SS Options of top"}
 
 
 def help_of(program, command):

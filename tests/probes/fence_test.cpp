@@ -2,13 +2,16 @@
 // program that knows which it made. tests/vm/ has such machines.
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/trace.h"
 
 using namespace harness;
 
@@ -125,5 +128,44 @@ TEST_CASE("the probe of fences is up, or says why not", "[kernel]") {
     } else {
         CHECK(probe(page, "attached_functions") == 0);
         CHECK(start_page.body.find("dma_fence") != std::string::npos);
+    }
+}
+
+TEST_CASE("each event of a fence is a line of the trace", "[.guest]") {
+    require_vgem();
+    Trace trace("fence", "{}", {"--comm=fen[c]es"});
+    const Made made = make(6, 2);
+    const auto of_event = [](const std::vector<nlohmann::json> &lines, const std::string &event) {
+        return std::ranges::count_if(lines,
+                                     [&](const auto &line) { return line["event"] == event; });
+    };
+    eventually("the fences to end",
+               [&] { return of_event(trace.calls(), "destroy") == made.fences; });
+    const auto lines = trace.finish();
+    for (const std::string event : {"init", "signaled", "destroy"}) {
+        CHECK(of_event(lines, event) == made.fences);
+    }
+    CHECK(of_event(lines, "wait_start") == made.waits);
+    CHECK(of_event(lines, "wait_end") == made.waits);
+    // What happened to each, in the order of the lines.
+    std::map<std::pair<nlohmann::json, nlohmann::json>, std::string> lives;
+    for (const auto &line : lines) {
+        CAPTURE(line.dump());
+        const std::string event = line["event"];
+        const bool is_wait = event.starts_with("wait_");
+        CHECK(line["driver"] == "vgem");
+        CHECK(line["timeline"] == "unbound");
+        CHECK(line["comm"] == "fences");
+        // One of the waits is a child's.
+        CHECK((is_wait || line["pid"] == lines.front()["pid"]));
+        CHECK(line["tid"].is_null() == !is_wait);
+        CHECK(line["duration_ns"].is_null() == (event != "wait_end"));
+        if (!is_wait && event != "enable_signal") {
+            lives[{line["context"], line["seqno"]}] += event + " ";
+        }
+    }
+    CHECK(std::cmp_equal(lives.size(), made.fences));
+    for (const auto &[fence, life] : lives) {
+        CHECK(life == "init signaled destroy ");
     }
 }

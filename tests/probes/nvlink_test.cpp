@@ -1,9 +1,12 @@
 // Calls of the NVIDIA driver's helpers, which a test module has in the guests of tests/vm.
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/trace.h"
 
 using namespace harness;
 
@@ -58,4 +61,29 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     module->command("memcpy 3 10");
     page = exporter.wait_for(calls, {{"op", "memcpy"}}, 8 + 3);
     CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7030);
+}
+
+TEST_CASE("each call of the driver's helpers is a line of the trace", "[.guest]") {
+    Trace trace("nvlink", "discovery: {rescan_interval: 1s}\n", {"--comm=probes_*"});
+    trace.process().wait_for_output("no NVIDIA driver with NVLink is loaded");
+    const TestModule module;
+    trace.process().wait_for_output("msg=\"attached\" probe=nvlink functions=3");
+    module.command("strcpy 1 100");
+    module.command("memcpy 2 1000");
+    module.command("memset 1 4096");
+    const auto lines = trace.finish();
+    const std::pair<std::string, int> expected[] = {{"nvlink_strcpy", 101},
+                                                    {"nvlink_memcpy", 1000},
+                                                    {"nvlink_memcpy", 1000},
+                                                    {"nvlink_memset", 4096}};
+    REQUIRE(lines.size() == std::size(expected));
+    for (std::size_t i = 0; i < lines.size(); i++) {
+        CAPTURE(lines[i].dump());
+        CHECK(lines[i]["function"] == expected[i].first);
+        CHECK(lines[i]["bytes"] == expected[i].second);
+        CHECK(lines[i]["pid"] == ::getpid());
+        CHECK(lines[i]["tid"] == ::gettid());
+        CHECK(lines[i]["comm"] == "probes_tests");
+        CHECK(lines[i]["duration_ns"] > 0);
+    }
 }

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include "exporter/probes/pcie_programs.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/trace.h"
 
 using namespace harness;
 using namespace gpusnoop;
@@ -229,4 +232,60 @@ TEST_CASE("an access is told with its register, its value, its result and its du
     }
     CHECK(last <= static_cast<std::uint64_t>(ended.count()));
     CHECK((*programs)->undecodable() == 0);
+}
+
+TEST_CASE("each access is a line of the trace, with what was read or written", "[.guest]") {
+    using nlohmann::json;
+    const TestModule module;
+    const Device gpu(display);
+    const Device nvlink(bridge);
+    const Device unwanted(other);
+    const int window = gpu.free_register();
+    const std::string at_window = fmt::format("{:#x}", window);
+    Trace trace("pcie", "{}", {"--pid=" + std::to_string(::getpid())});
+
+    std::vector<json> expected;
+    const auto did = [&](const std::string &device, const std::string &op,
+                         const std::string &offset, const json &name, int size, std::uint32_t value,
+                         const std::string &origin) {
+        expected.push_back({{"device", device},
+                            {"op", op},
+                            {"offset", offset},
+                            {"register", name},
+                            {"size", size},
+                            {"value", fmt::format("{:#x}", value)},
+                            {"origin", origin},
+                            {"result", 0},
+                            {"error", nullptr}});
+    };
+    did(display, "read", "0x4", "command", 2, gpu.read(command, 2), "user");
+    did(bridge, "read", "0x0", "vendor_id", 4, nvlink.read(identity, 4), "user");
+    unwanted.read(identity, 4);
+    CHECK(run({"od", "-N4", "/sys/bus/pci/devices/" + display + "/config"}).code == 0);
+    gpu.write(window, 4, 0xcafe0001U);
+    did(display, "write", at_window, "vendor_specific+0x8", 4, 0xcafe0001U, "user");
+    module.command("read " + display + " " + std::to_string(window) + " 4 2");
+    did(display, "read", at_window, "vendor_specific+0x8", 4, 0xcafe0001U, "driver");
+    did(display, "read", at_window, "vendor_specific+0x8", 4, 0xcafe0001U, "driver");
+    module.command("read " + display + " 0x01 4 1");
+    did(display, "read", "0x1", "vendor_id+0x1", 4, 0, "driver");
+    expected.back()["result"] = module.answer().result;
+    expected.back()["error"] = "PCIBIOS_BAD_REGISTER_NUMBER";
+
+    const auto lines = trace.finish();
+    REQUIRE(lines.size() == expected.size());
+    for (std::size_t i = 0; i < lines.size(); i++) {
+        CAPTURE(lines[i].dump());
+        for (const auto &[key, value] : expected[i].items()) {
+            CAPTURE(key);
+            // What a failed read gives is the kernel's affair.
+            if (key != "value" || expected[i]["result"] == 0) {
+                CHECK(lines[i][key] == value);
+            }
+        }
+        CHECK(lines[i]["pid"] == ::getpid());
+        CHECK(lines[i]["tid"] == ::gettid());
+        CHECK(lines[i]["comm"] == "probes_tests");
+        CHECK(lines[i]["duration_ns"] > 0);
+    }
 }

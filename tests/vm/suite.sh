@@ -23,6 +23,7 @@ case $kernel in
 *-preempt) run "16 threads on few CPUs*" ;;
 *)
     run "accesses are counted by device*" "the driver's helpers are counted*"
+    run "each access is a line*" "each call of the driver's helpers is a line*" "each event of a fence is a line*"
     run "CUDA calls are counted*" "calls of functions are counted*"
     run "fences and waits are counted*"
     # Linux 7 skips programs on a busy machine, and emulated ones are busy: see docs/kernel.md.

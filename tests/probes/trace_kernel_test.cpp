@@ -1,0 +1,218 @@
+// `gpusnoop_exporter trace pcie|nvlink|fence|syscall`: its lines against what was done.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "exporter/kernel/kprobe.h"
+#include "tests/harness/guest.h"
+#include "tests/harness/trace.h"
+
+using namespace harness;
+using nlohmann::json;
+
+namespace {
+
+constexpr int threads = 3;
+constexpr int calls = 200;
+
+// Comm, for targets that another test's process cannot be.
+const std::string comm = "--comm=sys[c]alls";
+
+Process start_syscalls() {
+    Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
+                     std::to_string(calls)});
+    process.wait_for_output("waiting");
+    return process;
+}
+
+void wait_until_in(const Trace &trace, const Process &process) {
+    eventually("the process to be traced", [&] {
+        return std::ranges::any_of(trace.calls(),
+                                   [&](const json &call) { return call["pid"] == process.pid(); });
+    });
+}
+
+void make_calls(Process &process) {
+    process.signal(SIGUSR1);
+    process.wait_for_output("counted");
+    process.signal(SIGUSR1);
+    REQUIRE(process.wait() == 0);
+}
+
+std::vector<json> named(const std::vector<json> &lines, const std::string &syscall) {
+    std::vector<json> found;
+    std::ranges::copy_if(lines, std::back_inserter(found),
+                         [&](const json &line) { return line["syscall"] == syscall; });
+    return found;
+}
+
+std::vector<std::string> words(const json &line, std::size_t count) {
+    auto all = line["arguments"].get<std::vector<std::string>>();
+    CHECK(all.size() == 6);
+    all.resize(count);
+    return all;
+}
+
+// What each of the threads did, and the process's parent is this one.
+void check_lines(const std::vector<json> &lines, const Process &process) {
+    struct Expected {
+        json result;
+        json error;
+        std::vector<std::string> arguments;
+    };
+    const std::map<std::string, Expected> expected = {
+        {"getppid", {::getpid(), nullptr, {}}},
+        {"getpgid", {-ESRCH, "ESRCH", {"0x3fffffff"}}},
+        {"dup", {-EBADF, "EBADF", {"0xffffffffffffffff"}}},
+        {"timer_delete", {-EINVAL, "EINVAL", {"0x7fffff"}}},
+        {"unknown", {-ENOSYS, "ENOSYS", {}}},
+    };
+    for (const auto &[name, what] : expected) {
+        CAPTURE(name);
+        const auto found = named(lines, name);
+        CHECK(found.size() == threads * calls);
+        std::set<int> tids;
+        for (const json &line : found) {
+            CHECK(line["pid"] == process.pid());
+            CHECK(line["comm"] == "syscalls");
+            CHECK(line["container"] == "");
+            CHECK(line["result"] == what.result);
+            CHECK(line["error"] == what.error);
+            CHECK(line["duration_ns"] > 0);
+            CHECK(line.contains("number") == (name == "unknown"));
+            const auto arguments = words(line, what.arguments.size());
+            // The C library's function takes an int, whose upper half is nobody's.
+            if (!arguments.empty()) {
+                const auto low = [](const std::string &word) {
+                    return std::stoull(word, nullptr, 16) & 0xffffffffU;
+                };
+                CHECK(low(arguments[0]) == low(what.arguments[0]));
+            }
+            tids.insert(line["tid"].get<int>());
+        }
+        CHECK(tids.size() == threads);
+    }
+    for (const json &line : named(lines, "unknown")) {
+        CHECK(line["number"] == 100'000);
+    }
+#if defined(__x86_64__)
+    const auto compat = named(lines, "compat");
+    CHECK(compat.size() == calls);
+    for (const json &line : compat) {
+        CHECK(line["number"] == 64);
+        CHECK(line["result"] == ::getpid());
+    }
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("each system call of a process is a line, and none of another", "[kernel]") {
+    require_bpf();
+    SECTION("by its id") {
+        Process traced = start_syscalls();
+        Process other = start_syscalls();
+        Trace trace("syscall", "{}", {"--pid=" + std::to_string(traced.pid())});
+        wait_until_in(trace, traced);
+        make_calls(other);
+        make_calls(traced);
+        const auto lines = trace.finish();
+        check_lines(lines, traced);
+        CHECK(std::ranges::all_of(lines,
+                                  [&](const json &line) { return line["pid"] == traced.pid(); }));
+    }
+    SECTION("by its name, which the configuration's targets do not matter to") {
+        Trace trace("syscall", "targets: {everything: true}\n", {comm});
+        Process traced = start_syscalls();
+        wait_until_in(trace, traced);
+        make_calls(traced);
+        const auto lines = trace.finish();
+        check_lines(lines, traced);
+        CHECK(std::ranges::all_of(lines,
+                                  [&](const json &line) { return line["comm"] == "syscalls"; }));
+    }
+    SECTION("by the configuration, and only some calls") {
+        Trace trace("syscall",
+                    "cuda: {enabled: false}\ntargets: {comms: [\"sys[c]alls\"]}\n"
+                    "syscall: {syscalls: [read]}\n",
+                    {"--syscall=getpgid", "--syscall=timing"});
+        Process traced = start_syscalls();
+        wait_until_in(trace, traced);
+        make_calls(traced);
+        const auto lines = trace.finish();
+        CHECK(named(lines, "getpgid").size() == threads * calls);
+        CHECK(named(lines, "timer_delete").size() == threads * calls);
+        CHECK_FALSE(named(lines, "clock_nanosleep").empty());
+        CHECK(named(lines, "getppid").empty());
+        CHECK(named(lines, "read").empty());
+    }
+}
+
+TEST_CASE("system calls of a GPU process are lines from its first CUDA call on", "[kernel]") {
+    require_bpf();
+    const auto start = [] {
+        Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
+                         std::to_string(calls), "--cuda", standin("12/libcudart.so.12")});
+        process.wait_for_output("waiting");
+        return process;
+    };
+    // Keeps the library in use, so that it is attached to.
+    Process holder = start();
+    Trace trace("syscall", "{}", {});
+    trace.process().wait_for_output("msg=\"attached\" probe=cuda");
+    Process traced = start();
+    make_calls(traced);
+    auto lines = trace.finish();
+    std::erase_if(lines, [&](const json &line) { return line["pid"] != traced.pid(); });
+    check_lines(lines, traced);
+}
+
+TEST_CASE("a trace of the whole machine does not trace itself", "[kernel]") {
+    require_bpf();
+    Trace trace("syscall", "targets: {everything: true}\n", {"--count=500"});
+    CHECK(trace.process().wait() == 0);
+    const auto lines = trace.calls();
+    CHECK(lines.size() == 500);
+    CHECK(std::ranges::none_of(
+        lines, [&](const json &line) { return line["pid"] == trace.process().pid(); }));
+}
+
+TEST_CASE("a trace of fences says that it traces, and ends when it is told to", "[kernel]") {
+    require_bpf();
+    Trace trace("fence", "targets: {everything: true}\n", {"--format=text"});
+    CHECK(trace.process().output().find("msg=\"tracing\" events=fence") != std::string::npos);
+    trace.process().signal(SIGINT);
+    CHECK(trace.process().wait() == 0);
+    CHECK(trace.process().output().find("msg=\"trace ended\" written=") != std::string::npos);
+    CHECK(trace.lines().starts_with("TIME (UTC)"));
+}
+
+TEST_CASE("what cannot be traced ends at once, with the reason", "[kernel]") {
+    require_bpf();
+    for (const std::string what : {"pcie", "nvlink"}) {
+        CAPTURE(what);
+        const Finished end = run({exporter_binary(), "trace", what, "--duration=100ms"});
+        const bool has_kprobes = gpusnoop::kernel::check_kprobes().has_value();
+        CHECK(end.code == (has_kprobes ? 0 : 1));
+        const std::string reason =
+            "this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed";
+        CHECK((end.output.find(reason) != std::string::npos) == !has_kprobes);
+    }
+    const TemporaryDirectory directory;
+    const std::string file = (directory / "config.yaml").string();
+    write_file(file, "targets: {gpu_processes: false}\n");
+    for (const std::string what : {"fence", "syscall"}) {
+        const Finished end = run({exporter_binary(), "trace", what, "--config.file=" + file});
+        CHECK(end.code == 1);
+        CHECK(
+            end.output.find("no process to trace: name some with --pid, --comm or in `targets`") !=
+            std::string::npos);
+    }
+    CHECK(run({exporter_binary(), "trace", "syscall", "--syscall=frobnicate"}).code == 2);
+}
