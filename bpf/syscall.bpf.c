@@ -214,30 +214,30 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 }
 
 /* The kernel keeps the registers that a call was made with until its return, but for that of the
- * result. */
+ * result. A kprobe has but the address of them. */
 static __always_inline void fill_arguments(struct syscall_record *record, struct task_struct *task,
 					   struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
 	bool is_32_bit = task->thread_info.status & 2; /* TS_COMPAT */
 
-	record->made_with = regs->orig_ax;
-	record->arguments[0] = is_32_bit ? regs->bx : regs->di;
-	record->arguments[1] = is_32_bit ? regs->cx : regs->si;
-	record->arguments[2] = regs->dx;
-	record->arguments[3] = is_32_bit ? regs->si : regs->r10;
-	record->arguments[4] = is_32_bit ? regs->di : regs->r8;
-	record->arguments[5] = is_32_bit ? regs->bp : regs->r9;
+	record->made_with = BPF_CORE_READ(regs, orig_ax);
+	record->arguments[0] = is_32_bit ? BPF_CORE_READ(regs, bx) : BPF_CORE_READ(regs, di);
+	record->arguments[1] = is_32_bit ? BPF_CORE_READ(regs, cx) : BPF_CORE_READ(regs, si);
+	record->arguments[2] = BPF_CORE_READ(regs, dx);
+	record->arguments[3] = is_32_bit ? BPF_CORE_READ(regs, si) : BPF_CORE_READ(regs, r10);
+	record->arguments[4] = is_32_bit ? BPF_CORE_READ(regs, di) : BPF_CORE_READ(regs, r8);
+	record->arguments[5] = is_32_bit ? BPF_CORE_READ(regs, bp) : BPF_CORE_READ(regs, r9);
 #else
 	struct pt_regs___syscall *call = (void *)regs;
 
-	record->made_with = call->syscallno;
-	record->arguments[0] = call->orig_x0;
-	record->arguments[1] = regs->user_regs.regs[1];
-	record->arguments[2] = regs->user_regs.regs[2];
-	record->arguments[3] = regs->user_regs.regs[3];
-	record->arguments[4] = regs->user_regs.regs[4];
-	record->arguments[5] = regs->user_regs.regs[5];
+	record->made_with = BPF_CORE_READ(call, syscallno);
+	record->arguments[0] = BPF_CORE_READ(call, orig_x0);
+	record->arguments[1] = BPF_CORE_READ(regs, user_regs.regs[1]);
+	record->arguments[2] = BPF_CORE_READ(regs, user_regs.regs[2]);
+	record->arguments[3] = BPF_CORE_READ(regs, user_regs.regs[3]);
+	record->arguments[4] = BPF_CORE_READ(regs, user_regs.regs[4]);
+	record->arguments[5] = BPF_CORE_READ(regs, user_regs.regs[5]);
 #endif
 }
 
@@ -328,7 +328,7 @@ int BPF_KPROBE(leave_function, struct pt_regs *regs, long result)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (has_storage(task))
-		on_leave(task, result);
+		on_leave(task, regs, result);
 	return 0;
 }
 
