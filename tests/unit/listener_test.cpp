@@ -68,7 +68,8 @@ TEST_CASE("one server answers at all its addresses") {
     const Directory directory;
     const std::string path = directory.path / "a, b.sock";
     std::vector<Listener> listeners;
-    for (const std::string &address : {std::string("127.0.0.1:0"), "unix:" + path, std::string(":0")}) {
+    for (const std::string &address :
+         {std::string("127.0.0.1:0"), "unix:" + path, std::string(":0")}) {
         auto listener = Listener::open(address);
         REQUIRE(listener);
         listeners.push_back(*std::move(listener));

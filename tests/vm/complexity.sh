@@ -9,7 +9,8 @@ end() {
     rm -rf "$directory"
 }
 trap end EXIT
-echo '{}' >"$directory/config.yaml"
+# With what is off unless it is asked for.
+echo '{syscall: {enabled: true}, targets: {comms: [none]}}' >"$directory/config.yaml"
 ./gpusnoop_exporter --config.file="$directory/config.yaml" --web.listen-address=127.0.0.1:0 2>"$directory/log" &
 exporter=$!
 for ((i = 0; i < 600; i++)); do
