@@ -13,7 +13,6 @@
 #include "exporter/base/machine.h"
 #include "exporter/base/version.h"
 #include "exporter/config/reload.h"
-#include "exporter/http/pages.h"
 #include "exporter/http/query.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/metrics/page.h"
@@ -40,7 +39,7 @@ App::App(config::Config config, std::function<Result<config::Config>()> read_con
     : config_(std::move(config)),
       read_config_(std::move(read_config)),
       reloads_([this] { return read_and_apply(); }) {
-    note_reload(true);
+    note_reload({});
 }
 
 Result<std::unique_ptr<App>> App::start(config::Config config,
@@ -72,13 +71,16 @@ std::string App::status_line() const {
     const auto all = health();
     for (const probes::Health &probe : all) {
         up += probe.up ? 1 : 0;
-        libraries.insert(probe.libraries.begin(), probe.libraries.end());
+        for (const probes::AttachedLibrary &library : probe.libraries) {
+            libraries.insert(library.name);
+        }
     }
     return fmt::format("STATUS={} of {} probes up, attached to {} libraries", up, all.size(),
                        libraries.size());
 }
 
-void App::show_life() {
+void App::after_round() {
+    status_page_.look_at(probes_);
     if (heartbeat_.is_due(std::chrono::steady_clock::now())) {
         tell_manager("WATCHDOG=1\n" + status_line());
     }
@@ -115,7 +117,7 @@ Result<> App::start_probes() {
     discovery_ = std::move(*discovery);
     pipeline_ = std::make_unique<probes::Pipeline>(
         std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval),
-        [this] { show_life(); });
+        [this] { after_round(); });
     discovery_->start();
     for (const probes::Health &probe : health()) {
         if (probe.up && probe.attached_functions == 0) {
@@ -133,7 +135,7 @@ Result<> App::start_server(std::unique_ptr<http::Access> access) {
     }
     auto server = http::Server::start(
         *std::move(listeners), std::move(access),
-        {.pages = {{"/", [this](const auto &) { return landing_page(); }},
+        {.pages = {{"/", [this](const auto &request) { return status_page(request); }},
                    {config_.web.telemetry_path,
                     [this](const auto &request) {
                         return metrics_page(metrics::negotiate(request.accept));
@@ -235,7 +237,7 @@ Result<> App::read_and_apply() {
 Result<> App::read_config_and_apply() {
     const auto config = read_config_();
     if (!config) {
-        note_reload(false);
+        note_reload(tl::unexpected(config.error()));
         std::istringstream lines(config.error().message);
         for (std::string line; std::getline(lines, line);) {
             log::error("failed to reload config", {{"reason", line}});
@@ -243,7 +245,7 @@ Result<> App::read_config_and_apply() {
         return tl::unexpected(config.error());
     }
     apply(*config);
-    note_reload(true);
+    note_reload({});
     log::info("configuration reloaded");
     return {};
 }
@@ -260,12 +262,13 @@ void App::apply(const config::Config &config) {
     }
 }
 
-void App::note_reload(bool successful) {
+void App::note_reload(const Result<> &read) {
     const std::lock_guard lock(last_reload_mutex_);
-    last_reload_.successful = successful;
-    if (successful) {
-        const auto now = std::chrono::system_clock::now().time_since_epoch();
-        last_reload_.last_success = std::chrono::duration<double>(now).count();
+    last_reload_.successful = read.has_value();
+    last_reload_.problem = read ? "" : read.error().message;
+    last_reload_.at = now_on(CLOCK_REALTIME);
+    if (read) {
+        last_reload_.last_success = std::chrono::duration<double>(last_reload_.at).count();
     }
 }
 
@@ -283,19 +286,14 @@ http::Response App::reload_page() {
                                "failed to reload config: " + reloaded.error().message + "\n");
 }
 
-http::Response App::landing_page() const {
-    http::LandingPage page;
-    page.version = version();
-    page.revision = revision();
-    page.telemetry_path = config_.web.telemetry_path;
-    for (const probes::Health &probe : health()) {
-        page.probes.push_back(
-            {probe.name, probe.up, probe.detail, probe.attached_functions, probe.libraries});
+http::Response App::status_page(const http::Request &request) {
+    metrics::LastReload last_reload;
+    {
+        const std::lock_guard lock(last_reload_mutex_);
+        last_reload = last_reload_;
     }
-    http::Response response;
-    response.content_type = "text/html; charset=utf-8";
-    response.body = std::make_shared<const std::string>(http::landing_page(page));
-    return response;
+    return status_page_.answer(request,
+                               {config_, probes_, *discovery_, *pipeline_, std::move(last_reload)});
 }
 
 http::Response App::document_page(std::string_view name, const http::Request &request) {

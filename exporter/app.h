@@ -21,6 +21,7 @@
 #include "exporter/metrics/text_writer.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"
+#include "exporter/status/status_page.h"
 
 namespace gpusnoop {
 
@@ -55,12 +56,12 @@ private:
     Result<> read_and_apply();
     Result<> read_config_and_apply();
     void apply(const config::Config &config);
-    void note_reload(bool successful);
+    void note_reload(const Result<> &read);
     void tell_manager(std::string_view lines) const;
     [[nodiscard]] std::string status_line() const;
-    void show_life();
+    void after_round();
     [[nodiscard]] http::Response reload_page();
-    [[nodiscard]] http::Response landing_page() const;
+    [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
 
     const config::Config config_;  // of the start
@@ -71,6 +72,8 @@ private:
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;
     std::unique_ptr<probes::Pipeline> pipeline_;
+
+    status::StatusPage status_page_;
 
     // Scrapes that come while a page is being made share it, so that a storm of them costs one.
     struct Rendering;

@@ -63,6 +63,7 @@ gpusnoop::Result<config::Config> configure(const Options &options) {
             return loaded;
         }
         settings = std::move(*loaded);
+        settings.file = options.config_file;
     }
     if (!options.listen_addresses.empty()) {
         settings.web.listen_addresses = options.listen_addresses;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Draws docs/pictures/*.png anew: the dashboards, with Grafana's own components in headless Chromium, on what a
+# Draws docs/pictures/*.png anew: the page at /, and the dashboards, with Grafana's own components in headless Chromium, on what a
 # real Prometheus answers that scrapes the exporter beside stand-in programs. As root or through sudo,
 # after `cmake --build --preset release`. Takes some minutes: 600 MB from npm the first time,
 # and some minutes of data.
@@ -11,7 +11,7 @@ seconds=${SECONDS_OF_DATA:-150}
 if [ "$(id -u)" -eq 0 ]; then as_root=(); else as_root=(sudo); fi
 
 scripts/setup.sh --tests
-for package in nodejs npm chromium; do
+for package in nodejs npm; do
     command -v "${package/nodejs/node}" >/dev/null || missing="${missing:-} $package"
 done
 if [ -n "${missing:-}" ]; then
@@ -20,6 +20,9 @@ if [ -n "${missing:-}" ]; then
 fi
 # The versions of all packages are those of package-lock.json. None of them needs a script of its own.
 (cd dashboards/pictures && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund)
+
+"${as_root[@]}" env GPUSNOOP_PICTURE="$PWD/docs/pictures/status.png" \
+    build/release/tests/e2e_tests "a picture of the page at /"
 
 answers=$(mktemp)
 trap 'rm -f "$answers"' EXIT

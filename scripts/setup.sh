@@ -33,7 +33,8 @@ packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-ut
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
-    iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian"
+    iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian
+    chromium fonts-dejavu-core"
 # The guests of tests/vm run kernels for amd64, emulated.
 with_guests=no
 if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then

@@ -37,6 +37,31 @@ Lead lead_of(unsigned char first) {
     return {0, 0, 0};
 }
 
+// Of a valid character of one to three bytes; all that is not printed is among them.
+unsigned code_point(std::string_view character) {
+    switch (character.size()) {
+        case 1:
+            return byte_at(character, 0);
+        case 2:
+            return (byte_at(character, 0) & 0x1FU) << 6U | (byte_at(character, 1) & 0x3FU);
+        case 3:
+            return (byte_at(character, 0) & 0x0FU) << 12U | (byte_at(character, 1) & 0x3FU) << 6U |
+                   (byte_at(character, 2) & 0x3FU);
+        default:
+            return 0xFFFFU;
+    }
+}
+
+bool is_harmless(unsigned code) {
+    const auto between = [code](unsigned first, unsigned last) {
+        return code >= first && code <= last;
+    };
+    return !(between(0, 0x1F) || between(0x7F, 0x9F) ||             // controls
+             code == 0x061C || between(0x200B, 0x200F) ||           // marks of direction, no width
+             between(0x2028, 0x202E) || between(0x2060, 0x206F) ||  // separators, overrides
+             code == 0xFEFF);
+}
+
 }  // namespace
 
 Utf8Step utf8_step(std::string_view bytes) {
@@ -80,6 +105,17 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
         }
         out += piece;
         bytes.remove_prefix(step.size);
+    }
+    return out;
+}
+
+std::string printable(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const Utf8Step step = utf8_step(text);
+        const std::string_view piece = text.substr(0, step.size);
+        out += step.valid && is_harmless(code_point(piece)) ? piece : kReplacement;
+        text.remove_prefix(step.size);
     }
     return out;
 }

@@ -26,6 +26,11 @@ struct Utf8Step {
 // character boundary to at most `max_bytes` bytes.
 [[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
 
+// Without anything that a terminal or a browser might obey, or that would change how what stands
+// beside it is read: controls (C0, DEL, C1), line and paragraph separators and marks for the
+// direction of writing are U+FFFD, as is what is not valid UTF-8.
+[[nodiscard]] std::string printable(std::string_view text);
+
 // For a sentence about what somebody wrote: at most 64 bytes of it, between double quotes.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
 

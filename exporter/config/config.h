@@ -19,6 +19,8 @@ namespace gpusnoop::config {
 // What an operator can set. A Config{} is what an empty file means; /config.yaml says the same with
 // a comment for each setting.
 struct Config {
+    std::string file;  // that it was read from; empty: nothing but defaults
+
     struct Web {
         std::vector<std::string> listen_addresses = {":19435"};
         std::string telemetry_path = "/metrics";

@@ -145,12 +145,15 @@ void Discovery::look_at_all(bool timed) {
     for (auto &[key, known] : known_) {
         known.idle_rescans += timed ? 1 : 0;
     }
+    found_.begin_look();
     consider_all(*mappings);
+    found_.end_look();
     // Two rescans without a user: a program that is restarted finds the probes still there.
-    std::erase_if(known_, [](const auto &entry) {
+    std::erase_if(known_, [this](const auto &entry) {
         if (entry.second.idle_rescans < 2) {
             return false;
         }
+        found_.forget(*entry.first.first, entry.first.second);
         if (entry.second.settled) {
             entry.first.first->detach(entry.first.second);
         }
@@ -185,8 +188,11 @@ void Discovery::forget_changed() {
 void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
     // Our own mapping of it: we are identifying the file at this moment, or it is linked into us.
-    if ((known.settled && !known.is_due) ||
-        mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+    if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+        return;
+    }
+    found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
+    if (known.settled && !known.is_due) {
         return;
     }
     const auto complain = [&](const Error &error) {
@@ -205,6 +211,7 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         // Gone with its process: the next one to map it brings us back.
         if (file.error().code != ENOENT && file.error().code != ESRCH) {
             attacher.failed("open");
+            found_.failed(attacher, mapping.file, "cannot be opened: " + file.error().message);
             log::warn("cannot open a library", {{"library", mapping.name},
                                                 {"pid", std::to_string(mapping.tgid)},
                                                 {"reason", file.error().message}});
@@ -223,6 +230,10 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
 Result<> Discovery::offer(Attacher &attacher, Known &known, Library library) {
     const FileState state = state_of(library.file);
     auto attached = attacher.attach(library);
+    found_.settled(attacher, library);
+    if (!attached && attached.error().code != ENOENT && attached.error().code != ESRCH) {
+        found_.failed(attacher, library.id, attached.error().message);
+    }
     const bool try_again = !attached && may_pass(attached.error().code);
     known.is_due = known.settled && try_again;
     if (known.settled || !try_again) {

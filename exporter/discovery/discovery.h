@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
 #include "exporter/kernel/mapping_list.h"
 #include "exporter/kernel/mmap_events.h"
@@ -44,6 +45,9 @@ public:
     // those that it was offered before, attached to or not, and then all others that are mapped.
     // Returns when it has. For other threads, while this one runs.
     void change(Attacher &attacher, std::function<bool()> change);
+
+    // The files that attachers want and processes use. For any thread.
+    [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
 
 private:
     // What a file's contents cannot change without.
@@ -76,7 +80,7 @@ private:
     void consider_all(const std::vector<kernel::Mapping> &mappings);
     void forget_changed();
     void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
-    static Result<> offer(Attacher &attacher, Known &known, Library library);
+    Result<> offer(Attacher &attacher, Known &known, Library library);
     void offer_again(Attacher &attacher);
     void make_changes();
     [[nodiscard]] bool wanted(std::string_view name) const;
@@ -86,6 +90,7 @@ private:
     std::unique_ptr<kernel::MappingList> mappings_;
     std::unique_ptr<kernel::MmapEvents> events_;
     std::map<std::pair<Attacher *, FileId>, Known> known_;
+    FoundLibraries found_;
     std::mutex changes_mutex_;
     std::vector<Change> changes_;
     std::jthread thread_;

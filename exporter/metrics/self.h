@@ -1,6 +1,7 @@
 // What the exporter says of itself.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,7 +28,9 @@ std::vector<prometheus::MetricFamily> series_families(
 // How the last reading of the configuration went; the first was the start.
 struct LastReload {
     bool successful = true;
-    double last_success = 0;  // seconds since 1970
+    double last_success = 0;        // seconds since 1970
+    std::chrono::nanoseconds at{};  // by CLOCK_REALTIME
+    std::string problem{};          // what was wrong, a line each; empty if it was successful
 };
 
 // gpusnoop_config_last_reload_*.

@@ -3,12 +3,19 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/account.h"
+#include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
 constexpr std::size_t max_label_bytes = 128;
+constexpr std::size_t max_build_bytes = 64;
+
+std::string build_of(const discovery::Library &library) {
+    const auto elf = symbols::ElfFile::open(library.file.get());
+    return elf ? elf->build_id().value_or("").substr(0, max_build_bytes) : "";
+}
 
 }  // namespace
 
@@ -27,10 +34,11 @@ void AttachedLibraries::add(const discovery::Library &library, kernel::UprobeSet
 void AttachedLibraries::note(const discovery::Library &library, std::size_t functions,
                              kernel::AttachMode mode, std::string_view what) {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
+    const AttachedLibrary attached{library.id, name, build_of(library), functions};
     {
         const std::lock_guard lock(mutex_);
         mode_ = mode;
-        attached_.insert_or_assign(library.id, Attached{name, functions, {}});
+        attached_.insert_or_assign(library.id, Attached{attached, {}});
     }
     log::info(what, {{"probe", probe_},
                      {"library", name},
@@ -47,7 +55,8 @@ bool AttachedLibraries::remove(const FileId &id, std::string_view why) {
         gone = attached_.extract(id);
     }
     if (gone) {
-        log::info(why, {{"probe", probe_}, {"library", gone.mapped().name}, {"inode", id.inode}});
+        log::info(
+            why, {{"probe", probe_}, {"library", gone.mapped().library.name}, {"inode", id.inode}});
     }
     return !gone.empty();
 }
@@ -65,8 +74,8 @@ Health AttachedLibraries::health() const {
     health.detail = down_because_;
     health.attach_failures = failures_;
     for (const auto &[id, one] : attached_) {
-        health.attached_functions += one.functions;
-        health.libraries.push_back(one.name);
+        health.attached_functions += one.library.functions;
+        health.libraries.push_back(one.library);
     }
     if (health.up) {
         health.detail = attached_.empty() ? idle_ : "attached by " + std::string(to_string(mode_));

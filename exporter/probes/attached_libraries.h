@@ -42,8 +42,7 @@ public:
 
 private:
     struct Attached {
-        std::string name;
-        std::size_t functions = 0;
+        AttachedLibrary library;
         kernel::UprobeSet probes;
     };
 

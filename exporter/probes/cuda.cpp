@@ -16,6 +16,7 @@
 #include "exporter/probes/cuda_names.h"
 #include "exporter/probes/cuda_programs.h"
 #include "exporter/probes/cuda_tables.h"
+#include "exporter/probes/overview.h"
 
 namespace gpusnoop::probes {
 
@@ -52,6 +53,11 @@ public:
         return programs_ && name == allocations_document_name
                    ? std::vector{allocations_document(aggregator_.allocations())}
                    : std::vector<Document>{};
+    }
+    void add_to(Overview &overview) const override {
+        if (programs_) {
+            overview.memory = aggregator_.overview();
+        }
     }
     [[nodiscard]] Health health() const override;
 

@@ -19,6 +19,7 @@
 #include "exporter/discovery/gpus.h"
 #include "exporter/probes/cuda_families.h"
 #include "exporter/probes/cuda_process.h"
+#include "exporter/probes/overview.h"
 #include "exporter/probes/process_groups.h"
 
 namespace gpusnoop::probes {
@@ -115,6 +116,8 @@ public:
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // What each running process has allocated where. Names that are not known yet are empty.
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const;
+    // The processes and the places in them that hold the most.
+    [[nodiscard]] Overview::Memory overview() const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -183,6 +186,7 @@ private:
     [[nodiscard]] static bool is_gone(const Process &process, const Allocation &allocation);
     [[nodiscard]] static std::int32_t device_of(const Process &process, std::int32_t device);
     [[nodiscard]] static std::string gpu_of(const Process &process, std::int32_t device);
+    [[nodiscard]] static Overview::Process overview_of(const Process &process);
     void report_process(const Process &process, CudaGauges &gauges,
                         std::chrono::nanoseconds now) const;
     void join_group(Process &process);

@@ -69,6 +69,11 @@ public:
         return aggregator_.folded();
     }
     [[nodiscard]] std::vector<Document> documents(std::string_view name) const override;
+    void add_to(Overview &overview) const override {
+        if (programs_) {
+            details_.add_to(overview);
+        }
+    }
     [[nodiscard]] Health health() const override;
 
     [[nodiscard]] bool wants(std::string_view name) const override {

@@ -7,6 +7,7 @@
 #include "exporter/base/machine.h"
 #include "exporter/probes/func_call_json.h"
 #include "exporter/probes/func_slow_document.h"
+#include "exporter/probes/overview.h"
 
 namespace gpusnoop::probes {
 
@@ -80,6 +81,14 @@ void FuncDetails::end_round() {
 
 Document FuncDetails::slow_calls() const {
     return slow_calls_document(slow_calls_.list());
+}
+
+void FuncDetails::add_to(Overview &overview) const {
+    auto all = slow_calls_.list();
+    Overview::SlowCalls &shown = overview.slow_calls.emplace();
+    shown.kept = all.size();
+    all.resize(std::min(all.size(), max_overview_slow_calls));
+    shown.last = std::move(all);
 }
 
 void FuncDetails::add_to(Health &health, std::uint64_t ring_full) const {

@@ -18,7 +18,7 @@
 
 namespace gpusnoop::probes {
 
-// Of the aggregating thread, but for add_to().
+// Of the aggregating thread, but for its Health.
 class FuncDetails {
 public:
     explicit FuncDetails(const config::Config &config);
@@ -45,6 +45,7 @@ public:
     void end_round();
 
     [[nodiscard]] Document slow_calls() const;
+    void add_to(Overview &overview) const;
     // For any thread, after start(). `ring_full`: slow calls whose record found no room.
     void add_to(Health &health, std::uint64_t ring_full) const;
 

@@ -31,6 +31,10 @@ Result<std::vector<Document>> Pipeline::documents(std::string_view name,
     return ask(waiting_for_documents_, patience, name);
 }
 
+Result<Overview> Pipeline::overview(std::chrono::milliseconds patience) {
+    return ask(waiting_for_overview_, patience);
+}
+
 template <typename Answer>
 Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience,
                              std::string_view name) {
@@ -76,18 +80,29 @@ std::vector<Document> Pipeline::take_documents(const Names &names) const {
     return all;
 }
 
+Overview Pipeline::take_overview() const {
+    Overview overview;
+    for (const Probe *probe : probes_) {
+        probe->add_to(overview);
+    }
+    return overview;
+}
+
 void Pipeline::run(const std::stop_token &stop) {
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
         Waiting<std::vector<Document>> for_documents;
+        Waiting<Overview> for_overview;
         Names names;
         {
             std::unique_lock lock(mutex_);
             wake_.wait_for(lock, stop, drain_interval_, [&] {
-                return !waiting_for_snapshot_.empty() || !waiting_for_documents_.empty();
+                return !waiting_for_snapshot_.empty() || !waiting_for_documents_.empty() ||
+                       !waiting_for_overview_.empty();
             });
             for_snapshot.swap(waiting_for_snapshot_);
             for_documents.swap(waiting_for_documents_);
+            for_overview.swap(waiting_for_overview_);
             names.swap(document_names_);
         }
         for (Probe *probe : probes_) {
@@ -98,6 +113,9 @@ void Pipeline::run(const std::stop_token &stop) {
         }
         if (!for_documents.empty()) {
             answer(for_documents, take_documents(names));
+        }
+        if (!for_overview.empty()) {
+            answer(for_overview, take_overview());
         }
         if (after_round_) {
             after_round_();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/probes/overview.h"
 #include "exporter/probes/probe.h"
 #include "exporter/series/family.h"
 
@@ -42,6 +43,9 @@ public:
     Result<std::vector<Document>> documents(
         std::string_view name, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
+    // What is looked for first, as of now in the same way.
+    Result<Overview> overview(std::chrono::milliseconds patience = std::chrono::seconds(5));
+
 private:
     template <typename Answer>
     using Waiting = std::vector<std::promise<Answer>>;
@@ -51,6 +55,7 @@ private:
                        std::string_view name = {});
     void run(const std::stop_token &stop);
     [[nodiscard]] Snapshot take();
+    [[nodiscard]] Overview take_overview() const;
     using Names = std::set<std::string, std::less<>>;
     [[nodiscard]] std::vector<Document> take_documents(const Names &names) const;
 
@@ -61,6 +66,7 @@ private:
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;
     Waiting<std::vector<Document>> waiting_for_documents_;
+    Waiting<Overview> waiting_for_overview_;
     Names document_names_;  // that they wait for
     std::jthread thread_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bpf/lib/wire.h"
+#include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
@@ -17,13 +18,21 @@
 
 namespace gpusnoop::probes {
 
+// A library or a program that a probe is attached to.
+struct AttachedLibrary {
+    FileId id;
+    std::string name;   // valid UTF-8, and not long
+    std::string build;  // its GNU build id; empty if it has none
+    std::uint64_t functions = 0;
+};
+
 // How a probe is doing.
 struct Health {
     std::string name;
     bool up = false;
     std::string detail;  // why it is down, or how it is attached
     std::uint64_t attached_functions = 0;
-    std::vector<std::string> libraries;
+    std::vector<AttachedLibrary> libraries;
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
@@ -37,8 +46,10 @@ struct Health {
     std::uint64_t run_nanoseconds = 0;
 };
 
-// drain(), report(), folded() and documents() are called from the aggregating thread, health() from
-// any.
+struct Overview;
+
+// drain(), report(), folded(), documents() and add_to() are called from the aggregating thread,
+// health() from any.
 class Probe {
 public:
     virtual ~Probe() = default;
@@ -68,6 +79,9 @@ public:
     [[nodiscard]] virtual std::vector<Document> documents(std::string_view /*name*/) const {
         return {};
     }
+
+    // What it has for a person's first look, as of the last drain(). Nothing while it is down.
+    virtual void add_to(Overview & /*overview*/) const {}
 
     [[nodiscard]] virtual Health health() const = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "exporter/base/text.h"
 #include "exporter/top/text.h"
 
 namespace gpusnoop::top {

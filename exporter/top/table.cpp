@@ -5,6 +5,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "exporter/base/quantity_text.h"
+#include "exporter/base/text.h"
 #include "exporter/top/text.h"
 
 namespace gpusnoop::top {

@@ -40,6 +40,10 @@ public:
                      return probes::DocumentText{"text/plain", std::to_string(count)};
                  }}};
     }
+    void add_to(probes::Overview &overview) const override {
+        auto &memory = overview.memory ? *overview.memory : overview.memory.emplace();
+        memory.process_count += static_cast<std::size_t>(drains.load());
+    }
     [[nodiscard]] probes::Health health() const override { return {}; }
 };
 
@@ -72,6 +76,19 @@ TEST_CASE("documents hold what was there when they were asked for") {
     }
 }
 
+TEST_CASE("the overview is of all probes, as of when it was asked for") {
+    CountingProbe probe;
+    CountingProbe other;
+    probes::Pipeline pipeline({&probe, &other}, 1h);
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains + other.drains;
+        const auto overview = pipeline.overview();
+        REQUIRE(overview.has_value());
+        CHECK(overview->memory.value().process_count == static_cast<std::size_t>(before) + 2);
+        CHECK_FALSE(overview->slow_calls.has_value());
+    }
+}
+
 TEST_CASE("a document does not change when its probe goes on") {
     CountingProbe probe;
     probes::Pipeline pipeline({&probe}, 1h);
@@ -93,11 +110,12 @@ TEST_CASE("many ask at once and each is answered") {
                 for (int round = 0; round < 50; round++) {
                     answered += pipeline.snapshot().has_value() ? 1 : 0;
                     answered += pipeline.documents("drains").has_value() ? 1 : 0;
+                    answered += pipeline.overview().has_value() ? 1 : 0;
                 }
             });
         }
     }
-    CHECK(answered == 800);
+    CHECK(answered == 1200);
 }
 
 TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
@@ -110,6 +128,9 @@ TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
     const auto documents = pipeline.documents("drains", 1ms);
     REQUIRE_FALSE(documents.has_value());
     CHECK(documents.error().message == impatient.error().message);
+    const auto overview = pipeline.overview(1ms);
+    REQUIRE_FALSE(overview.has_value());
+    CHECK(overview.error().message == impatient.error().message);
     probe.slow = false;
     CHECK(pipeline.snapshot().has_value());
 }

@@ -1,4 +1,4 @@
-// What reaches the terminal: harmless characters, cut and aligned, and numbers that fit.
+// What reaches the terminal: harmless characters, cut and aligned.
 #include "exporter/top/text.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -48,35 +48,6 @@ TEST_CASE("lines are cut by characters, not by bytes") {
     CHECK(left_aligned("\xC3\xA9", 3) == "\xC3\xA9  ");
     CHECK(right_aligned("\xC3\xA9", 3) == "  \xC3\xA9");
     CHECK(right_aligned("long", 3) == "long");
-}
-
-TEST_CASE("rates and durations fit into their columns") {
-    CHECK(rate_text(0) == "0");
-    CHECK(rate_text(-1) == "0");
-    CHECK(rate_text(0.001) == "<0.01");
-    CHECK(rate_text(0.5) == "0.50");
-    CHECK(rate_text(9.999) == "10.0");
-    CHECK(rate_text(12.34) == "12.3");
-    CHECK(rate_text(99'999) == "99999");
-    CHECK(rate_text(99'999.7) == "100k");
-    CHECK(rate_text(1'234'567) == "1.23M");
-    CHECK(rate_text(1e300) == ">999T");
-    CHECK(duration_text({}) == "-");
-    CHECK(duration_text(312e-9) == "312ns");
-    CHECK(duration_text(999.7e-9) == "1.00us");
-    CHECK(duration_text(1.2345e-3) == "1.23ms");
-    CHECK(duration_text(45.67) == "45.7s");
-    CHECK(duration_text(86'400) == "86400s");
-    for (double value = 1e-12; value < 1e17; value *= 1.37) {
-        CAPTURE(value);
-        REQUIRE(rate_text(value).size() <= 7);
-        REQUIRE(duration_text(std::min(value, 9'999'999.0)).size() <= 8);
-    }
-    CHECK(span_text(12.9) == "12s");
-    CHECK(span_text(80) == "1m 20s");
-    CHECK(span_text(7'500) == "2h 5m");
-    CHECK(span_text(273'600) == "3d 4h");
-    CHECK(span_text(-5) == "0s");
 }
 
 TEST_CASE("a screen is drawn within its rows and columns") {

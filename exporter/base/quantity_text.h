@@ -1,0 +1,25 @@
+// Rates, durations and sizes as people read them: short, with three digits that count.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gpusnoop {
+
+// "0", "0.04", "12.3", "4567", "1.23M": at most seven characters, for any number from 0.
+[[nodiscard]] std::string rate_text(double per_second);
+
+// "312ns", "1.23ms", "45.6s"; "-" where there is none.
+[[nodiscard]] std::string duration_text(std::optional<double> seconds);
+
+// "3d 4h", "2h 5m", "1m 20s", "12s".
+[[nodiscard]] std::string span_text(double seconds);
+
+// "512 B", "1.50 KiB", "8.00 GiB".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+
+// "0", "999", "1,234,567".
+[[nodiscard]] std::string count_text(std::uint64_t count);
+
+}  // namespace gpusnoop

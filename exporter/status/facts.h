@@ -1,0 +1,68 @@
+// What the page at / shows, put together from what the parts of the exporter say of themselves.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/discovery/found_libraries.h"
+#include "exporter/metrics/self.h"
+#include "exporter/probes/overview.h"
+#include "exporter/probes/probe.h"
+#include "exporter/status/rates.h"
+
+namespace gpusnoop::status {
+
+// Of one probe. Texts in here and below may hold anything.
+struct ProbeFacts {
+    std::string name{};
+    bool up = false;
+    std::string detail{};         // why it is down, or how it is attached
+    std::uint64_t functions = 0;  // that it is attached to
+    std::size_t libraries = 0;    // files that they are in; 0 for a probe of the kernel
+    std::map<std::string, std::uint64_t> attach_failures{};  // by reason
+    std::uint64_t events = 0;                                // since the start
+    std::map<std::string, std::uint64_t> lost{};             // by reason, none that is 0
+    Rate rate{};
+};
+
+// A file that a probe wants, or is attached to.
+struct LibraryFacts {
+    std::string path{};  // or its name, if that is all that is known
+    std::string build{};
+    std::size_t processes = 0;
+    std::map<std::string, std::uint64_t> attached{};  // functions, by probe
+    std::map<std::string, std::string> problems{};    // by probe
+};
+
+struct Facts {
+    std::string node;
+    std::string version;
+    std::string revision;
+    std::chrono::nanoseconds now{};  // CLOCK_REALTIME
+    double uptime_seconds = 0;
+    std::string config_file;  // empty: the defaults
+    metrics::LastReload last_reload;
+    std::string telemetry_path = "/metrics";
+    double rate_seconds = 0;  // that the rates are of
+    std::vector<ProbeFacts> probes;
+    // Those with a problem first, then those that most processes use.
+    std::vector<LibraryFacts> libraries;
+    probes::Overview overview;
+    std::string overview_problem;  // why there is none; empty if there is one
+};
+
+[[nodiscard]] std::vector<ProbeFacts> probe_facts(const std::vector<probes::Health> &probes,
+                                                  const CurrentRates &rates);
+
+// `names` are those of the probes, by what attaches for them. A program that has nothing to attach
+// to is not shown.
+[[nodiscard]] std::vector<LibraryFacts> library_facts(
+    const std::vector<discovery::FoundLibrary> &found, const std::vector<probes::Health> &probes,
+    const std::map<const discovery::Attacher *, std::string> &names);
+
+}  // namespace gpusnoop::status

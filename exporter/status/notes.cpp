@@ -1,0 +1,113 @@
+// What is wrong with the exporter, at the top of the page at /.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/quantity_text.h"
+#include "exporter/status/html.h"
+#include "exporter/status/sections.h"
+
+namespace gpusnoop::status {
+
+namespace {
+
+constexpr std::size_t max_problem_bytes = 4096;
+
+std::string note(std::string_view kind, std::string_view word, const std::string &html) {
+    return fmt::format("<li class=\"{0}\"><b class=\"{0}\">{1}:</b> {2}</li>\n", kind, word, html);
+}
+
+std::string problem(const std::string &html) {
+    return note("bad", "Problem", html);
+}
+
+std::string remark(const std::string &html) {
+    return note("note", "Note", html);
+}
+
+std::string names_of(const std::vector<std::string> &names) {
+    std::string text;
+    for (const std::string &name : names) {
+        text += (text.empty() ? "" : ", ") + escape_html(name);
+    }
+    return text;
+}
+
+std::string about_probes(const Facts &facts) {
+    std::vector<std::string> down;
+    for (const ProbeFacts &probe : facts.probes) {
+        if (!probe.up) {
+            down.push_back(probe.name);
+        }
+    }
+    if (facts.probes.empty()) {
+        return problem("No probe is enabled.");
+    }
+    const std::string of = " of " + counted(facts.probes.size(), "probe", "probes");
+    if (down.size() == facts.probes.size()) {
+        return problem("No probe is up" + of + ".");
+    }
+    return down.empty() ? ""
+                        : remark(std::to_string(down.size()) + of +
+                                 (down.size() == 1 ? " is down: " : " are down: ") +
+                                 names_of(down) + ". Why is below.");
+}
+
+std::string about_losses(const Facts &facts) {
+    std::string now;
+    std::uint64_t before = 0;
+    for (const ProbeFacts &probe : facts.probes) {
+        if (probe.rate.lost > 0) {
+            now += (now.empty() ? "" : ", ") + escape_html(probe.name) + " " +
+                   rate_html(probe.rate.lost);
+        }
+        for (const auto &[reason, count] : probe.lost) {
+            before += count;
+        }
+    }
+    if (!now.empty()) {
+        return problem("Events are being lost, per second: " + now +
+                       ". What is shown of them is too low.");
+    }
+    return before == 0 ? ""
+                       : remark(counted(before, "event was", "events were") +
+                                " lost since the start, none lately.");
+}
+
+std::string about_configuration(const metrics::LastReload &reload) {
+    return reload.successful ? ""
+                             : problem("The configuration was not taken over: <code>" +
+                                       escape_html(reload.problem, max_problem_bytes) + "</code>");
+}
+
+std::string about_libraries(const std::vector<LibraryFacts> &libraries) {
+    const auto count = std::ranges::count_if(
+        libraries, [](const LibraryFacts &library) { return !library.problems.empty(); });
+    return count == 0
+               ? ""
+               : problem(counted(static_cast<std::uint64_t>(count), "file", "files") +
+                         " that processes use could not be attached to: see Libraries, below.");
+}
+
+}  // namespace
+
+std::string notes(const Facts &facts) {
+    std::string list;
+    if (!facts.overview_problem.empty()) {
+        list += problem("Processes, allocations and slow calls are not shown: " +
+                        escape_html(facts.overview_problem) + ".");
+    }
+    list += about_configuration(facts.last_reload) + about_losses(facts) + about_probes(facts) +
+            about_libraries(facts.libraries);
+    if (list.empty()) {
+        list = note("ok", "All is well",
+                    (facts.probes.size() == 1 ? "The probe is up" : "All probes are up") +
+                        std::string(", and no event was lost."));
+    }
+    return "<ul class=\"notes\">\n" + list + "</ul>\n";
+}
+
+}  // namespace gpusnoop::status

@@ -1,0 +1,67 @@
+#include "exporter/status/rates.h"
+
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+namespace gpusnoop::status {
+
+namespace {
+
+double per_second(std::uint64_t before, std::uint64_t now, double seconds) {
+    // A probe that was loaded anew counts from 0 again.
+    return now > before ? static_cast<double>(now - before) / seconds : 0;
+}
+
+}  // namespace
+
+Counts counts_of(const probes::Health &probe) {
+    return {.events = probe.account.events,
+            .lost = std::accumulate(std::begin(probe.account.lost), std::end(probe.account.lost),
+                                    probe.undecodable)};
+}
+
+bool Rates::is_due(std::chrono::nanoseconds now) const {
+    const std::lock_guard lock(mutex_);
+    return samples_.empty() || now - samples_.back().at >= interval;
+}
+
+void Rates::add(std::chrono::nanoseconds now, const std::vector<probes::Health> &probes) {
+    Sample sample{now, {}};
+    for (const probes::Health &probe : probes) {
+        sample.counts[probe.name] = counts_of(probe);
+    }
+    const std::lock_guard lock(mutex_);
+    samples_.push_back(std::move(sample));
+    while (samples_.size() > 1 && now - samples_[1].at >= interval) {
+        samples_.pop_front();
+    }
+}
+
+CurrentRates Rates::current(std::chrono::nanoseconds now,
+                            const std::vector<probes::Health> &probes) const {
+    const std::lock_guard lock(mutex_);
+    // The newest that is old enough, or else the oldest.
+    const Sample *base = nullptr;
+    for (const Sample &sample : samples_) {
+        if (base == nullptr || now - sample.at >= interval) {
+            base = &sample;
+        }
+    }
+    CurrentRates rates;
+    if (base == nullptr || now <= base->at) {
+        return rates;
+    }
+    rates.window = now - base->at;
+    const double seconds = std::chrono::duration<double>(rates.window).count();
+    for (const probes::Health &probe : probes) {
+        const Counts counts = counts_of(probe);
+        const auto before = base->counts.find(probe.name);
+        const Counts since = before == base->counts.end() ? Counts{} : before->second;
+        rates.probes[probe.name] = {per_second(since.events, counts.events, seconds),
+                                    per_second(since.lost, counts.lost, seconds)};
+    }
+    return rates;
+}
+
+}  // namespace gpusnoop::status

@@ -1,0 +1,275 @@
+#include "exporter/status/sections.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/quantity_text.h"
+#include "exporter/status/html.h"
+#include "exporter/status/page.h"
+
+namespace gpusnoop::status {
+
+namespace {
+
+constexpr std::size_t max_path_bytes = 512;
+constexpr std::size_t max_function_bytes = 256;
+constexpr std::size_t shown_container_bytes = 12;  // as docker ps shows it
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string heading(std::string_view id, std::string_view title) {
+    return fmt::format("<h2 id=\"{}\">{}</h2>\n", id, title);
+}
+
+std::string sentence(const std::string &html) {
+    return "<p>" + html + "</p>\n";
+}
+
+// Says how many there are besides those that are shown.
+std::string more(std::uint64_t all, std::uint64_t shown, const std::string &where = "") {
+    return all > shown ? sentence("And " + count_text(all - shown) + " more" + where + ".") : "";
+}
+
+std::string code(std::string_view text, std::size_t max_bytes = max_path_bytes) {
+    return "<code class=\"fit\">" + escape_html(text, max_bytes) + "</code>";
+}
+
+std::string container_html(const std::string &container) {
+    if (container.empty()) {
+        return "<span class=\"dim\">none</span>";
+    }
+    return "<code title=\"" + escape_html(container) + "\">" +
+           escape_html(container, shown_container_bytes) + "</code>";
+}
+
+std::string process_html(const std::string &comm, std::uint32_t pid) {
+    return escape_html(comm) + " <small class=\"keep\">pid " + std::to_string(pid) + "</small>";
+}
+
+std::string attached_text(const ProbeFacts &probe) {
+    if (probe.functions == 0) {
+        return "<span class=\"dim\">nothing</span>";
+    }
+    std::string text = counted(probe.functions, "function", "functions");
+    if (probe.libraries > 0) {
+        text += " in " + counted(probe.libraries, "file", "files");
+    }
+    return "<span class=\"keep\">" + text + "</span>";
+}
+
+std::string by_reason(const std::map<std::string, std::uint64_t> &counts) {
+    std::string text;
+    for (const auto &[reason, count] : counts) {
+        text += (text.empty() ? "" : ", ") + escape_html(reason) + " " + count_text(count);
+    }
+    return text;
+}
+
+std::string lost_html(const ProbeFacts &probe) {
+    std::uint64_t sum = 0;
+    for (const auto &[reason, count] : probe.lost) {
+        sum += count;
+    }
+    return count_html(sum) + (sum == 0 ? "" : "<br><small>" + by_reason(probe.lost) + "</small>");
+}
+
+std::string detail_html(const ProbeFacts &probe) {
+    std::string html =
+        "<span class=\"fit\">" + escape_html(probe.detail, max_path_bytes) + "</span>";
+    if (!probe.attach_failures.empty()) {
+        html += "<br><small>failed to attach: " + by_reason(probe.attach_failures) + "</small>";
+    }
+    return html;
+}
+
+std::string library_state(const LibraryFacts &library) {
+    std::string html;
+    for (const auto &[probe, functions] : library.attached) {
+        html += (html.empty() ? "" : "<br>") + std::string("<b class=\"ok\">attached</b> by ") +
+                escape_html(probe) + ", " + counted(functions, "function", "functions");
+    }
+    for (const auto &[probe, problem] : library.problems) {
+        html += (html.empty() ? "" : "<br>") + std::string("<b class=\"bad\">not attached</b>") +
+                (probe.empty() ? "" : " by ") + escape_html(probe) + ": " +
+                escape_html(problem, max_path_bytes);
+    }
+    return "<span class=\"fit\">" +
+           (html.empty() ? "not attached: it has none of the functions that are traced" : html) +
+           "</span>";
+}
+
+std::string stack_html(const std::shared_ptr<const std::vector<symbols::Frame>> &stack) {
+    if (stack == nullptr || stack->empty()) {
+        return "<span class=\"dim\">not known</span>";
+    }
+    std::string html = "<details><summary>" + counted(stack->size(), "call", "calls") +
+                       "</summary><ol class=\"code fit\">";
+    for (std::size_t i = 0; i < std::min(stack->size(), max_frames); i++) {
+        const symbols::Frame &frame = (*stack)[i];
+        html +=
+            "<li>" +
+            escape_html(frame.function.empty() ? "unknown" : frame.function, max_function_bytes) +
+            " " + "<small>" + escape_html(frame.module) + "</small></li>";
+    }
+    html += "</ol>";
+    if (stack->size() > max_frames) {
+        html += "and " + count_text(stack->size() - max_frames) + " more";
+    }
+    return html + "</details>";
+}
+
+std::vector<std::string> row_of(const probes::SlowCall &call) {
+    return {time_html(call.ended),
+            call.has_ended ? duration_html(static_cast<double>(call.duration_ns) / 1e9) : "-",
+            "<code>" + escape_html(call.function->name, max_function_bytes) + "</code>",
+            "<code>" + escape_html(call.function->library) + "</code>",
+            process_html(call.comm, call.pid),
+            container_html(call.container),
+            call.error ? "<b class=\"bad\">error</b> " + escape_html(*call.error)
+                       : "<span class=\"dim\">none</span>",
+            stack_html(call.stack)};
+}
+
+}  // namespace
+
+std::string probes_section(const Facts &facts) {
+    std::string html = heading("probes", "Probes");
+    if (facts.probes.empty()) {
+        return html + sentence("No probe is enabled.");
+    }
+    Rows rows;
+    for (const ProbeFacts &probe : facts.probes) {
+        if (rows.size() == max_probes) {
+            break;
+        }
+        rows.push_back({escape_html(probe.name),
+                        probe.up ? "<b class=\"ok\">up</b>" : "<b class=\"bad\">down</b>",
+                        attached_text(probe), rate_html(probe.rate.events),
+                        count_html(probe.events), rate_html(probe.rate.lost), lost_html(probe),
+                        detail_html(probe)});
+    }
+    html += table_html("probes",
+                       {{"Probe"},
+                        {"State"},
+                        {"Attached to"},
+                        {"Events/s", true},
+                        {"Events", true},
+                        {"Lost/s", true},
+                        {"Lost", true},
+                        {"How, or why not"}},
+                       rows);
+    return html + more(facts.probes.size(), rows.size()) +
+           "<p class=\"dim\">Per second: over the last " + duration_text(facts.rate_seconds) +
+           ". The others: since the start.</p>\n";
+}
+
+std::string processes_section(const Facts &facts) {
+    std::string html = heading("processes", "GPU processes");
+    if (!facts.overview.memory) {
+        return html + sentence("Not known: the probe <code>cuda</code> is not up.");
+    }
+    const probes::Overview::Memory &memory = *facts.overview.memory;
+    if (memory.processes.empty()) {
+        return html + sentence("No process that runs has used CUDA yet.");
+    }
+    html += sentence(counted(memory.process_count, "process holds ", "processes hold ") +
+                     bytes_html(memory.outstanding.bytes) + " in " +
+                     counted(memory.outstanding.count, "allocation", "allocations") + ".");
+    Rows rows;
+    for (const probes::Overview::Process &process : memory.processes) {
+        std::string gpus;
+        for (const std::string &gpu : process.gpus) {
+            gpus += (gpus.empty() ? "" : ", ") + escape_html(gpu);
+        }
+        rows.push_back({process_html(process.comm, process.pid),
+                        bytes_html(process.outstanding.bytes),
+                        count_html(process.outstanding.count), gpus,
+                        container_html(process.container), code(process.exe)});
+    }
+    html += table_html("processes",
+                       {{"Process"},
+                        {"Holds", true},
+                        {"Allocations", true},
+                        {"GPU"},
+                        {"Container"},
+                        {"Executable"}},
+                       rows);
+    return html + more(memory.process_count, rows.size(),
+                       ", which hold less: see <a href=\"./api/v1/allocations?limit=0\">all</a>");
+}
+
+std::string allocations_section(const Facts &facts) {
+    std::string html = heading("allocations", "Top allocations");
+    if (!facts.overview.memory) {
+        return html + sentence("Not known: the probe <code>cuda</code> is not up.");
+    }
+    const probes::Overview::Memory &memory = *facts.overview.memory;
+    if (memory.sites.empty()) {
+        return html + sentence("No process holds memory that it allocated since the start.");
+    }
+    Rows rows;
+    for (const probes::Overview::Site &site : memory.sites) {
+        rows.push_back({code(site.site.empty() ? "unknown" : site.site),
+                        bytes_html(site.outstanding.bytes), count_html(site.outstanding.count),
+                        process_html(site.comm, site.pid), container_html(site.container)});
+    }
+    html += table_html(
+        "allocations",
+        {{"Allocated in"}, {"Holds", true}, {"Allocations", true}, {"Process"}, {"Container"}},
+        rows);
+    return html + more(memory.site_count, rows.size(),
+                       ", which hold less: see <a href=\"./api/v1/allocations\">all</a>");
+}
+
+std::string slow_calls_section(const Facts &facts) {
+    std::string html = heading("slow-calls", "Slow calls");
+    if (!facts.overview.slow_calls) {
+        return html + sentence("Not known: the probe <code>func</code> is not up.");
+    }
+    const probes::Overview::SlowCalls &calls = *facts.overview.slow_calls;
+    if (calls.last.empty()) {
+        return html + sentence("No call has taken as long as its <code>slow_threshold</code>.");
+    }
+    Rows rows;
+    for (const probes::SlowCall &call : calls.last) {
+        rows.push_back(row_of(call));
+    }
+    html += table_html("slow-calls",
+                       {{"Ended (UTC)"},
+                        {"Took", true},
+                        {"Function"},
+                        {"Library"},
+                        {"Process"},
+                        {"Container"},
+                        {"Error"},
+                        {"Called from"}},
+                       rows);
+    return html + more(calls.kept, rows.size(),
+                       " before them: see <a href=\"./api/v1/slow_calls\">all that are kept</a>");
+}
+
+std::string libraries_section(const Facts &facts) {
+    std::string html = heading("libraries", "Libraries");
+    if (facts.libraries.empty()) {
+        return html + sentence("No process uses a library that a probe attaches to.");
+    }
+    Rows rows;
+    for (const LibraryFacts &library : facts.libraries) {
+        if (rows.size() == max_libraries) {
+            break;
+        }
+        rows.push_back({code(library.path), count_html(library.processes), library_state(library),
+                        library.build.empty() ? "<span class=\"dim\">none</span>"
+                                              : "<code>" + escape_html(library.build) + "</code>"});
+    }
+    html += table_html("libraries", {{"File"}, {"Processes", true}, {"State"}, {"Build id"}}, rows);
+    return html + more(facts.libraries.size(), rows.size());
+}
+
+}  // namespace gpusnoop::status

@@ -1,0 +1,115 @@
+#include "exporter/status/status_page.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "exporter/base/machine.h"
+#include "exporter/base/version.h"
+#include "exporter/http/query.h"
+#include "exporter/probes/document.h"
+#include "exporter/status/facts.h"
+#include "exporter/status/page.h"
+
+namespace gpusnoop::status {
+
+namespace {
+
+constexpr std::uint32_t max_refresh_seconds = 3600;
+
+std::string node_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this node";
+}
+
+std::vector<probes::Health> health_of(const std::vector<std::unique_ptr<probes::Probe>> &probes) {
+    std::vector<probes::Health> all;
+    for (const auto &probe : probes) {
+        all.push_back(probe->health());
+    }
+    return all;
+}
+
+Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanoseconds started) {
+    const auto health = health_of(sources.probes);
+    const auto now = now_on(CLOCK_MONOTONIC);
+    const CurrentRates current = rates.current(now, health);
+    std::map<const discovery::Attacher *, std::string> names;
+    for (std::size_t i = 0; i < health.size(); i++) {
+        names[sources.probes[i]->attacher()] = health[i].name;
+    }
+    Facts facts{.node = node_name(),
+                .version = std::string(version()),
+                .revision = std::string(revision()),
+                .now = now_on(CLOCK_REALTIME),
+                .uptime_seconds = std::chrono::duration<double>(now - started).count(),
+                .config_file = sources.config.file,
+                .last_reload = sources.last_reload,
+                .telemetry_path = sources.config.web.telemetry_path,
+                .rate_seconds = std::chrono::duration<double>(current.window).count(),
+                .probes = probe_facts(health, current),
+                .libraries = library_facts(sources.discovery.libraries(), health, names),
+                .overview = {},
+                .overview_problem = {}};
+    if (auto overview = sources.pipeline.overview(std::chrono::seconds(1))) {
+        facts.overview = *std::move(overview);
+    } else {
+        facts.overview_problem = overview.error().message;
+    }
+    return facts;
+}
+
+// Parameters that others put there, such as proxies, are not looked at.
+Result<std::optional<std::uint32_t>> refresh_of(const http::Request &request) {
+    const auto parameters = http::parse_query(request.query);
+    if (!parameters) {
+        return tl::unexpected(parameters.error());
+    }
+    const auto refresh = parameters->find("refresh");
+    if (refresh == parameters->end()) {
+        return std::nullopt;
+    }
+    const auto seconds = probes::read_parameter("refresh", refresh->second, 1);
+    if (!seconds) {
+        return tl::unexpected(seconds.error());
+    }
+    return std::min(*seconds, max_refresh_seconds);
+}
+
+}  // namespace
+
+StatusPage::StatusPage() : started_(now_on(CLOCK_MONOTONIC)) {}
+
+void StatusPage::look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes) {
+    if (const auto now = now_on(CLOCK_MONOTONIC); rates_.is_due(now)) {
+        rates_.add(now, health_of(probes));
+    }
+}
+
+http::Response StatusPage::answer(const http::Request &request, const Sources &sources) {
+    const auto refresh_seconds = refresh_of(request);
+    if (!refresh_seconds) {
+        return http::text_response(400, refresh_seconds.error().message + "\n");
+    }
+    // Each waits for the pipeline, and holds a thread of the server.
+    constexpr int most = 32;
+    const std::shared_ptr<void> leaving(nullptr, [this](void *) { answering_--; });
+    if (++answering_ > most) {
+        return http::text_response(503, "Too many requests at once: try again.\n");
+    }
+    http::Response response;
+    response.content_type = "text/html; charset=utf-8";
+    response.more_head =
+        "Content-Security-Policy: " + std::string(content_security_policy) + "\r\n";
+    response.body = std::make_shared<const std::string>(
+        page(gather(sources, rates_, started_), *refresh_seconds));
+    return response;
+}
+
+}  // namespace gpusnoop::status

@@ -1,0 +1,47 @@
+// Answers requests for the page at /.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "exporter/config/config.h"
+#include "exporter/discovery/discovery.h"
+#include "exporter/http/server.h"
+#include "exporter/metrics/self.h"
+#include "exporter/probes/pipeline.h"
+#include "exporter/probes/probe.h"
+#include "exporter/status/rates.h"
+
+namespace gpusnoop::status {
+
+// What an answer is made from; borrowed while it is made.
+struct Sources {
+    const config::Config &config;
+    const std::vector<std::unique_ptr<probes::Probe>> &probes;
+    const discovery::Discovery &discovery;
+    probes::Pipeline &pipeline;
+    metrics::LastReload last_reload;
+};
+
+// For any thread.
+class StatusPage {
+public:
+    // The exporter has started now.
+    StatusPage();
+
+    // To be called often: notes now and then what the probes have counted, for the rates.
+    void look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes);
+
+    // `?refresh=10` makes a page that browsers load anew. Waits for the copying of a few numbers
+    // only, and for a second at most: without an answer the page says so, and has the rest.
+    [[nodiscard]] http::Response answer(const http::Request &request, const Sources &sources);
+
+private:
+    std::chrono::nanoseconds started_;  // CLOCK_MONOTONIC
+    Rates rates_;
+    std::atomic<int> answering_ = 0;  // threads of the server
+};
+
+}  // namespace gpusnoop::status
