@@ -20,6 +20,9 @@ std::map<std::string, std::uint64_t> lost_by_reason(const probes::Health &probe)
     if (probe.undecodable > 0) {
         lost["undecodable"] = probe.undecodable;
     }
+    if (probe.skipped > 0) {
+        lost["skipped"] = probe.skipped;
+    }
     return lost;
 }
 

@@ -188,7 +188,10 @@ void KernelTracer::drain() {
 
 Result<> KernelTracer::run(std::chrono::milliseconds interval) {
     return writer_.run({interval, text_header(column_of(options_.events)), [this] { drain(); },
-                        [this] { return kernel::lost_calls(probe_->health().account); }});
+                        [this] {
+                            const probes::Health health = probe_->health();
+                            return kernel::lost_calls(health.account) + health.skipped;
+                        }});
 }
 
 }  // namespace
