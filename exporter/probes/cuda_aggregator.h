@@ -117,7 +117,7 @@ public:
     // What each running process has allocated where. Names that are not known yet are empty.
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const;
     // The processes and the places in them that hold the most.
-    [[nodiscard]] Overview::Memory overview() const;
+    [[nodiscard]] MemoryOverview overview() const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -186,7 +186,7 @@ private:
     [[nodiscard]] static bool is_gone(const Process &process, const Allocation &allocation);
     [[nodiscard]] static std::int32_t device_of(const Process &process, std::int32_t device);
     [[nodiscard]] static std::string gpu_of(const Process &process, std::int32_t device);
-    [[nodiscard]] static Overview::Process overview_of(const Process &process);
+    [[nodiscard]] static ProcessOverview overview_of(const Process &process);
     void report_process(const Process &process, CudaGauges &gauges,
                         std::chrono::nanoseconds now) const;
     void join_group(Process &process);

@@ -50,7 +50,7 @@ void add_sites(const Process &process, std::vector<HeldBy> &all) {
 
 }  // namespace
 
-Overview::Process CudaAggregator::overview_of(const Process &process) {
+ProcessOverview CudaAggregator::overview_of(const Process &process) {
     std::set<std::string> gpus;
     for (const auto &[part, amount] : process.book.parts()) {
         gpus.insert(gpu_of(process, part.first));
@@ -66,8 +66,8 @@ Overview::Process CudaAggregator::overview_of(const Process &process) {
             .outstanding = process.book.all()};
 }
 
-Overview::Memory CudaAggregator::overview() const {
-    Overview::Memory memory;
+MemoryOverview CudaAggregator::overview() const {
+    MemoryOverview memory;
     std::vector<HeldBy> processes;
     std::vector<HeldBy> sites;
     for (const auto &[key, process] : processes_) {

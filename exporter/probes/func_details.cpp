@@ -85,7 +85,7 @@ Document FuncDetails::slow_calls() const {
 
 void FuncDetails::add_to(Overview &overview) const {
     auto all = slow_calls_.list();
-    Overview::SlowCalls &shown = overview.slow_calls.emplace();
+    SlowCallsOverview &shown = overview.slow_calls.emplace();
     shown.kept = all.size();
     all.resize(std::min(all.size(), max_overview_slow_calls));
     shown.last = std::move(all);

@@ -174,7 +174,7 @@ std::string processes_section(const Facts &facts) {
     if (!facts.overview.memory) {
         return html + sentence("Not known: the probe <code>cuda</code> is not up.");
     }
-    const probes::Overview::Memory &memory = *facts.overview.memory;
+    const probes::MemoryOverview &memory = *facts.overview.memory;
     if (memory.processes.empty()) {
         return html + sentence("No process that runs has used CUDA yet.");
     }
@@ -182,7 +182,7 @@ std::string processes_section(const Facts &facts) {
                      bytes_html(memory.outstanding.bytes) + " in " +
                      counted(memory.outstanding.count, "allocation", "allocations") + ".");
     Rows rows;
-    for (const probes::Overview::Process &process : memory.processes) {
+    for (const probes::ProcessOverview &process : memory.processes) {
         std::string gpus;
         for (const std::string &gpu : process.gpus) {
             gpus += (gpus.empty() ? "" : ", ") + escape_html(gpu);
@@ -209,12 +209,12 @@ std::string allocations_section(const Facts &facts) {
     if (!facts.overview.memory) {
         return html + sentence("Not known: the probe <code>cuda</code> is not up.");
     }
-    const probes::Overview::Memory &memory = *facts.overview.memory;
+    const probes::MemoryOverview &memory = *facts.overview.memory;
     if (memory.sites.empty()) {
         return html + sentence("No process holds memory that it allocated since the start.");
     }
     Rows rows;
-    for (const probes::Overview::Site &site : memory.sites) {
+    for (const probes::SiteOverview &site : memory.sites) {
         rows.push_back({code(site.site.empty() ? "unknown" : site.site),
                         bytes_html(site.outstanding.bytes), count_html(site.outstanding.count),
                         process_html(site.comm, site.pid), container_html(site.container)});
@@ -232,7 +232,7 @@ std::string slow_calls_section(const Facts &facts) {
     if (!facts.overview.slow_calls) {
         return html + sentence("Not known: the probe <code>func</code> is not up.");
     }
-    const probes::Overview::SlowCalls &calls = *facts.overview.slow_calls;
+    const probes::SlowCallsOverview &calls = *facts.overview.slow_calls;
     if (calls.last.empty()) {
         return html + sentence("No call has taken as long as its <code>slow_threshold</code>.");
     }

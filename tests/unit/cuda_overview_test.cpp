@@ -37,7 +37,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     bench.name_site(0, "a");
     bench.name_site(1, "b");
     bench.name_site(2, "b");  // another stack with the same label; the fourth is not named yet
-    const Overview::Memory memory = bench.aggregator->overview();
+    const MemoryOverview memory = bench.aggregator->overview();
     CHECK(memory.process_count == 3);
     CHECK(memory.outstanding == Amount{400, 5});
     REQUIRE(memory.processes.size() == 3);
@@ -48,7 +48,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     CHECK(memory.processes[1].outstanding == Amount{100, 4});
     CHECK(memory.processes[2].pid == 44);
     CHECK(memory.processes[2].outstanding == Amount{});
-    for (const Overview::Process &one : memory.processes) {
+    for (const ProcessOverview &one : memory.processes) {
         // The same as the label of the metric, also of a process that holds nothing.
         CHECK(bench.sum("cuda_memory_outstanding_bytes", {std::to_string(one.pid)}) ==
               one.outstanding.bytes);
@@ -87,7 +87,7 @@ TEST_CASE("a process that has ended is in the overview no more") {
     bench.settle();
     bench.allocations(exited(3'000));
     bench.settle();
-    const Overview::Memory memory = bench.aggregator->overview();
+    const MemoryOverview memory = bench.aggregator->overview();
     CHECK(memory.process_count == 0);
     CHECK(memory.processes.empty());
     CHECK(memory.sites.empty());
@@ -110,7 +110,7 @@ TEST_CASE(
     for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
         bench.name_site(i, bench.asked_sites[i].site.stack == 1 ? "big" : "small");
     }
-    const Overview::Memory memory = bench.aggregator->overview();
+    const MemoryOverview memory = bench.aggregator->overview();
     CHECK(memory.process_count == 10'000);
     CHECK(memory.site_count == 20'000);
     CHECK(memory.outstanding == Amount{sum, 20'000});
