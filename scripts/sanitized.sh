@@ -22,7 +22,8 @@ for sanitizer in "${sanitizers[@]}"; do
     reports=$PWD/build/sanitized/$sanitizer
     rm -f "$reports".*
     (cd build/release && GPUSNOOP_EXPORTER=$PWD/../$sanitizer/gpusnoop_exporter \
-        ASAN_OPTIONS=log_path=$reports UBSAN_OPTIONS=log_path=$reports:print_stacktrace=1 TSAN_OPTIONS=log_path=$reports \
+        ASAN_OPTIONS=log_path=$reports UBSAN_OPTIONS=log_path=$reports:print_stacktrace=1 \
+        TSAN_OPTIONS=log_path=$reports:suppressions=$PWD/../../tests/tsan.supp \
         setarch --addr-no-randomize tests/e2e_tests --durations yes) || failed+=("$sanitizer")
     # A report that no test noticed is one all the same.
     if compgen -G "$reports.*" > /dev/null; then
