@@ -1,0 +1,36 @@
+#include "exporter/cli/doctor_command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "exporter/doctor/doctor.h"
+#include "exporter/kernel/libbpf.h"
+
+namespace gpusnoop::cli {
+
+const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
+    CLI::App *doctor = command.add_subcommand(
+        "doctor",
+        "Says what this node can do and what each missing thing costs; exits with 0 if everything "
+        "works, 1 if the exporter runs but something is missing, 2 if it cannot work.");
+    doctor->fallthrough();
+    doctor->add_option("--format", format, "text, or json: one object.")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, DoctorFormat>{
+            {"text", DoctorFormat::text}, {"json", DoctorFormat::json}}));
+    return doctor;
+}
+
+int examine(const Settings &settings, DoctorFormat format) {
+    kernel::route_libbpf_messages();
+    const auto findings = doctor::examine(configure(settings), settings.config_file.empty()
+                                                                   ? "the built-in configuration"
+                                                                   : settings.config_file);
+    const std::string text =
+        format == DoctorFormat::json ? doctor::to_json(findings) : doctor::to_text(findings);
+    std::fputs(text.c_str(), stdout);
+    return doctor::exit_code(doctor::overall(findings));
+}
+
+}  // namespace gpusnoop::cli

@@ -1,0 +1,22 @@
+// `gpusnoop_exporter doctor`.
+#pragma once
+
+#include <cstdint>
+
+#include "exporter/cli/settings.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpusnoop::cli {
+
+enum class DoctorFormat : std::uint8_t { text, json };
+
+// `format` outlives the parsing.
+const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format);
+
+// Prints what is found; returns the exit code.
+int examine(const Settings &settings, DoctorFormat format);
+
+}  // namespace gpusnoop::cli

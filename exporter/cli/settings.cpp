@@ -1,0 +1,96 @@
+#include "exporter/cli/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "exporter/base/listen_address.h"
+#include "exporter/base/log.h"
+#include "exporter/probes/budgets.h"
+
+namespace gpusnoop::cli {
+
+// Each by an environment variable, too, under which what the command line says goes first.
+void add_settings(CLI::App &command, Settings &settings) {
+    command
+        .add_option("--config.file", settings.config_file,
+                    "Configuration; without it, the defaults.")
+        ->envname("GPUSNOOP_CONFIG_FILE");
+    command
+        .add_option("--web.listen-address", settings.listen_addresses,
+                    "Address to serve on, as HOST:PORT, :PORT or unix:/PATH; may be given several "
+                    "times, or several with commas between them.")
+        ->envname("GPUSNOOP_WEB_LISTEN_ADDRESS")
+        ->take_all()
+        ->expected(1, 16)
+        ->delimiter(',')
+        ->check([](const std::string &address) {
+            const auto parsed = parse_listen_address(address);
+            return parsed ? "" : parsed.error().message;
+        });
+    command
+        .add_flag("--web.systemd-socket", settings.systemd_socket,
+                  "Serve on the sockets that systemd passes, and on no address.")
+        ->envname("GPUSNOOP_WEB_SYSTEMD_SOCKET");
+    command
+        .add_option("--web.config.file", settings.web_config_file,
+                    "TLS, logins and headers, as docs/web.md describes.")
+        ->envname("GPUSNOOP_WEB_CONFIG_FILE");
+    command.add_option("--web.telemetry-path", settings.telemetry_path, "Path of the metrics.")
+        ->envname("GPUSNOOP_WEB_TELEMETRY_PATH")
+        ->check([](const std::string &path) {
+            return path.starts_with('/') && path != "/" ? ""
+                                                        : "must begin with '/' and name a page";
+        });
+    command.add_option("--log.level", settings.log_level, "debug, info, warn or error.")
+        ->envname("GPUSNOOP_LOG_LEVEL")
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    command.add_option("--log.format", settings.log_format, "logfmt or json.")
+        ->envname("GPUSNOOP_LOG_FORMAT")
+        ->check(CLI::IsMember({"logfmt", "json"}));
+}
+
+Result<config::Config> configure(const Settings &settings) {
+    config::Config chosen;
+    if (!settings.config_file.empty()) {
+        auto loaded = config::load(settings.config_file, probes::budgeted_families());
+        if (!loaded) {
+            return loaded;
+        }
+        chosen = std::move(*loaded);
+        chosen.file = settings.config_file;
+    }
+    if (!settings.listen_addresses.empty()) {
+        chosen.web.listen_addresses = settings.listen_addresses;
+    }
+    chosen.web.systemd_socket = settings.systemd_socket;
+    chosen.web.config_file = settings.web_config_file;
+    if (!settings.telemetry_path.empty()) {
+        chosen.web.telemetry_path = settings.telemetry_path;
+    }
+    if (!settings.log_level.empty()) {
+        chosen.log.level = *log::parse_level(settings.log_level);
+    }
+    if (!settings.log_format.empty()) {
+        chosen.log.format = *log::parse_format(settings.log_format);
+    }
+    return chosen;
+}
+
+int complain(const Error &error) {
+    std::fprintf(stderr, "%s\n", error.message.c_str());
+    return 1;
+}
+
+sigset_t block_signals(std::initializer_list<int> numbers) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : numbers) {
+        sigaddset(&signals, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    return signals;
+}
+
+}  // namespace gpusnoop::cli

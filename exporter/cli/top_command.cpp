@@ -1,0 +1,56 @@
+#include "exporter/cli/top_command.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "exporter/cli/settings.h"
+#include "exporter/config/units.h"
+
+namespace gpusnoop::cli {
+
+const CLI::App *add_top(CLI::App &command, top::Options &options) {
+    using top::Sort;
+    CLI::App *top = command.add_subcommand(
+        "top", "What the traced functions do now, from a running exporter; q quits.");
+    top->add_option_function<std::string>(
+           "--address",
+           [&options](const std::string &text) { options.address = *top::parse_address(text); },
+           "The exporter, as http://HOST:PORT (http://127.0.0.1:19435).")
+        ->check([](const std::string &text) {
+            const auto parsed = top::parse_address(text);
+            return parsed ? "" : parsed.error().message;
+        });
+    top->add_option_function<std::string>(
+           "--interval",
+           [&options](const std::string &text) {
+               options.interval = *config::parse_duration(text);
+           },
+           "How often it is asked, 100ms to 1h (2s).")
+        ->check([](const std::string &text) {
+            using namespace std::chrono_literals;
+            const auto parsed = config::parse_duration(text);
+            return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
+        });
+    top->add_option("--sort", options.sort,
+                    "calls, seconds (inside them), slow, errors, all per second, or max.")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Sort>{{"calls", Sort::calls},
+                                                                        {"seconds", Sort::seconds},
+                                                                        {"slow", Sort::slow},
+                                                                        {"errors", Sort::errors},
+                                                                        {"max", Sort::max}}));
+    top->add_option("--rows", options.rows, "The most functions to show (all that fit; else 20).")
+        ->check(CLI::Range(1, 100'000));
+    top->add_flag("--once", options.once, "One plain table, of one interval.");
+    top->add_flag("--batch", options.batch, "Plain tables, one below the other.");
+    return top;
+}
+
+int show_top(const top::Options &options) {
+    block_signals({SIGINT, SIGTERM});
+    const auto shown = top::run(options);
+    return shown ? 0 : complain(shown.error());
+}
+
+}  // namespace gpusnoop::cli

@@ -1,0 +1,18 @@
+// `gpusnoop_exporter top`.
+#pragma once
+
+#include "exporter/top/top.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpusnoop::cli {
+
+// `options` outlives the parsing.
+const CLI::App *add_top(CLI::App &command, top::Options &options);
+
+// Until the user quits; returns the exit code.
+int show_top(const top::Options &options);
+
+}  // namespace gpusnoop::cli
