@@ -369,4 +369,31 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	return 0;
 }
 
+/* Our tables are read by these, not by system calls: see for_each_entry(). */
+static __always_inline int list_entry(struct bpf_iter__bpf_map_elem *context, __u32 key_bytes,
+				      __u32 value_bytes)
+{
+	struct seq_file *seq = context->meta->seq;
+	void *value = context->value;
+	void *key = context->key;
+
+	if (key && value) {
+		bpf_seq_write(seq, key, key_bytes);
+		bpf_seq_write(seq, value, value_bytes);
+	}
+	return 0;
+}
+
+SEC("iter/bpf_map_elem")
+int list_counts(struct bpf_iter__bpf_map_elem *context)
+{
+	return list_entry(context, sizeof(struct syscall_key), sizeof(struct syscall_counts));
+}
+
+SEC("iter/bpf_map_elem")
+int list_errors(struct bpf_iter__bpf_map_elem *context)
+{
+	return list_entry(context, sizeof(struct syscall_error_key), sizeof(__u64));
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -155,10 +155,21 @@ struct linux_binprm {
 	int argc;
 };
 
+struct dma_fence {
+	__u64 context;
+	__u64 seqno;
+};
+
 struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	void *key;
+	void *value;
 };
 
 struct bpf_iter__task_vma {

@@ -1,19 +1,27 @@
-// Reads BPF hash maps.
+// Reads BPF hash maps, in one of two ways.
 #pragma once
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/kernel/iterator.h"
+#include "exporter/kernel/link.h"
 
 namespace gpusnoop::kernel {
 
 // Calls use(key, value) for every entry of a hash map. Entries that come or go meanwhile may be
-// seen or not.
+// seen or not. While the kernel goes through the map for it, it runs no programs of kprobes on that
+// CPU, and as it can be preempted in the middle, that may take long
+// (bpf_disable_instrumentation()).
 template <typename Key, typename Value, typename Use>
 Result<> for_each(int map, Use use) {
     constexpr std::size_t batch_size = 4'096;
@@ -36,6 +44,24 @@ Result<> for_each(int map, Use use) {
         }
         from = &position;
     }
+}
+
+// For the other way, which stops nobody: a program at iter/bpf_map_elem that writes an entry's key
+// and then its value.
+Result<Link> link_to_entries(const bpf_program *program, int map);
+
+// As for_each(), but an entry may be seen twice when others come meanwhile.
+template <typename Key, typename Value, typename Use>
+    requires std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>
+Result<> for_each_entry(const Link &entries, Use use) {
+    return read_iterator(bpf_link__fd(entries.get()), sizeof(Key) + sizeof(Value),
+                         [&](std::span<const std::byte> bytes) {
+                             Key key;
+                             Value value;
+                             std::memcpy(&key, bytes.data(), sizeof(key));
+                             std::memcpy(&value, bytes.data() + sizeof(key), sizeof(value));
+                             use(key, value);
+                         });
 }
 
 }  // namespace gpusnoop::kernel

@@ -5,12 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstddef>
 #include <span>
 
 #include "bpf/mappings.h"
 #include "exporter/base/fd.h"
+#include "exporter/kernel/iterator.h"
 #include "exporter/kernel/record.h"
 #include "exporter/kernel/skeleton.h"
 #include "mappings.skel.h"
@@ -99,34 +99,14 @@ Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid
         }
         return fail_errno("list mappings");
     }
-    const Fd iterator(bpf_iter_create(link.get()));
-    if (!iterator) {
-        return fail_errno("list mappings");
-    }
     std::vector<Mapping> mappings;
-    std::array<std::byte, 64 * sizeof(mapping_record)> buffer;
-    std::size_t filled = 0;
-    while (true) {
-        const ssize_t got = ::read(iterator.get(), buffer.data() + filled, buffer.size() - filled);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
-            continue;
-        }
-        if (got < 0) {
-            return fail_errno("list mappings");
-        }
-        if (got == 0) {
-            return mappings;
-        }
-        filled += static_cast<std::size_t>(got);
-        const std::size_t whole = filled / sizeof(mapping_record);
-        for (std::size_t i = 0; i < whole; i++) {
-            const auto record = decode<mapping_record>(
-                std::span(buffer).subspan(i * sizeof(mapping_record), sizeof(mapping_record)));
-            mappings.push_back(to_mapping(*record));
-        }
-        filled -= whole * sizeof(mapping_record);
-        std::memmove(buffer.data(), buffer.data() + whole * sizeof(mapping_record), filled);
+    const auto read = read_iterator(link.get(), sizeof(mapping_record), [&](auto bytes) {
+        mappings.push_back(to_mapping(*decode<mapping_record>(bytes)));
+    });
+    if (!read) {
+        return tl::unexpected(read.error());
     }
+    return mappings;
 }
 
 Result<FileId> MappingList::identify(int fd) {

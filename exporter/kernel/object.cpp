@@ -5,18 +5,27 @@
 
 namespace gpusnoop::kernel {
 
+Runs runs_of(const bpf_program *program) {
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof(info);
+    if (bpf_program__fd(program) < 0 ||
+        bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size) != 0) {
+        return {};
+    }
+    return {info.run_cnt, info.run_time_ns, info.recursion_misses};
+}
+
 Runs runs_of(const bpf_object *object) {
     Runs sum;
     bpf_program *program = nullptr;
     while ((program = bpf_object__next_program(object, program)) != nullptr) {
-        bpf_prog_info info{};
-        std::uint32_t size = sizeof(info);
-        if (bpf_program__fd(program) >= 0 &&
-            bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
-            sum.count += info.run_cnt;
-            sum.nanoseconds += info.run_time_ns;
-            sum.skipped += info.recursion_misses;
+        if (bpf_program__expected_attach_type(program) == BPF_TRACE_ITER) {
+            continue;
         }
+        const Runs runs = runs_of(program);
+        sum.count += runs.count;
+        sum.nanoseconds += runs.nanoseconds;
+        sum.skipped += runs.skipped;
     }
     return sum;
 }

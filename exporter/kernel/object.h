@@ -18,7 +18,10 @@ struct Runs {
     std::uint64_t skipped = 0;
 };
 
-// Of all programs of the object.
+// Zero if it is not loaded.
+[[nodiscard]] Runs runs_of(const bpf_program *program);
+
+// Of all programs of the object, but for iterators: those run when we ask for something.
 [[nodiscard]] Runs runs_of(const bpf_object *object);
 
 void load_if(bpf_program *program, bool wanted);

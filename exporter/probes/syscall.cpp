@@ -80,7 +80,8 @@ Result<> SyscallProbe::open() {
     }
     programs_ = std::move(*programs);
     records_ = std::move(*records);
-    log::info("tracing system calls", {{"probe", "syscall"}, {"of", targets_->describe()}});
+    log::info("tracing system calls",
+              {{"probe", "syscall"}, {"of", targets_->describe()}, {"at", programs_->at()}});
     return {};
 }
 

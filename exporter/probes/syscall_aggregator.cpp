@@ -2,12 +2,29 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "exporter/base/syscall_names.h"
 
 namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
+
+namespace {
+
+// Of entries that were read twice, the second has more in it.
+void keep_last_of_each(std::vector<std::pair<syscall_key, syscall_counts>> &entries) {
+    const auto key = [](const auto &entry) {
+        const syscall_key &of = entry.first;
+        return std::tuple(of.since_ns, of.tgid, of.number, of.shard);
+    };
+    std::ranges::reverse(entries);
+    std::ranges::stable_sort(entries, {}, key);
+    const auto doubles = std::ranges::unique(entries, {}, key);
+    entries.erase(doubles.begin(), doubles.end());
+}
+
+}  // namespace
 
 SyscallAggregator::SyscallAggregator(SyscallSettings settings,
                                      std::function<bool(ProcessIdentity &)> look_up)
@@ -48,7 +65,8 @@ SyscallAggregator::Counted &SyscallAggregator::counted(const ProcessKey &key,
         .first->second;
 }
 
-void SyscallAggregator::on_reading(const SyscallReading &reading) {
+void SyscallAggregator::on_reading(SyscallReading reading) {
+    keep_last_of_each(reading.counts);
     std::vector<Counted *> touched;
     for (const auto &[key, counts] : reading.counts) {
         Counted &one = counted({key.tgid, key.since_ns}, key.number);

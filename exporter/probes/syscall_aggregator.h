@@ -21,7 +21,8 @@
 
 namespace gpusnoop::probes {
 
-// What the tables hold at one moment. Each number only grows from one reading to the next.
+// What the tables hold at one moment. Each number only grows from one reading to the next, and from
+// an entry to the same one further on: it may be there twice.
 struct SyscallReading {
     std::vector<std::pair<syscall_key, syscall_counts>> counts;
     std::vector<std::pair<syscall_error_key, std::uint64_t>> errors;
@@ -44,7 +45,7 @@ public:
 
     void on_record(std::span<const std::byte> bytes);
     // Counts what is new since the last reading.
-    void on_reading(const SyscallReading &reading);
+    void on_reading(SyscallReading reading);
 
     // Lets go of processes that had ended by `read_at`, when the tables were read after that, and
     // of series. What the tables have of the processes returned is to be deleted.

@@ -8,6 +8,7 @@
 #include <bit>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "exporter/base/machine.h"
 #include "exporter/base/syscall_names.h"
@@ -23,7 +24,10 @@ namespace gpusnoop::probes {
 
 struct SyscallPrograms::Loaded {
     kernel::Skeleton<syscall_bpf> skeleton;
-    std::vector<kernel::Link> links;  // detached before the skeleton goes
+    // Detached before the skeleton goes.
+    std::vector<kernel::Link> links;
+    kernel::Link list_counts;
+    kernel::Link list_errors;
 };
 
 namespace {
@@ -122,20 +126,31 @@ Result<std::unique_ptr<SyscallPrograms>> SyscallPrograms::load(
         }
         loaded->links.push_back(std::move(link));
     }
+    auto counts =
+        kernel::link_to_entries(skeleton.progs.list_counts, bpf_map__fd(skeleton.maps.counts));
+    if (!counts) {
+        return tl::unexpected(counts.error());
+    }
+    auto errors =
+        kernel::link_to_entries(skeleton.progs.list_errors, bpf_map__fd(skeleton.maps.errors));
+    if (!errors) {
+        return tl::unexpected(errors.error());
+    }
+    loaded->list_counts = std::move(*counts);
+    loaded->list_errors = std::move(*errors);
     return std::unique_ptr<SyscallPrograms>(new SyscallPrograms(std::move(loaded)));
 }
 
 Result<SyscallReading> SyscallPrograms::read() const {
     SyscallReading reading;
-    const auto &maps = loaded_->skeleton->maps;
-    const auto counts = kernel::for_each<syscall_key, syscall_counts>(
-        bpf_map__fd(maps.counts),
+    const auto counts = kernel::for_each_entry<syscall_key, syscall_counts>(
+        loaded_->list_counts,
         [&](const auto &key, const auto &value) { reading.counts.emplace_back(key, value); });
     if (!counts) {
         return tl::unexpected(counts.error());
     }
-    const auto errors = kernel::for_each<syscall_error_key, std::uint64_t>(
-        bpf_map__fd(maps.errors),
+    const auto errors = kernel::for_each_entry<syscall_error_key, std::uint64_t>(
+        loaded_->list_errors,
         [&](const auto &key, std::uint64_t value) { reading.errors.emplace_back(key, value); });
     if (!errors) {
         return tl::unexpected(errors.error());
@@ -165,6 +180,9 @@ void SyscallPrograms::forget(const SyscallReading &reading,
 std::size_t SyscallPrograms::attached() const {
     return 2;  // at their beginning and at their end
 }
+std::string_view SyscallPrograms::at() const {
+    return bpf_program__autoload(loaded_->skeleton->progs.enter) ? "tracepoints" : "functions";
+}
 int SyscallPrograms::records_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.records);
 }
@@ -172,7 +190,10 @@ int SyscallPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
 kernel::Runs SyscallPrograms::runs() const {
-    return kernel::runs_of(loaded_->skeleton->obj);
+    kernel::Runs runs = kernel::runs_of(loaded_->skeleton->obj);
+    // This one does nothing, so nothing is lost when it is skipped.
+    runs.skipped -= kernel::runs_of(loaded_->skeleton->progs.keep_functions_called).skipped;
+    return runs;
 }
 
 }  // namespace gpusnoop::probes

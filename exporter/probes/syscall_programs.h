@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -35,6 +36,9 @@ public:
 
     // Programs at system calls.
     [[nodiscard]] std::size_t attached() const;
+    // Where they are: at the kernel's "tracepoints" for system calls, or at the "functions" that
+    // call these.
+    [[nodiscard]] std::string_view at() const;
     [[nodiscard]] int records_ring() const;
     [[nodiscard]] int account_map() const;
     [[nodiscard]] kernel::Runs runs() const;

@@ -66,6 +66,13 @@ TEST_CASE("the way to attach is the one that this kernel is here for", "[.guest]
     CHECK(best_mode() == expected);
 }
 
+TEST_CASE("system calls are traced where this kernel is here for", "[.guest]") {
+    const char *const expected = std::getenv("GPUSNOOP_SYSCALLS_AT");
+    REQUIRE(expected != nullptr);
+    const Exporter exporter("cuda: {enabled: false}\nsyscall: {enabled: true}\n");
+    CHECK(exporter.log().find(std::string("at=") + expected) != std::string::npos);
+}
+
 TEST_CASE("CUDA calls are counted as the library counts them", "[.guest]") {
     check_workload({"--threads", "4", "--iterations", "100"});
 }

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -26,6 +27,18 @@ const std::string of_standin = "cuda: {enabled: false}\ntargets: {comms: [\"sys[
 
 double probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "syscall"}});
+}
+
+// Linux 7 leaves out runs of programs on busy machines, and says how many. Other kernels leave out
+// none.
+double skipped(const Page &page) {
+    return page.sum("gpusnoop_probe_events_lost_total",
+                    {{"probe", "syscall"}, {"reason", "skipped"}});
+}
+
+// No further from the truth than what was left out.
+bool is_true(double counted, double truth, const Page &page) {
+    return std::abs(counted - truth) <= skipped(page);
 }
 
 double count(const Page &page, const std::string &syscall) {
@@ -63,10 +76,13 @@ void check_round(const Page &page, double times) {
     const double each = calls * times;
     for (const std::string name : {"getppid", "getpgid", "dup", "timer_delete", "unknown"}) {
         CAPTURE(name);
-        CHECK(count(page, name) == each);
-        CHECK(page.sum(durations, {{"syscall", name}}) == each);
+        const double counted = count(page, name);
+        CAPTURE(each, counted, skipped(page));
+        CHECK(counted <= each);
+        CHECK(is_true(counted, each, page));
+        CHECK(page.sum(durations, {{"syscall", name}}) == counted);
         CHECK(page.sum("gpusnoop_syscall_duration_seconds_bucket",
-                       {{"syscall", name}, {"le", "+Inf"}}) == each);
+                       {{"syscall", name}, {"le", "+Inf"}}) == counted);
     }
     CHECK_FALSE(page.has(errors_total, {{"syscall", "getppid"}}));
     for (const auto &[name, error] : std::map<std::string, std::string>{{"getpgid", "ESRCH"},
@@ -74,8 +90,8 @@ void check_round(const Page &page, double times) {
                                                                         {"timer_delete", "EINVAL"},
                                                                         {"unknown", "ENOSYS"}}) {
         CAPTURE(name);
-        CHECK(page.sum(errors_total, {{"syscall", name}}) == each);
-        CHECK(page.sum(errors_total, {{"syscall", name}, {"errno", error}}) == each);
+        CHECK(page.sum(errors_total, {{"syscall", name}}) == count(page, name));
+        CHECK(page.sum(errors_total, {{"syscall", name}, {"errno", error}}) == count(page, name));
     }
 }
 
@@ -84,8 +100,11 @@ void check_at_rest(const Exporter &exporter) {
     eventually("no system call to be open",
                [&] { return probe(exporter.scrape(), "in_flight_calls") == 0; });
     const Page page = exporter.scrape();
-    CHECK(probe(page, "events_lost_total") == 0);
-    CHECK(probe(page, "unmatched_returns_total") == 0);
+    if (exporter.log().find("at=functions") == std::string::npos) {
+        CHECK(skipped(page) == 0);  // so everything was exact
+    }
+    CHECK(probe(page, "events_lost_total") == skipped(page));
+    CHECK(probe(page, "unmatched_returns_total") <= skipped(page));
     CHECK(probe(page, "entries_total") ==
           probe(page, "events_total") + probe(page, "stale_calls_total"));
     CHECK(page.sum(calls_total) == probe(page, "events_total"));
@@ -102,20 +121,22 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
     wait_until_traced(exporter);
     process.signal(SIGUSR1);
     process.wait_for_output("counted");
-    check_round(exporter.scrape(), threads);
+    const Page page = exporter.scrape();
+    check_round(page, threads);
 #if defined(__x86_64__)
     // What a 32-bit program's number 64 is called here, semget, is something else.
-    CHECK(count(exporter.scrape(), "compat") == calls);
-    CHECK(count(exporter.scrape(), "semget") == 0);
+    CHECK(is_true(count(page, "compat"), calls, page));
+    CHECK(count(page, "semget") == 0);
 #endif
-    CHECK(count(exporter.scrape(), "clone3") + count(exporter.scrape(), "clone") == threads);
-    CHECK(exporter.scrape().samples(calls_total, {{"syscall", "getppid"}}).front().labels ==
+    CHECK(is_true(count(page, "clone3") + count(page, "clone"), threads, page));
+    CHECK(page.samples(calls_total, {{"syscall", "getppid"}}).front().labels ==
           Labels{{"comm", "syscalls"}, {"container", ""}, {"syscall", "getppid"}});
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
     check_at_rest(exporter);
     // exit() of each thread, and exit_group().
-    CHECK(probe(exporter.scrape(), "stale_calls_total") == threads + 1);
+    const Page after = exporter.scrape();
+    CHECK(is_true(probe(after, "stale_calls_total"), threads + 1, after));
 
     // The counts stay, and another process adds to them.
     check_round(exporter.scrape(), threads);
@@ -124,8 +145,7 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
     second.wait_for_output("counted");
     second.signal(SIGUSR1);
     CHECK(second.wait() == 0);
-    check_round(exporter.wait_for(calls_total, {{"syscall", "getppid"}}, (threads + 2) * calls),
-                threads + 2);
+    check_round(exporter.scrape(), threads + 2);
     check_at_rest(exporter);
 }
 

@@ -71,6 +71,20 @@ const auto number_of_read = static_cast<std::uint16_t>(*syscall_number("read"));
 
 }  // namespace
 
+TEST_CASE("an entry that is in a reading twice counts once, as the later one has it") {
+    Bench bench;
+    bench.come(7, 100, "prog");
+    bench.aggregator.on_reading(
+        {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 10),
+          counted(7, 100, number_of_read, 0, 4)},
+         {{{100, 7, number_of_read, EIO}, 1}, {{100, 7, number_of_read, EIO}, 2}}});
+    CHECK(bench.sum("syscalls_total", {"read"}) == 14);
+    CHECK(bench.sum("syscall_errors_total", {"read", "EIO"}) == 2);
+    bench.aggregator.on_reading(
+        {{counted(7, 100, number_of_read, 1, 10), counted(7, 100, number_of_read, 0, 5)}, {}});
+    CHECK(bench.sum("syscalls_total", {"read"}) == 15);
+}
+
 TEST_CASE("of each reading of system calls only what is new is counted") {
     Bench bench;
     bench.come(7, 100, "prog");
