@@ -56,15 +56,57 @@ static __always_inline __u32 field(const void *context, __u32 at)
 	return value;
 }
 
+/* The fence that a tracepoint is about to tell of. Its record has the low 32 bits of the context
+ * and of the number only, and a program that gets the record has no way to the fence: one that gets
+ * the fence has been there before it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fence_key);
+} present SEC(".maps");
+
+#define NOTE(name)                                                                                 \
+	SEC("tp_btf/dma_fence_" #name)                                                             \
+	int BPF_PROG(note_##name, struct dma_fence *fence)                                         \
+	{                                                                                          \
+		__u32 zero = 0;                                                                    \
+		struct fence_key *key = bpf_map_lookup_elem(&present, &zero);                      \
+                                                                                                   \
+		if (key) {                                                                         \
+			key->context = fence->context;                                             \
+			key->seqno = fence->seqno;                                                 \
+		}                                                                                  \
+		return 0;                                                                          \
+	}
+FENCE_EVENTS(NOTE)
+
+static __always_inline void read_key(struct fence_key *key, const void *context)
+{
+	__u32 zero = 0;
+	struct fence_key *noted = bpf_map_lookup_elem(&present, &zero);
+
+	key->context = key->seqno = 0;
+	/* The low halves, which both machines that we trace have first. */
+	bpf_probe_read_kernel(&key->context, sizeof(__u32), context + (context_at & 4095));
+	bpf_probe_read_kernel(&key->seqno, sizeof(__u32), context + (seqno_at & 4095));
+	/* Another one, if an interrupt had something to tell in between, or somebody else was at
+	 * the tracepoint before us. */
+	if (noted && (__u32)noted->context == key->context && (__u32)noted->seqno == key->seqno) {
+		key->context = noted->context;
+		key->seqno = noted->seqno;
+	}
+}
+
 static __always_inline void read_names(struct fence_names *names, const void *context)
 {
 	/* __data_loc: the place in the record, and in the upper half the length. */
-	__u32 driver = field(context, driver_at) & 0xffff;
-	__u32 timeline = field(context, timeline_at) & 0xffff;
+	__u32 at = field(context, driver_at) & 0xffff;
 
 	__builtin_memset(names, 0, sizeof(*names));
-	bpf_probe_read_kernel_str(names->driver, sizeof(names->driver), context + driver);
-	bpf_probe_read_kernel_str(names->timeline, sizeof(names->timeline), context + timeline);
+	bpf_probe_read_kernel_str(names->driver, sizeof(names->driver), context + at);
+	at = field(context, timeline_at) & 0xffff;
+	bpf_probe_read_kernel_str(names->timeline, sizeof(names->timeline), context + at);
 }
 
 /* The current thread, if its process is one to trace. */
@@ -167,10 +209,11 @@ static __always_inline void on_unknown(void *ctx, struct fence_key *key, enum fe
 
 static __always_inline void on_event(void *ctx, enum fence_event event)
 {
-	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_key key;
 	struct fence_known *known;
 	struct fence_record *record;
 
+	read_key(&key, ctx);
 	if (event == FENCE_init) {
 		begin_fence(ctx, &key);
 		return;
@@ -211,7 +254,7 @@ SEC("tp/dma_fence/dma_fence_wait_start")
 int on_wait_start(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_key key;
 	struct fence_record *record;
 	struct thread *thread;
 
@@ -220,6 +263,7 @@ int on_wait_start(void *ctx)
 	thread = current_thread(task);
 	if (!thread)
 		return 0;
+	read_key(&key, ctx);
 	if (thread->depth >= MAX_WAITS) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_too_deep], 1);
@@ -244,7 +288,7 @@ int on_wait_end(void *ctx)
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	struct fence_key key = {field(ctx, context_at), field(ctx, seqno_at)};
+	struct fence_key key;
 	struct fence_record *record;
 	struct wait *wait;
 	__u64 at;
@@ -254,6 +298,7 @@ int on_wait_end(void *ctx)
 			ACCOUNT(unmatched, 1);
 		return 0;
 	}
+	read_key(&key, ctx);
 	at = thread->depth - 1;
 	wait = &thread->waits[at & (MAX_WAITS - 1)];
 	if (at >= MAX_WAITS || wait->fence.context != key.context ||

@@ -35,12 +35,12 @@ struct fence_names {
 };
 WIRE_SIZE(struct fence_names, FENCE_DRIVER_BYTES + FENCE_TIMELINE_BYTES);
 
-/* As the tracepoints have them: the low 32 bits of both. */
+/* The low 32 bits of both where that is all that can be known: see fence.bpf.c. */
 struct fence_key {
-	__u32 context;
-	__u32 seqno;
+	__u64 context;
+	__u64 seqno;
 };
-WIRE_SIZE(struct fence_key, 8);
+WIRE_SIZE(struct fence_key, 16);
 
 /* head.since_ns 0: of a process that is not known. */
 struct fence_record {
@@ -51,7 +51,7 @@ struct fence_record {
 	__u64 nanoseconds;  /* wait_end: the wait; signaled: since the fence was emitted */
 	struct fence_names names;
 };
-WIRE_SIZE(struct fence_record, 24 + 8 + 16 + sizeof(struct fence_names));
+WIRE_SIZE(struct fence_record, 24 + 16 + 16 + sizeof(struct fence_names));
 
 /* A fence of a process that is traced, from init to destroy. */
 struct fence_known {

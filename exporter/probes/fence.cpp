@@ -132,11 +132,14 @@ Result<> FenceProbe::open() {
 Result<> FenceProbe::attach() {
     skeleton_->bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
     const auto &programs = skeleton_->progs;
-    // From the end of a fence to its beginning: what has begun then has its end seen.
+    // From the end of a fence to its beginning: what has begun then has its end seen. Those that
+    // note the fence come first, as a tracepoint's programs run in the order that they came.
     for (const bpf_program *program :
-         {programs.thread_exit, programs.process_exec, programs.on_destroy, programs.on_wait_end,
-          programs.on_wait_start, programs.on_signaled, programs.on_enable_signal, programs.on_emit,
-          programs.on_init}) {
+         {programs.note_destroy, programs.note_wait_end, programs.note_wait_start,
+          programs.note_signaled, programs.note_enable_signal, programs.note_emit,
+          programs.note_init, programs.thread_exit, programs.process_exec, programs.on_destroy,
+          programs.on_wait_end, programs.on_wait_start, programs.on_signaled,
+          programs.on_enable_signal, programs.on_emit, programs.on_init}) {
         kernel::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +

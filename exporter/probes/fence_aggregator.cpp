@@ -1,23 +1,17 @@
 #include "exporter/probes/fence_aggregator.h"
 
-#include <array>
 #include <string_view>
 #include <utility>
 
 #include "exporter/base/text.h"
 #include "exporter/kernel/record.h"
+#include "exporter/probes/fence_names.h"
 
 namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
 
 namespace {
-
-constexpr std::array<std::string_view, FENCE_EVENT_COUNT> event_names = {
-#define EVENT(name) #name,
-    FENCE_EVENTS(EVENT)
-#undef EVENT
-};
 
 constexpr std::size_t max_label_bytes = 64;
 
@@ -63,7 +57,7 @@ void FenceAggregator::on_record(std::span<const std::byte> bytes) {
         durations.observe(durations.slot(owner, values), record->nanoseconds);
     }
     values.push_back(label_text(record->names.timeline));
-    values.emplace_back(event_names.at(event));
+    values.emplace_back(fence_event_names.at(event));
     families_.events.add(families_.events.slot(owner, values), 1);
 }
 

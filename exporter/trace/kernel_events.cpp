@@ -2,11 +2,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "exporter/base/syscall_names.h"
+#include "exporter/probes/fence_names.h"
 #include "exporter/probes/nvlink_programs.h"
 #include "exporter/probes/pcie_devices.h"
 #include "exporter/probes/syscall_aggregator.h"
@@ -15,12 +15,6 @@
 namespace gpusnoop::trace {
 
 namespace {
-
-constexpr std::array<std::string_view, FENCE_EVENT_COUNT> fence_events = {
-#define EVENT(name) #name,
-    FENCE_EVENTS(EVENT)
-#undef EVENT
-};
 
 // The highest number that the kernel returns for an error, negated: MAX_ERRNO.
 constexpr std::int64_t max_errno = 4095;
@@ -135,7 +129,7 @@ Event event_of(const fence_record &record, const probes::ProcessIdentity &proces
     event.tid = record.tid;
     set_process(event, process);
     event.kind = "event";
-    event.name = fence_events.at(record.head.type - FENCE_RECORD);
+    event.name = probes::fence_event_names.at(record.head.type - FENCE_RECORD);
     event.details = {{"driver", shown(record.names.driver)},
                      {"timeline", shown(record.names.timeline)},
                      {"context", std::uint64_t{record.fence.context}},

@@ -155,7 +155,7 @@ TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
 TEST_CASE("what happens to a fence as a line") {
     fence_record record{};
     record.head = {ended, 1, 100, FENCE_RECORD + FENCE_wait_end};
-    record.fence.context = 4'000'000'000;
+    record.fence.context = 40'000'000'000;
     record.fence.seqno = 7;
     record.tid = 101;
     record.has_duration = 1;
@@ -172,11 +172,11 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"event", "wait_end"},
                                   {"driver", "amdgpu"},
                                   {"timeline", "gfx 1\uFFFD"},
-                                  {"context", 4'000'000'000},
+                                  {"context", 40'000'000'000},
                                   {"seqno", 7}}));
     CHECK(columns(waited) ==
           "100 101 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
-          "context=4000000000 seqno=7");
+          "context=40000000000 seqno=7");
 
     // Somebody's, who is not known, in an interrupt.
     record.head = {ended, 0, 0, FENCE_RECORD + FENCE_signaled};

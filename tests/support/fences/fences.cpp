@@ -1,11 +1,13 @@
-// fences [--look] [--fences N] [--waits N]: DMA fences of the module vgem, whose number is known.
-// Without the module it ends with 3, and with --look it ends otherwise with 0. Else it sleeps until
-// it gets SIGUSR1, and then does all this:
+// fences [--look] [--fences N] [--waits N] [--crowd N]: DMA fences of the module vgem, whose number
+// is known. Without the module it ends with 3, and with --look it ends otherwise with 0. Else it
+// sleeps until it gets SIGUSR1, and then does all this:
 //
-// - makes N fences, all of them there at one time, and signals them;
+// - makes N fences, all of them there at one time, and signals them; the kernel does it for those
+//   that have been there for ten seconds;
 // - N times, waits for a fence in a thread, and signals it;
 // - once, has a wait interrupted by a signal handler, and signals the fence behind it;
-// - once, has a child killed that waits.
+// - once, has a child killed that waits;
+// - has a crowd of N threads wait, some hundreds at a time for one fence.
 //
 // At the end it prints "fences F waits W", what it made in all, and ends. Every fence has been
 // signaled then.
@@ -24,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -108,11 +111,23 @@ struct Buffer {
     Buffer &operator=(const Buffer &) = delete;
 
     void signal() const {
-        drm_vgem_fence_signal signal{};
-        signal.fence = fence;
-        if (::ioctl(g_card, DRM_IOCTL_VGEM_FENCE_SIGNAL, &signal) != 0) {
+        if (!signal_or_expired()) {
+            errno = ETIMEDOUT;
             give_up("DRM_IOCTL_VGEM_FENCE_SIGNAL");
         }
+    }
+
+    // False: the kernel has signaled it already, ten seconds after it was made.
+    [[nodiscard]] bool signal_or_expired() const {
+        drm_vgem_fence_signal signal{};
+        signal.fence = fence;
+        if (::ioctl(g_card, DRM_IOCTL_VGEM_FENCE_SIGNAL, &signal) == 0) {
+            return true;
+        }
+        if (errno != ETIMEDOUT) {
+            give_up("DRM_IOCTL_VGEM_FENCE_SIGNAL");
+        }
+        return false;
     }
 
     // Waits for the fence. False: the wait was interrupted.
@@ -140,15 +155,12 @@ struct Buffer {
 // Until the thread sleeps in the wait: the kernel says where it sleeps.
 void await_sleep(const std::atomic<pid_t> &thread) {
     for (int i = 0; i < 4'000; i++) {
-        moment();
-        if (thread == 0) {
-            continue;
-        }
         std::ifstream file("/proc/" + std::to_string(thread) + "/wchan");
         const std::string where{std::istreambuf_iterator<char>(file), {}};
         if (where.starts_with("dma_fence")) {
             return;
         }
+        moment();
     }
     errno = ETIMEDOUT;
     give_up("a thread does not come to wait for its fence");
@@ -203,7 +215,29 @@ void make_fences(int count) {
         buffers.push_back(std::make_unique<Buffer>());
     }
     for (const auto &buffer : buffers) {
-        buffer->signal();
+        (void)buffer->signal_or_expired();
+    }
+}
+
+void wait_in_crowd(int threads) {
+    constexpr int at_a_time = 250;  // they all sleep before the fence's ten seconds are over
+    for (int left = threads; left > 0; left -= at_a_time) {
+        const int count = std::min(left, at_a_time);
+        const Buffer buffer;
+        std::vector<std::atomic<pid_t>> waiting(count);
+        std::vector<std::jthread> waiters;
+        for (std::atomic<pid_t> &one : waiting) {
+            waiters.emplace_back([&] {
+                if (!buffer.wait(one)) {
+                    give_up("a wait was interrupted");
+                }
+            });
+        }
+        for (const std::atomic<pid_t> &one : waiting) {
+            await_sleep(one);
+        }
+        g_waits += count;
+        buffer.signal();
     }
 }
 
@@ -212,9 +246,11 @@ void make_fences(int count) {
 int main(int argc, char **argv) {
     int fences = 0;
     int waits = 0;
+    int crowd = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         const std::string name = argv[i];
-        (name == "--fences" ? fences : waits) = std::atoi(argv[i + 1]);
+        int &number = name == "--fences" ? fences : name == "--waits" ? waits : crowd;
+        number = std::atoi(argv[i + 1]);
     }
     if (!open_vgem()) {
         std::fprintf(stderr, "no vgem\n");
@@ -240,6 +276,7 @@ int main(int argc, char **argv) {
         wait_in_thread(true);
         wait_in_killed_child();
     }
+    wait_in_crowd(crowd);
     std::printf("fences %d waits %d\n", g_fences, g_waits);
     return 0;
 }

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the tests in guests have the kernel do: it has nvlink_strcpy, nvlink_memcpy and
  * nvlink_memset, as the NVIDIA driver has, and does what is written to /proc/gpusnoop_test, one
- * command at a time: strcpy COUNT LENGTH       copies a string of LENGTH characters memcpy COUNT
- * BYTES memset COUNT BYTES read ADDRESS OFFSET SIZE COUNT          of the configuration space of
- * 0000:00:10.0, as a driver write ADDRESS OFFSET SIZE COUNT VALUE   and of a device that need not
- * exist Reading it gives what the last read of a device gave: result and value. */
+ * command at a time:
+ *
+ * - strcpy COUNT LENGTH: copies a string of LENGTH characters;
+ * - memcpy COUNT BYTES, memset COUNT BYTES;
+ * - read ADDRESS OFFSET SIZE COUNT: of the configuration space of 0000:00:10.0, as a driver;
+ * - write ADDRESS OFFSET SIZE COUNT VALUE: and of a device that need not exist;
+ * - contexts: uses up more than 2^32 contexts of fences.
+ *
+ * Reading it gives what the last read of a device gave: result and value. */
+#include <linux/dma-fence.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -89,6 +95,13 @@ static int call_helper(const char *name, unsigned int count, unsigned int size) 
     return 0;
 }
 
+/* More than 2^32 of those that fences are told apart by. */
+static int use_up_contexts(void) {
+    dma_fence_context_alloc(UINT_MAX);
+    dma_fence_context_alloc(UINT_MAX);
+    return 0;
+}
+
 static ssize_t command(struct file *file, const char __user *user, size_t size, loff_t *at) {
     char text[128] = "", name[16];
     unsigned int count, bytes;
@@ -98,7 +111,9 @@ static ssize_t command(struct file *file, const char __user *user, size_t size, 
         return -EINVAL;
     if (sscanf(text, "%15s", name) != 1)
         return -EINVAL;
-    if (!strcmp(name, "read") || !strcmp(name, "write"))
+    if (!strcmp(name, "contexts"))
+        error = use_up_contexts();
+    else if (!strcmp(name, "read") || !strcmp(name, "write"))
         error = access_device(text, name[0] == 'w');
     else if (sscanf(text, "%*s %u %u", &count, &bytes) == 2)
         error = call_helper(name, count, bytes);

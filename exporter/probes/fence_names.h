@@ -1,0 +1,18 @@
+// The names of what happens to DMA fences, as the label `event` and traces have them.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "bpf/fence.h"
+
+namespace gpusnoop::probes {
+
+// By enum fence_event.
+inline constexpr std::array<std::string_view, FENCE_EVENT_COUNT> fence_event_names = {
+#define EVENT(name) #name,
+    FENCE_EVENTS(EVENT)
+#undef EVENT
+};
+
+}  // namespace gpusnoop::probes
