@@ -6,10 +6,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "exporter/base/result.h"
-
-struct ring_buffer;
 
 namespace gpusnoop::kernel {
 
@@ -24,9 +23,9 @@ public:
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
-    // Hands over the records up to a position of produced(), and no more than one beyond. A record
-    // that is just being written holds back those behind it; it is waited for, but not long. False:
-    // it took too long, or this was called by what it calls.
+    // Hands over the records up to a position of produced(). A record that is just being written
+    // holds back those behind it; it is waited for, but not long. False: it took too long, or this
+    // was called by what it calls.
     bool drain_to(std::uint64_t position);
 
     // Positions since the ring was made, in bytes. A record that begins before `produced()` is
@@ -35,18 +34,36 @@ public:
     [[nodiscard]] std::uint64_t consumed() const;
 
 private:
-    struct Deleter {
-        void operator()(ring_buffer *ring) const;
+    // Memory of the map, until it goes.
+    class Mapping {
+    public:
+        Mapping(int map_fd, std::size_t size, bool is_writable, std::size_t offset);
+        ~Mapping();
+        Mapping(Mapping &&other) noexcept;
+        Mapping &operator=(Mapping &&) = delete;
+
+        [[nodiscard]] std::byte *address() const { return address_; }  // null: it failed
+
+    private:
+        std::byte *address_ = nullptr;
+        std::size_t size_ = 0;
     };
 
-    explicit Ring(OnRecord on_record) : on_record_(std::move(on_record)) {}
+    Ring(Mapping consumer, Mapping producer, std::size_t size, std::size_t page,
+         OnRecord on_record);
     void drain(std::uint64_t position);
-    static int on_sample(void *self, void *data, std::size_t size);
+    [[nodiscard]] std::span<const std::byte> record(std::uint64_t at, std::size_t size);
 
+    // Of the map's memory: the position that we write; the one that the kernel writes, and behind
+    // that the records. (Mapped once, unlike by libbpf, which maps the records twice, so that all
+    // of them are in one piece there: what is mapped counts as resident memory, each time.)
+    Mapping consumer_;
+    Mapping producer_;
+    const std::byte *records_;
+    std::size_t size_;  // of the records, a power of two
     OnRecord on_record_;
     bool draining_ = false;
-    std::uint64_t limit_ = 0;  // where the round in progress may end
-    std::unique_ptr<ring_buffer, Deleter> ring_;
+    std::vector<std::byte> whole_;  // a record that goes on at the begin of the ring
 };
 
 }  // namespace gpusnoop::kernel
