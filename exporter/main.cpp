@@ -71,6 +71,9 @@ int serve(const Settings &settings) {
     gpusnoop::kernel::route_libbpf_messages();
     // Else each thread of the server, on a machine with many cores, keeps memory of its own.
     ::mallopt(M_ARENA_MAX, 8);
+    // Pages leave when they were sent. As it is, what was freed once decides what stays for the
+    // next.
+    ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
     const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP});
 
     const auto app = App::start(*config, [settings] { return configure(settings); });

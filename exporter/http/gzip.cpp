@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <limits>
+#include <vector>
 
 namespace gpusnoop::http {
 
@@ -68,16 +69,21 @@ std::optional<std::string> gzip(std::string_view text) {
         Z_OK) {
         return std::nullopt;
     }
-    std::string out(deflateBound(&stream, text.size()), '\0');
     // zlib reads through a pointer to non-const, but does not write.
     stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(text.data()));
     stream.avail_in = static_cast<uInt>(text.size());
-    stream.next_out = reinterpret_cast<Bytef *>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    const bool done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-    out.resize(stream.total_out);
+    // In pieces: room for what cannot be compressed would be as large as the text.
+    std::string out;
+    std::vector<Bytef> piece(std::size_t{64} << 10U);
+    int status = Z_OK;
+    while (status == Z_OK) {
+        stream.next_out = piece.data();
+        stream.avail_out = static_cast<uInt>(piece.size());
+        status = deflate(&stream, Z_FINISH);
+        out.append(reinterpret_cast<const char *>(piece.data()), piece.size() - stream.avail_out);
+    }
     deflateEnd(&stream);
-    return done ? std::optional(std::move(out)) : std::nullopt;
+    return status == Z_STREAM_END ? std::optional(std::move(out)) : std::nullopt;
 }
 
 }  // namespace gpusnoop::http

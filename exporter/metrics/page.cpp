@@ -111,20 +111,47 @@ void move_to(prometheus::MetricFamily &all, prometheus::MetricFamily more) {
     }
 }
 
+// `use` gets each family, of all its snapshots.
+template <typename Use>
+void for_each_family(const std::vector<series::FamilySnapshot> &snapshots, Use use) {
+    for (std::size_t i = 0; i < snapshots.size();) {
+        auto family = to_metric_family(snapshots[i++]);
+        while (i < snapshots.size() && snapshots[i].description->name == family.name) {
+            move_to(family, to_metric_family(snapshots[i++]));
+        }
+        use(std::move(family));
+    }
+}
+
+// More than the text of most pages. What of it is not needed is address space only.
+std::size_t most_bytes(const std::vector<series::FamilySnapshot> &snapshots) {
+    constexpr std::size_t of_sample = 256;
+    std::size_t samples = 0;
+    for (const series::FamilySnapshot &snapshot : snapshots) {
+        samples += snapshot.values.size() + snapshot.labels.size();  // the count of a histogram
+    }
+    return samples * of_sample;
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> to_metric_families(
     const std::vector<series::FamilySnapshot> &snapshots) {
     std::vector<prometheus::MetricFamily> families;
-    for (const series::FamilySnapshot &snapshot : snapshots) {
-        auto family = to_metric_family(snapshot);
-        if (families.empty() || families.back().name != family.name) {
-            families.push_back(std::move(family));
-        } else {
-            move_to(families.back(), std::move(family));
-        }
-    }
+    for_each_family(
+        snapshots, [&](prometheus::MetricFamily family) { families.push_back(std::move(family)); });
     return families;
+}
+
+std::string write_page(Format format, const std::vector<series::FamilySnapshot> &snapshots,
+                       const std::vector<prometheus::MetricFamily> &more) {
+    const Exemplars exemplars = to_exemplars(snapshots);
+    FamilyWriter writer(format, exemplars, most_bytes(snapshots));
+    for_each_family(snapshots, [&](const prometheus::MetricFamily &family) { writer.add(family); });
+    for (const prometheus::MetricFamily &family : more) {
+        writer.add(family);
+    }
+    return writer.finish();
 }
 
 Exemplars to_exemplars(const std::vector<series::FamilySnapshot> &snapshots) {

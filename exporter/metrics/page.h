@@ -19,6 +19,12 @@ prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot
 std::vector<prometheus::MetricFamily> to_metric_families(
     const std::vector<series::FamilySnapshot> &snapshots);
 
+// The page of these: `snapshots` with their exemplars, and `more` behind them. A family is in the
+// data model, which takes several times what its snapshot takes, only while it is written.
+[[nodiscard]] std::string write_page(Format format,
+                                     const std::vector<series::FamilySnapshot> &snapshots,
+                                     const std::vector<prometheus::MetricFamily> &more);
+
 // In text 0.0.4.
 [[nodiscard]] inline std::string to_text(const std::vector<prometheus::MetricFamily> &families) {
     return write_families(Format::text, families);

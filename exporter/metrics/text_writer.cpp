@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -37,10 +38,14 @@ std::string_view unit_of(std::string_view name) {
     return "";
 }
 
-class Writer {
+}  // namespace
+
+class FamilyWriter::Text {
 public:
-    Writer(Format format, const Exemplars &exemplars)
-        : is_openmetrics_(format == Format::openmetrics), exemplars_(exemplars) {}
+    Text(Format format, const Exemplars &exemplars, std::size_t expected)
+        : is_openmetrics_(format == Format::openmetrics), exemplars_(exemplars) {
+        out_.reserve(expected);
+    }
 
     void family(const MetricFamily &family);
     [[nodiscard]] std::string finish() {
@@ -53,11 +58,13 @@ private:
     [[nodiscard]] std::string_view family_name(const MetricFamily &family) const;
     [[nodiscard]] std::string_view type_name(const MetricFamily &family) const;
     void metric(const MetricFamily &family, const ClientMetric &metric);
+    void sum_and_count(const std::string &name, const ClientMetric &metric, double sum,
+                       std::uint64_t count);
     void histogram(const std::string &name, const ClientMetric &metric);
     void summary(const std::string &name, const ClientMetric &metric);
-    // Name and labels, and one label more.
-    void sample(std::string_view name, std::string_view suffix, const ClientMetric &metric,
-                std::string_view label = {}, double bound = 0);
+    // Name, and the labels that labels() was given last, and one label more.
+    void sample(std::string_view name, std::string_view suffix, std::string_view label = {},
+                double bound = 0);
     void timestamp(const ClientMetric &metric);
     void end_line(const ClientMetric &metric);
     void exemplar(const MetricFamily &family, const ClientMetric &metric);
@@ -65,20 +72,22 @@ private:
     void bound(double value);
     void number(double value);
     void number(std::uint64_t value);
-    void escaped(std::string_view text, bool quotes);
+    void labels(const ClientMetric &metric);
+    static void escaped(std::string &out, std::string_view text, bool quotes);
 
     const bool is_openmetrics_;
     const Exemplars &exemplars_;
     std::string out_;
+    std::string labels_;  // of the metric that is being written
 };
 
-void Writer::number(std::uint64_t value) {
+void FamilyWriter::Text::number(std::uint64_t value) {
     std::array<char, 24> text{};
     const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
     out_.append(text.data(), end);
 }
 
-void Writer::number(double value) {
+void FamilyWriter::Text::number(double value) {
     constexpr double kExact = 9007199254740992.0;  // 2^53
     if (std::isnan(value)) {
         out_ += "NaN";
@@ -93,7 +102,7 @@ void Writer::number(double value) {
     }
 }
 
-void Writer::bound(double value) {
+void FamilyWriter::Text::bound(double value) {
     const std::size_t start = out_.size();
     number(value);
     if (is_openmetrics_ && std::isfinite(value) &&
@@ -102,20 +111,22 @@ void Writer::bound(double value) {
     }
 }
 
-void Writer::escaped(std::string_view text, bool quotes) {
+// Most texts have nothing to escape, and find_first_of() looks up every character in the list.
+void FamilyWriter::Text::escaped(std::string &out, std::string_view text, bool quotes) {
     for (;;) {
-        const std::size_t next = text.find_first_of(quotes ? "\\\n\"" : "\\\n");
-        out_ += text.substr(0, next);
-        if (next == std::string_view::npos) {
+        const auto next = std::ranges::find_if(
+            text, [quotes](char c) { return c == '\\' || c == '\n' || (c == '"' && quotes); });
+        out.append(text.begin(), next);
+        if (next == text.end()) {
             return;
         }
-        out_ += '\\';
-        out_ += text[next] == '\n' ? 'n' : text[next];
-        text.remove_prefix(next + 1);
+        out += '\\';
+        out += *next == '\n' ? 'n' : *next;
+        text = {next + 1, text.end()};
     }
 }
 
-std::string_view Writer::family_name(const MetricFamily &family) const {
+std::string_view FamilyWriter::Text::family_name(const MetricFamily &family) const {
     std::string_view name = family.name;
     if (is_openmetrics_ && family.type == MetricType::Counter && name.ends_with(kTotal)) {
         name.remove_suffix(kTotal.size());
@@ -123,7 +134,7 @@ std::string_view Writer::family_name(const MetricFamily &family) const {
     return name;
 }
 
-std::string_view Writer::type_name(const MetricFamily &family) const {
+std::string_view FamilyWriter::Text::type_name(const MetricFamily &family) const {
     const std::string_view unknown = is_openmetrics_ ? "unknown" : "untyped";
     switch (family.type) {
         case MetricType::Counter:
@@ -140,7 +151,7 @@ std::string_view Writer::type_name(const MetricFamily &family) const {
     return unknown;
 }
 
-void Writer::head(const MetricFamily &family) {
+void FamilyWriter::Text::head(const MetricFamily &family) {
     const std::string_view name = family_name(family);
     const auto line = [&](std::string_view what) {
         out_ += "# ";
@@ -152,7 +163,7 @@ void Writer::head(const MetricFamily &family) {
     if (!family.help.empty()) {
         line("HELP");
         // Quotes too, in OpenMetrics.
-        escaped(family.help, is_openmetrics_);
+        escaped(out_, family.help, is_openmetrics_);
         out_ += '\n';
     }
     line("TYPE");
@@ -165,32 +176,39 @@ void Writer::head(const MetricFamily &family) {
     }
 }
 
-void Writer::sample(std::string_view name, std::string_view suffix, const ClientMetric &metric,
-                    std::string_view label, double value) {
+// All samples of a metric have them, and a histogram has many.
+void FamilyWriter::Text::labels(const ClientMetric &metric) {
+    labels_.clear();
+    for (const ClientMetric::Label &one : metric.label) {
+        labels_ += labels_.empty() ? "" : ",";
+        labels_ += one.name;
+        labels_ += "=\"";
+        escaped(labels_, one.value, true);
+        labels_ += '"';
+    }
+}
+
+void FamilyWriter::Text::sample(std::string_view name, std::string_view suffix,
+                                std::string_view label, double value) {
     out_ += name;
     out_ += suffix;
-    char before = '{';
-    const auto begin = [&](std::string_view key) {
-        out_ += before;
-        before = ',';
-        out_ += key;
-        out_ += "=\"";
-    };
-    for (const ClientMetric::Label &one : metric.label) {
-        begin(one.name);
-        escaped(one.value, true);
-        out_ += '"';
+    if (!labels_.empty() || !label.empty()) {
+        out_ += '{';
+        out_ += labels_;
+        if (!label.empty()) {
+            out_ += labels_.empty() ? "" : ",";
+            out_ += label;
+            out_ += "=\"";
+            bound(value);
+            out_ += '"';
+        }
+        out_ += '}';
     }
-    if (!label.empty()) {
-        begin(label);
-        bound(value);
-        out_ += '"';
-    }
-    out_ += before == ',' ? "} " : " ";
+    out_ += ' ';
 }
 
 // OpenMetrics has them in seconds.
-void Writer::timestamp(const ClientMetric &metric) {
+void FamilyWriter::Text::timestamp(const ClientMetric &metric) {
     if (metric.timestamp_ms == 0) {
         return;
     }
@@ -202,12 +220,12 @@ void Writer::timestamp(const ClientMetric &metric) {
     }
 }
 
-void Writer::end_line(const ClientMetric &metric) {
+void FamilyWriter::Text::end_line(const ClientMetric &metric) {
     timestamp(metric);
     out_ += '\n';
 }
 
-void Writer::exemplar(const MetricFamily &family, const ClientMetric &metric) {
+void FamilyWriter::Text::exemplar(const MetricFamily &family, const ClientMetric &metric) {
     const auto of_family = exemplars_.find(family.name);
     if (!is_openmetrics_ || of_family == exemplars_.end()) {
         return;
@@ -228,7 +246,7 @@ void Writer::exemplar(const MetricFamily &family, const ClientMetric &metric) {
         out_ += out_.back() == '{' ? "" : ",";
         out_ += name;
         out_ += "=\"";
-        escaped(value, true);
+        escaped(out_, value, true);
         out_ += '"';
     }
     out_ += "} ";
@@ -239,9 +257,19 @@ void Writer::exemplar(const MetricFamily &family, const ClientMetric &metric) {
     number(static_cast<double>(at.count()) / 1e3);
 }
 
-void Writer::histogram(const std::string &name, const ClientMetric &metric) {
+void FamilyWriter::Text::sum_and_count(const std::string &name, const ClientMetric &metric,
+                                       double sum, std::uint64_t count) {
+    sample(name, "_sum");
+    number(sum);
+    end_line(metric);
+    sample(name, "_count");
+    number(count);
+    end_line(metric);
+}
+
+void FamilyWriter::Text::histogram(const std::string &name, const ClientMetric &metric) {
     for (const ClientMetric::Bucket &bucket : metric.histogram.bucket) {
-        sample(name, "_bucket", metric, "le", bucket.upper_bound);
+        sample(name, "_bucket", "le", bucket.upper_bound);
         number(bucket.cumulative_count);
         end_line(metric);
     }
@@ -249,40 +277,30 @@ void Writer::histogram(const std::string &name, const ClientMetric &metric) {
     const bool has_infinite =
         !metric.histogram.bucket.empty() && std::isinf(metric.histogram.bucket.back().upper_bound);
     if (!has_infinite) {
-        sample(name, "_bucket", metric, "le", std::numeric_limits<double>::infinity());
+        sample(name, "_bucket", "le", std::numeric_limits<double>::infinity());
         number(metric.histogram.sample_count);
         end_line(metric);
     }
-    sample(name, "_sum", metric);
-    number(metric.histogram.sample_sum);
-    end_line(metric);
-    sample(name, "_count", metric);
-    number(metric.histogram.sample_count);
-    end_line(metric);
+    sum_and_count(name, metric, metric.histogram.sample_sum, metric.histogram.sample_count);
 }
 
-void Writer::summary(const std::string &name, const ClientMetric &metric) {
+void FamilyWriter::Text::summary(const std::string &name, const ClientMetric &metric) {
     for (const ClientMetric::Quantile &quantile : metric.summary.quantile) {
-        sample(name, "", metric, "quantile", quantile.quantile);
+        sample(name, "", "quantile", quantile.quantile);
         number(quantile.value);
         end_line(metric);
     }
-    sample(name, "_sum", metric);
-    number(metric.summary.sample_sum);
-    end_line(metric);
-    sample(name, "_count", metric);
-    number(metric.summary.sample_count);
-    end_line(metric);
+    sum_and_count(name, metric, metric.summary.sample_sum, metric.summary.sample_count);
 }
 
-void Writer::metric(const MetricFamily &family, const ClientMetric &metric) {
+void FamilyWriter::Text::metric(const MetricFamily &family, const ClientMetric &metric) {
     switch (family.type) {
         case MetricType::Histogram:
             return histogram(family.name, metric);
         case MetricType::Summary:
             return summary(family.name, metric);
         case MetricType::Counter:
-            sample(family.name, "", metric);
+            sample(family.name, "");
             number(metric.counter.value);
             timestamp(metric);
             // Only counters have them here, and those of type unknown must not.
@@ -292,27 +310,39 @@ void Writer::metric(const MetricFamily &family, const ClientMetric &metric) {
             out_ += '\n';
             return;
         case MetricType::Gauge:
-            sample(family.name, "", metric);
+            sample(family.name, "");
             number(metric.gauge.value);
             return end_line(metric);
         case MetricType::Untyped:
-            sample(family.name, "", metric);
+            sample(family.name, "");
             number(metric.untyped.value);
             return end_line(metric);
     }
 }
 
-void Writer::family(const MetricFamily &family) {
+void FamilyWriter::Text::family(const MetricFamily &family) {
     if (family.metric.empty()) {
         return;
     }
     head(family);
     for (const ClientMetric &one : family.metric) {
+        labels(one);
         metric(family, one);
     }
 }
 
-}  // namespace
+FamilyWriter::FamilyWriter(Format format, const Exemplars &exemplars, std::size_t expected)
+    : text_(std::make_unique<Text>(format, exemplars, expected)) {}
+
+FamilyWriter::~FamilyWriter() = default;
+
+void FamilyWriter::add(const MetricFamily &family) {
+    text_->family(family);
+}
+
+std::string FamilyWriter::finish() {
+    return text_->finish();
+}
 
 const char *content_type(Format format) {
     return format == Format::openmetrics
@@ -322,9 +352,9 @@ const char *content_type(Format format) {
 
 std::string write_families(Format format, const std::vector<MetricFamily> &families,
                            const Exemplars &exemplars) {
-    Writer writer(format, exemplars);
+    FamilyWriter writer(format, exemplars);
     for (const MetricFamily &family : families) {
-        writer.family(family);
+        writer.add(family);
     }
     return writer.finish();
 }

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include <tsl/robin_map.h>
+
 #include "bpf/cuda.h"
 #include "exporter/discovery/gpus.h"
 #include "exporter/probes/cuda_families.h"
@@ -199,7 +201,7 @@ private:
     std::map<std::string, std::uint64_t> folded_gauges_;
 
     std::pmr::unsynchronized_pool_resource memory_;
-    std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
+    tsl::robin_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
     Process *recent_ = nullptr;  // of the last record: they come in runs
     ProcessGroups groups_;
 

@@ -37,7 +37,9 @@ void CudaAggregator::settle(nanoseconds until) {
     const auto time_of = [](const BookEvent &event) {
         return std::visit([](const auto &record) { return ended_at(record); }, event);
     };
-    std::ranges::stable_sort(pending_, {}, time_of);
+    if (!std::ranges::is_sorted(pending_, {}, time_of)) {  // they nearly always are
+        std::ranges::stable_sort(pending_, {}, time_of);
+    }
     const auto end = std::ranges::upper_bound(pending_, until, {}, time_of);
     // Taken out first: entering an event can make the aggregator catch up and add further ones.
     std::vector<BookEvent> due(pending_.begin(), end);

@@ -32,18 +32,34 @@ struct LaunchShape {
     std::array<std::uint32_t, 3> grid{};
     std::array<std::uint32_t, 3> block{};
 
-    bool operator==(const LaunchShape &) const = default;
+    // Hashed and compared once for each launch, so in whole words.
+    using Words = std::array<std::uint64_t, 5>;
+    [[nodiscard]] Words words() const {
+        const auto both = [](std::uint32_t low, std::uint32_t high) {
+            return low | static_cast<std::uint64_t>(high) << 32;
+        };
+        return {kernel, static_cast<std::uint32_t>(device), both(grid[0], block[0]),
+                both(grid[1], block[1]), both(grid[2], block[2])};
+    }
+    bool operator==(const LaunchShape &other) const {
+        const Words own = words();
+        const Words others = other.words();
+        std::uint64_t difference = 0;
+        for (std::size_t i = 0; i < own.size(); i++) {
+            difference |= own[i] ^ others[i];
+        }
+        return difference == 0;
+    }
 };
 
 struct LaunchShapeHash {
     std::size_t operator()(const LaunchShape &shape) const {
-        std::uint64_t hash = shape.kernel ^ (static_cast<std::uint64_t>(shape.device) << 48);
-        for (const auto &dimensions : {shape.grid, shape.block}) {
-            for (const std::uint32_t one : dimensions) {
-                hash = (hash ^ one) * 0x9e3779b97f4a7c15;
-            }
-        }
-        return hash ^ (hash >> 29);
+        // Each word times an odd number of its own, none waiting for another.
+        const LaunchShape::Words words = shape.words();
+        const std::uint64_t hash = words[0] * 0x9e3779b97f4a7c15 + words[1] * 0xbf58476d1ce4e5b9 +
+                                   words[2] * 0x94d049bb133111eb + words[3] * 0xd6e8feb86659fd93 +
+                                   words[4] * 0xa0761d6478bd642f;
+        return hash ^ (hash >> 32);
     }
 };
 

@@ -163,6 +163,10 @@ void CudaAggregator::tidy(nanoseconds now) {
         recent_ = nullptr;
         entry = processes_.erase(entry);
     }
+    // A burst leaves room for megabytes of events.
+    if (pending_.capacity() > 1'024 && pending_.size() < pending_.capacity() / 8) {
+        pending_.shrink_to_fit();
+    }
     families_.launches.rebalance();
     for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
         for (series::Family *family : families_.all()) {

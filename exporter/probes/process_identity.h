@@ -23,8 +23,11 @@ struct ProcessKey {
 };
 
 struct ProcessKeyHash {
+    // Flat tables take the low bits, so those have to tell processes of the same moment apart.
     std::size_t operator()(const ProcessKey &key) const {
-        return key.since_ns ^ (static_cast<std::uint64_t>(key.tgid) << 40);
+        const std::uint64_t hash =
+            key.since_ns * 0x9e3779b97f4a7c15 + std::uint64_t{key.tgid} * 0xbf58476d1ce4e5b9;
+        return hash ^ (hash >> 32);
     }
 };
 
