@@ -17,13 +17,13 @@ import jsonschema
 import yaml
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "docker/kubernetes")]
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "docker/kubernetes"))
 
 # pylint: disable=wrong-import-position
 import manifests
-from api import Api
+from complaints import complain, complaints, conclude, same
+from kubernetes_api import Api
 
 EVERYTHING = """
 createNamespace: true
@@ -63,17 +63,6 @@ REFUSED = ["ports: 1", "port: '19435'", "port: 80", "monitor: {kind: Monitor}", 
            "capabilities: [BPF]", "capabilities: [BPF, PERFMON, NET_ADMIN]", "config: ''", "extraArgs: [log]",
            "prometheusRule: {enable: true}", "fullnameOverride: Capital", "image: {}",
            "nodeSelector: {nvidia.com/gpu.present: true}"]
-
-complaints = []
-
-
-def complain(text):
-    complaints.append(text)
-
-
-def same(what, found, expected):
-    if found != expected:
-        complain(f"{what}: {str(found)[:500]}, expected {str(expected)[:500]}")
 
 
 def load(text):
@@ -314,8 +303,7 @@ def main():
         same("whether the notes say that nothing scrapes", "Nothing scrapes" in notes, values["monitor"]["kind"] == "none")
         complaints[before:] = [f"{name}: {one}" for one in complaints[before:]]
     same("rules and dashboards were looked at", (with_rules, with_dashboards), (True, True))
-    print("\n".join(complaints) or f"{len(SETS)} sets of values make what they should")
-    return 1 if complaints else 0
+    return conclude(f"{len(SETS)} sets of values make what they should")
 
 
 if __name__ == "__main__":

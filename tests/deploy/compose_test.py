@@ -21,22 +21,15 @@ import urllib.request
 import yaml
 
 sys.dont_write_bytecode = True
+
+# pylint: disable=wrong-import-position
+from complaints import complain, complaints, conclude, same
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCKER = ROOT / "docker"
 # Of the kernel, and of no file of ours.
 OF_THE_HOST = {"/sys/kernel/btf", "/sys/kernel/tracing"}
 DEMO = {"train", "infer", "nccl", "math"}
-
-complaints = []
-
-
-def complain(text):
-    complaints.append(text)
-
-
-def same(what, found, expected):
-    if found != expected:
-        complain(f"{what}: {str(found)[:400]}, expected {str(expected)[:400]}")
 
 
 def read_by_compose(docker_compose, path, *options):
@@ -225,8 +218,7 @@ def main():
     check_alertmanager(project)
     check_demo(project, standin)
     check_refusals(docker_compose)
-    print("\n".join(complaints) or f"{len(project['services'])} services fit together")
-    return 1 if complaints else 0
+    return conclude(f"{len(project['services'])} services fit together")
 
 
 if __name__ == "__main__":
