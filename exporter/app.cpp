@@ -1,6 +1,7 @@
 #include "exporter/app.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -184,7 +185,7 @@ http::Response App::metrics_page(metrics::Format format) {
     }
     http::Response response;
     try {
-        if (auto text = render(format)) {
+        if (auto text = page_maker_.run([&] { return render(format); })) {
             response.content_type = metrics::content_type(format);
             response.vary = "Accept";
             response.body = std::make_shared<const std::string>(std::move(*text));
@@ -194,6 +195,9 @@ http::Response App::metrics_page(metrics::Format format) {
     } catch (const std::exception &error) {  // out of memory: those who wait must hear of it
         response = http::text_response(500, std::string(error.what()) + "\n");
     }
+    // What making the page took is free now, in many pieces, and would stay resident until the
+    // next.
+    ::malloc_trim(0);
     {
         const std::lock_guard lock(rendering_mutex_);
         rendering_[format].reset();
@@ -207,14 +211,14 @@ Result<std::string> App::render(metrics::Format format) {
     if (!snapshot) {
         return tl::unexpected(snapshot.error());
     }
-    std::vector<prometheus::MetricFamily> families =
-        metrics::to_metric_families(snapshot->families);
+    std::vector<prometheus::MetricFamily> families;
     const auto append = [&](std::vector<prometheus::MetricFamily> more) {
         families.insert(families.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
     append(metrics::probe_families(health()));
     append(metrics::series_families(snapshot->families, snapshot->folded));
+    families.push_back(metrics::log_family(log::lines_lost()));
     families.push_back(metrics::feature_family(features_));
     {
         const std::lock_guard lock(last_reload_mutex_);
@@ -222,7 +226,7 @@ Result<std::string> App::render(metrics::Format format) {
     }
     families.push_back(metrics::build_info(kernel::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
-    return metrics::write_families(format, families, metrics::to_exemplars(snapshot->families));
+    return metrics::write_page(format, snapshot->families, families);
 }
 
 Result<> App::read_and_apply() {
@@ -273,16 +277,13 @@ void App::note_reload(const Result<> &read) {
 }
 
 http::Response App::reload_page() {
-    // One that runs, one that waits, and one for company: the server's other threads are for
-    // scrapes. Whoever waits has the file read once more, so nobody's change is missed.
-    constexpr int most = 3;
-    const bool is_busy = ++reload_pages_ > most;
-    const std::shared_ptr<void> leaving(nullptr, [this](void *) { reload_pages_--; });
-    const Result<> reloaded = is_busy ? fail("too many reloads at once: try again") : reload();
+    // Whoever waits has the file read once more, so nobody's change is missed.
+    const auto pass = reload_pages_.enter();
+    const Result<> reloaded = pass ? reload() : fail("too many reloads at once: try again");
     if (reloaded) {
         return http::text_response(200, "");
     }
-    return http::text_response(is_busy ? 503 : 500,
+    return http::text_response(pass ? 500 : 503,
                                "failed to reload config: " + reloaded.error().message + "\n");
 }
 
@@ -301,13 +302,15 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     if (!parameters) {
         return http::text_response(400, parameters.error().message + "\n");
     }
-    // Each waits for those before it, which all hold a thread of the server.
-    constexpr int most = 32;
-    const std::shared_ptr<void> leaving(nullptr, [this](void *) { document_pages_--; });
-    if (++document_pages_ > most) {
+    const auto pass = document_pages_.enter();
+    if (!pass) {
         return http::text_response(503, "Too many requests at once: try again.\n");
     }
-    const std::lock_guard lock(document_mutex_);
+    return document_maker_.run([&] { return make_document(name, *parameters); });
+}
+
+http::Response App::make_document(std::string_view name,
+                                  const probes::DocumentParameters &parameters) {
     // Others wait for this, so it must not wait for long.
     const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
     if (!documents) {
@@ -317,7 +320,7 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     if (document == documents->end()) {
         return http::text_response(503, "The probe that knows this is not up: / says why.\n");
     }
-    auto written = document->write(*parameters);
+    auto written = document->write(parameters);
     if (!written) {
         return http::text_response(400, written.error().message + "\n");
     }

@@ -1,7 +1,6 @@
 // The program: builds the stages in the order of the data and takes them down in reverse.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,12 +12,15 @@
 #include "exporter/base/coalesced.h"
 #include "exporter/base/notify.h"
 #include "exporter/base/result.h"
+#include "exporter/base/turnstile.h"
+#include "exporter/base/worker.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/http/server.h"
 #include "exporter/kernel/features.h"
 #include "exporter/metrics/self.h"
 #include "exporter/metrics/text_writer.h"
+#include "exporter/probes/document.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"
 #include "exporter/status/status_page.h"
@@ -63,6 +65,8 @@ private:
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
+    [[nodiscard]] http::Response make_document(std::string_view name,
+                                               const probes::DocumentParameters &parameters);
 
     const config::Config config_;  // of the start
     std::function<Result<config::Config>()> read_config_;
@@ -79,13 +83,16 @@ private:
     struct Rendering;
     std::mutex rendering_mutex_;
     std::map<metrics::Format, std::shared_ptr<Rendering>> rendering_;
+    Worker page_maker_;
 
     // A document holds a copy of what a probe knows: one at a time.
-    std::mutex document_mutex_;
-    std::atomic<int> document_pages_ = 0;  // threads of the server that make one or wait
+    Worker document_maker_;
+    // Each waits for those before it, which all hold a thread of the server.
+    Turnstile document_pages_{32};
 
     Coalesced reloads_;
-    std::atomic<int> reload_pages_ = 0;  // threads of the server that wait for a reload
+    // One that runs, one that waits, and one for company: the other threads are for scrapes.
+    Turnstile reload_pages_{3};
     std::mutex last_reload_mutex_;
     metrics::LastReload last_reload_;
 

@@ -89,10 +89,12 @@ def _series():
                    "known, and those that the log has left out.", "ops",
                    (total("reason", rate("slow_call_details_lost_total")), "without details: {{reason}}"),
                    (total("", rate("slow_calls_not_logged_total")), "not in the log"), width=8),
-        timeseries("Sinks", "Events that sinks have taken, and events that they never got.", "ops",
+        timeseries("Sinks and log", "Events that sinks have taken, events that they never got, and lines "
+                   "that found no room in the log.", "ops",
                    (total("instance, sink", rate("sink_events_total")), "{{instance}} {{sink}}"),
                    (total("instance, sink, reason", rate("sink_events_lost_total")),
-                    "{{instance}} {{sink}} lost: {{reason}}"), width=8),
+                    "{{instance}} {{sink}} lost: {{reason}}"),
+                   (total("instance", rate("log_lines_lost_total")), "{{instance}} log, lines lost"), width=8),
     )
 
 

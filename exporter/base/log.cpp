@@ -3,6 +3,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -151,22 +152,27 @@ class LineSink : public spdlog::sinks::base_sink<std::mutex> {
 public:
     LineSink(Format format, std::FILE *out) : format_(format), out_(out) {}
 
+    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
 protected:
     void sink_it_(const spdlog::details::log_msg &record) override {
         const std::string_view payload(record.payload.data(), record.payload.size());
         std::string line =
             format_ == Format::json ? format_json(record, payload) : format_logfmt(record, payload);
         line += '\n';
-        // One write per line, so that lines of several processes on one stderr do not mix. Where it
-        // fails there is nobody left to tell.
-        (void)std::fwrite(line.data(), 1, line.size(), out_);
-        (void)std::fflush(out_);
+        // One write per line, so that lines of several processes on one stderr do not mix.
+        if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() ||
+            std::fflush(out_) != 0) {
+            std::clearerr(out_);
+            lost_++;
+        }
     }
     void flush_() override { (void)std::fflush(out_); }
 
 private:
     Format format_;
     std::FILE *out_;
+    std::atomic<std::uint64_t> lost_ = 0;
 };
 
 spdlog::level::level_enum spdlog_level(Level level) {
@@ -222,6 +228,15 @@ void set_level(Level level) {
     if (spdlog::logger *logger = spdlog::default_logger_raw()) {
         logger->set_level(spdlog_level(level));
     }
+}
+
+std::uint64_t lines_lost() {
+    const spdlog::logger *logger = spdlog::default_logger_raw();
+    if (logger == nullptr || logger->sinks().empty()) {
+        return 0;
+    }
+    const auto *sink = dynamic_cast<const LineSink *>(logger->sinks().front().get());
+    return sink == nullptr ? 0 : sink->lost();
 }
 
 void write(Level level, std::string_view message, std::span<const Field> fields) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <cstdio>
 #include <initializer_list>
 #include <span>
@@ -30,6 +31,10 @@ void setup(Level level, Format format, std::FILE *out = stderr);
 
 // Of the records that are written from now on. For any thread.
 void set_level(Level level);
+
+// Lines that could not be written since setup(): the disk is full, or the pipe has no reader. For
+// any thread.
+[[nodiscard]] std::uint64_t lines_lost();
 
 // One key and its value. Numbers and booleans stay such in JSON. Holds a copy of the value, and
 // refers to the key, which is a literal.

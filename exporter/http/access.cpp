@@ -20,10 +20,6 @@ std::int64_t nanoseconds(const timespec &time) {
     return time.tv_sec * kNanoseconds + time.tv_nsec;
 }
 
-}  // namespace
-
-namespace {
-
 Result<AccessRules> make_rules(const std::string &path, config::WebConfig config) {
     AccessRules rules;
     if (config.tls) {

@@ -125,17 +125,10 @@ BasicAuth::Verdict BasicAuth::check(std::string_view authorization) {
     if (remembers(known)) {
         return Verdict::allowed;
     }
-    {
-        const std::lock_guard lock(waiting_mutex_);
-        if (waiting_ >= max_waiting) {
-            return Verdict::busy;
-        }
-        waiting_++;
+    const auto pass = waiting_.enter();
+    if (!pass) {
+        return Verdict::busy;
     }
-    const std::shared_ptr<void> leaving(nullptr, [this](void *) {
-        const std::lock_guard lock(waiting_mutex_);
-        waiting_--;
-    });
     const std::lock_guard checking(checking_mutex_);
     if (remembers(known)) {  // by one that came before
         return Verdict::allowed;

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/turnstile.h"
+
 namespace gpusnoop::http {
 
 class BasicAuth {
@@ -50,8 +52,7 @@ private:
     std::deque<Digest> remembered_;  // the newest last
 
     std::mutex checking_mutex_;
-    std::mutex waiting_mutex_;
-    int waiting_ = 0;
+    Turnstile waiting_{max_waiting};
 };
 
 }  // namespace gpusnoop::http

@@ -68,6 +68,7 @@ std::string metrics_reference() {
     for (auto &family : series_families(snapshots, folded)) {
         self.push_back(std::move(family));
     }
+    self.push_back(log_family(0));
     self.push_back(feature_family({{{"btf", true, ""}}}));
     for (auto &family : reload_families({})) {
         self.push_back(std::move(family));

@@ -176,6 +176,14 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &prob
     return families;
 }
 
+MetricFamily log_family(std::uint64_t lines_lost) {
+    Builder builder("log_lines_lost_total",
+                    "Lines of the exporter's log that could not be written: the disk is full, or "
+                    "nobody reads the pipe.",
+                    MetricType::Counter);
+    return builder.add({}, static_cast<double>(lines_lost)).take();
+}
+
 MetricFamily feature_family(const kernel::Features &features) {
     Builder builder("kernel_feature",
                     "1 if the kernel offers the feature to us, found by trying it.",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ namespace gpusnoop::metrics {
 
 // State and account of each probe: gpusnoop_probe_*.
 std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::Health> &probes);
+
+// gpusnoop_log_lines_lost_total.
+prometheus::MetricFamily log_family(std::uint64_t lines_lost);
 
 // gpusnoop_kernel_feature.
 prometheus::MetricFamily feature_family(const kernel::Features &features);

@@ -97,10 +97,8 @@ http::Response StatusPage::answer(const http::Request &request, const Sources &s
     if (!refresh_seconds) {
         return http::text_response(400, refresh_seconds.error().message + "\n");
     }
-    // Each waits for the pipeline, and holds a thread of the server.
-    constexpr int most = 32;
-    const std::shared_ptr<void> leaving(nullptr, [this](void *) { answering_--; });
-    if (++answering_ > most) {
+    const auto pass = answering_.enter();
+    if (!pass) {
         return http::text_response(503, "Too many requests at once: try again.\n");
     }
     http::Response response;

@@ -1,11 +1,11 @@
 // Answers requests for the page at /.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
 
+#include "exporter/base/turnstile.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/http/server.h"
@@ -41,7 +41,7 @@ public:
 private:
     std::chrono::nanoseconds started_;  // CLOCK_MONOTONIC
     Rates rates_;
-    std::atomic<int> answering_ = 0;  // threads of the server
+    Turnstile answering_{32};  // each waits for the pipeline, and holds a thread of the server
 };
 
 }  // namespace gpusnoop::status

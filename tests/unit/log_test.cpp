@@ -163,6 +163,22 @@ TEST_CASE("lines of several threads do not mix") {
     CHECK(std::regex_replace(all, line, "").empty());
 }
 
+TEST_CASE("lines that find no room on the disk are counted") {
+    std::FILE *const full = std::fopen("/dev/full", "w");
+    REQUIRE(full != nullptr);
+    log::setup(log::Level::info, log::Format::logfmt, full);
+    CHECK(log::lines_lost() == 0);
+    log::info("one");
+    log::debug("left out, not lost");
+    log::info("two");
+    CHECK(log::lines_lost() == 2);
+    // From here on into a file with room.
+    const CaughtLog caught(log::Level::info, log::Format::logfmt);
+    std::fclose(full);
+    log::info("three");
+    CHECK(log::lines_lost() == 0);
+}
+
 TEST_CASE("levels and formats are known by their names") {
     CHECK(log::parse_level("debug") == log::Level::debug);
     CHECK(log::parse_level("error") == log::Level::error);
