@@ -140,6 +140,9 @@ std::vector<Finding> judge_features(const kernel::Features &features,
                "nothing can be traced: a kernel built with CONFIG_DEBUG_INFO_BTF is needed"));
     findings.push_back(needed(features, "ring_buffer",
                               "nothing can be traced: Linux 5.15 and CAP_BPF are needed"));
+    findings.push_back(needed(features, "kernel_reads",
+                              "nothing can be traced: is the kernel locked down? (it reads its own "
+                              "memory for us, to tell processes apart)"));
     const auto works = features.attach_modes();
     const auto has = [&](AttachMode mode) { return std::ranges::find(works, mode) != works.end(); };
     findings.push_back(attach_way(features, AttachMode::session, false,

@@ -96,6 +96,30 @@ Result<> try_map(bpf_map_type type, std::uint32_t entries) {
     return {};
 }
 
+// As all of our programs do. A kernel that is locked down for confidentiality lets none
+// (LOCKDOWN_BPF_READ_KERNEL).
+Result<> try_kernel_reads() {
+    const std::array<bpf_insn, 7> code = {{
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 10, .off = 0, .imm = 0},
+        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 1, .src_reg = 0, .off = 0, .imm = -8},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 2, .src_reg = 0, .off = 0, .imm = 8},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 3, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_CALL,
+         .dst_reg = 0,
+         .src_reg = 0,
+         .off = 0,
+         .imm = BPF_FUNC_probe_read_kernel},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+    }};
+    const Fd program(bpf_prog_load(BPF_PROG_TYPE_KPROBE, "gpusnoop_test", "GPL", code.data(),
+                                   code.size(), nullptr));
+    if (!program) {
+        return fail_errno("load a BPF program that reads the kernel's memory");
+    }
+    return {};
+}
+
 Result<> try_btf() {
     if (::access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
         return fail_errno("/sys/kernel/btf/vmlinux");
@@ -126,6 +150,7 @@ Features probe_features() {
     features.list.push_back(verdict("btf", try_btf()));
     features.list.push_back(verdict(
         "ring_buffer", try_map(BPF_MAP_TYPE_RINGBUF, static_cast<std::uint32_t>(getpagesize()))));
+    features.list.push_back(verdict("kernel_reads", try_kernel_reads()));
     const Fd exe(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     std::uint64_t offset = 0;
     if (const auto elf = symbols::ElfFile::open(exe.get())) {
@@ -167,6 +192,12 @@ Result<> check_requirements(const Features &features) {
     if (btf != nullptr && !btf->available) {
         return fail("this kernel has no BTF (" + btf->reason +
                     "): a kernel built with CONFIG_DEBUG_INFO_BTF is needed");
+    }
+    const Feature *reads = features.find("kernel_reads");
+    if (reads != nullptr && !reads->available) {
+        return fail("this kernel lets no BPF program read its memory (" + reads->reason +
+                        "): is it locked down (/sys/kernel/security/lockdown: confidentiality)?",
+                    EPERM);
     }
     return {};
 }

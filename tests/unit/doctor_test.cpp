@@ -20,7 +20,7 @@ namespace {
 kernel::Features features_with(const std::vector<std::string> &available) {
     kernel::Features features;
     for (const std::string name :
-         {"btf", "ring_buffer", "uprobe_session", "uprobe_multi", "uprobe_perf"}) {
+         {"btf", "ring_buffer", "kernel_reads", "uprobe_session", "uprobe_multi", "uprobe_perf"}) {
         const bool has = std::ranges::find(available, name) != available.end();
         features.list.push_back({name, has, has ? "" : "attach: Invalid argument"});
     }
@@ -44,40 +44,44 @@ std::vector<Finding> judged(const std::vector<std::string> &available,
 }  // namespace
 
 TEST_CASE("one way to attach is enough, and a worse one than the best is said") {
-    auto findings = judged({"btf", "ring_buffer", "uprobe_session"});
+    auto findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"});
     CHECK(overall(findings) == Verdict::ok);
     CHECK(verdict_of(findings, "uprobe_session") == Verdict::ok);
     CHECK(verdict_of(findings, "uprobe_multi") == Verdict::ok);  // not needed
     CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
 
-    findings = judged({"btf", "ring_buffer", "uprobe_multi"});
+    findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_multi"});
     CHECK(overall(findings) == Verdict::warn);
     CHECK(verdict_of(findings, "uprobe_session") == Verdict::warn);
     CHECK(verdict_of(findings, "uprobe_multi") == Verdict::ok);
     CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
 
-    findings = judged({"btf", "ring_buffer", "uprobe_perf"});
+    findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_perf"});
     CHECK(overall(findings) == Verdict::warn);
     CHECK(verdict_of(findings, "uprobe_multi") == Verdict::warn);
     CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
 
-    findings = judged({"btf", "ring_buffer"});
+    findings = judged({"btf", "ring_buffer", "kernel_reads"});
     CHECK(overall(findings) == Verdict::fail);
     CHECK(verdict_of(findings, "attach") == Verdict::fail);
-    CHECK(verdict_of(judged({"ring_buffer", "uprobe_session"}), "btf") == Verdict::fail);
-    CHECK(verdict_of(judged({"btf", "uprobe_session"}), "ring_buffer") == Verdict::fail);
+    CHECK(verdict_of(judged({"ring_buffer", "kernel_reads", "uprobe_session"}), "btf") ==
+          Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "kernel_reads", "uprobe_session"}), "ring_buffer") ==
+          Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "uprobe_session"}), "kernel_reads") ==
+          Verdict::fail);
 }
 
 TEST_CASE("a way to attach that the configuration names must work") {
     config::Config config;
     config.cuda.attach = config::Config::Cuda::Attach::session;
-    CHECK(verdict_of(judged({"btf", "ring_buffer", "uprobe_multi"}, config), "cuda.attach") ==
-          Verdict::fail);
-    CHECK(verdict_of(judged({"btf", "ring_buffer", "uprobe_session"}, config), "cuda.attach") ==
-          Verdict::ok);
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_multi"}, config),
+                     "cuda.attach") == Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config),
+                     "cuda.attach") == Verdict::ok);
     config.cuda.enabled = false;
     config.functions.attach = config::Config::Cuda::Attach::perf;
-    const auto findings = judged({"btf", "ring_buffer", "uprobe_session"}, config);
+    const auto findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config);
     CHECK(verdict_of(findings, "functions.attach") == Verdict::fail);
     CHECK(std::ranges::find(findings, "cuda.attach", &Finding::check) == findings.end());
 }

@@ -91,6 +91,7 @@ static void mount_root(void) {
     mount_or_die("sysfs", ROOT "/sys", "sysfs", 0, NULL);
     mount_or_die("cgroup2", ROOT "/sys/fs/cgroup", "cgroup2", 0, NULL);
     mount_or_die("bpf", ROOT "/sys/fs/bpf", "bpf", 0, NULL);
+    mount_or_die("securityfs", ROOT "/sys/kernel/security", "securityfs", 0, NULL);
     mount_or_die("debugfs", ROOT "/sys/kernel/debug", "debugfs", 0, NULL);
     mount_or_die("tracefs", ROOT "/sys/kernel/tracing", "tracefs", 0, NULL);
     mkdir(ROOT "/dev/shm", 01777);

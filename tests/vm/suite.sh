@@ -5,9 +5,9 @@
 set -u
 kernel=$1
 case $kernel in
-6.1) export GPUSNOOP_ATTACHES_BY=perf ;;
-6.12*) export GPUSNOOP_ATTACHES_BY=multi ;;
-*) export GPUSNOOP_ATTACHES_BY=session ;;
+6.1) export GPUSNOOP_ATTACHES_BY=perf GPUSNOOP_SYSCALLS_AT=tracepoints ;;
+6.12*) export GPUSNOOP_ATTACHES_BY=multi GPUSNOOP_SYSCALLS_AT=tracepoints ;;
+*) export GPUSNOOP_ATTACHES_BY=session GPUSNOOP_SYSCALLS_AT=functions ;;
 esac
 
 failed=()
@@ -17,7 +17,8 @@ run() { # run TEST...: by their names
     tests/probes_tests "${names%,}" -d yes --colour-mode none || failed+=("$*")
 }
 
-run "the way to attach is the one that this kernel is here for" "an access is told with its register*"
+run "the way to attach is the one that this kernel is here for" "system calls are traced where*" \
+    "an access is told with its register*"
 case $kernel in
 # What preemption can spoil shows under load only.
 *-preempt) run "16 threads on few CPUs*" ;;
@@ -26,12 +27,13 @@ case $kernel in
     run "each access is a line*" "each call of the driver's helpers is a line*" "each event of a fence is a line*"
     run "CUDA calls are counted*" "calls of functions are counted*"
     run "fences and waits are counted*"
-    # Linux 7 skips programs on a busy machine, and emulated ones are busy: see docs/kernel.md.
-    [ "$kernel" = newest ] || run "system calls of 16 threads*"
+    run "system calls of 16 threads*"
+    run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
+    # The last one: there is no way back.
+    run "a kernel that is locked down*"
     ;;
 esac
-
 
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'failed on kernel %s:\n' "$kernel"

@@ -1,0 +1,113 @@
+// What befalls a whole machine: in guests only, as it would do harm elsewhere.
+#include <signal.h>
+#include <time.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void require_guest() {
+    if (std::getenv("GPUSNOOP_VM") == nullptr) {
+        SKIP("this would harm the machine: scripts/vm.sh has others");
+    }
+}
+
+void step_wall_clock(std::time_t seconds) {
+    timespec time{};
+    REQUIRE(::clock_gettime(CLOCK_REALTIME, &time) == 0);
+    time.tv_sec += seconds;
+    REQUIRE(::clock_settime(CLOCK_REALTIME, &time) == 0);
+}
+
+// The page has what the program's library counted, and holds.
+void check_workload(const Exporter &exporter, const std::string &comm) {
+    const TemporaryDirectory truth_directory;
+    const Process workload(
+        {standin("workload"), "--iterations", "50", "--leak", "1000", "--name", comm, "--hold"},
+        {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truths = truth::read_truth(truth_directory.path());
+    REQUIRE(truths.size() == 1);
+    REQUIRE(truths[0].launches > 0);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+                                        static_cast<double>(truths[0].launches));
+    check_counters(page, truths[0], comm);
+    check_outstanding(page, truths[0]);
+}
+
+}  // namespace
+
+TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.guest]") {
+    require_guest();
+    require_bpf();
+    constexpr std::time_t day = 24 * 60 * 60;
+    const Exporter exporter;
+    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    check_workload(exporter, "before");
+    for (const std::time_t step : {day, -2 * day}) {
+        CAPTURE(step);
+        step_wall_clock(step);
+        check_workload(exporter, step > 0 ? "ahead" : "behind");
+        const Page page = exporter.scrape();
+        // Of nothing that is there since a moment ago.
+        CHECK(page.sum("gpusnoop_cuda_memory_aged_bytes", {{"older_than", "1h"}}) == 0);
+        CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") < 600);
+        CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") > 0);
+        CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);
+    }
+    step_wall_clock(day);
+    CHECK(exporter.log().find("level=ERROR") == std::string::npos);
+}
+
+TEST_CASE("where memory runs out, the exporter is killed, programs run on, and the next one counts",
+          "[.guest]") {
+    require_guest();
+    require_bpf();
+    const fs::path all = "/sys/fs/cgroup";
+    write_file(all / "cgroup.subtree_control", "+memory");
+    const fs::path group = all / "gpusnoop-test";
+    fs::create_directory(group);
+    Process survivor({standin("workload"), "--iterations", "0", "--hold", "--name", "survivor"});
+    {
+        Exporter exporter(
+            "", {"sh", "-c", "echo $$ > " + (group / "cgroup.procs").string() + " && exec \"$@\"",
+                 "sh"});
+        exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+        check_workload(exporter, "first");
+        // Far less than it has, and there is no swap.
+        write_file(group / "memory.max", "1048576");
+        for (int i = 0;
+             i < 50 && read_file(group / "memory.events").find("oom_kill 0") != std::string::npos;
+             i++) {
+            (void)http(exporter.port(), "/metrics");
+        }
+        CHECK(exporter.process().wait() == 128 + SIGKILL);
+    }
+    fs::remove(group);
+    CHECK(::kill(survivor.pid(), 0) == 0);
+    const Exporter next;
+    next.wait_until_attached_to(standin("12/libcudart.so.12"));
+    check_workload(next, "second");
+}
+
+TEST_CASE("a kernel that is locked down is one sentence", "[.lockdown]") {
+    require_guest();
+    // There is no way back: this guest is of no more use.
+    write_file("/sys/kernel/security/lockdown", "confidentiality");
+    REQUIRE(read_file("/sys/kernel/security/lockdown").find("[confidentiality]") !=
+            std::string::npos);
+    const Finished finished = run({exporter_binary(), "--web.listen-address=127.0.0.1:0"});
+    CAPTURE(finished.output);
+    CHECK(finished.code == 1);
+    CHECK(finished.output.find("lockdown") != std::string::npos);
+}
