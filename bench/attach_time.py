@@ -2,53 +2,92 @@
 """How long the exporter takes to attach to many functions, to detach, and to notice a new library.
 
 Makes a library of so many functions, and copies of it, each a file of its own; maps them in a process;
-then, for each way to attach in turn, starts the exporter on them, maps one more copy, and stops it.
-Prints medians with the least and the most; it has no opinion. Needs root, cc, and the built exporter:
+then, for each way to attach in turn, starts the exporter on them, maps one more copy, and stops it. The
+same with 10 and 100 times the functions, and with 10 and 100 times the processes, and with NVIDIA's
+libraries where they are installed. Needs root, cc, and the built exporter:
 
-    bench/attach_time.py [--functions 500] [--copies 10] [--rounds 7] [--language c|c++] [--modes ...]
+    bench/attach_time.py [--rounds 7] [--language c|c++] [--modes ...] [--quick] [--json FILE]
 
 The kernel detaches perf uprobes one by one, so those are tried on --perf-functions of one copy.
 """
 import argparse
 import atexit
+import glob
 import json
 import os
-import platform
 import selectors
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
+from fit import exponent_text
+
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120  # seconds
+GROWTH = (1, 10, 100)
+COLUMNS = ["start to all attached, ms", "new copy opened to attached, ms", "SIGTERM to exit, ms"]
+# NVIDIA's, and where they are: the toolkit's, Debian's, and those of wheels.
+REAL = ("libcudart.so.*", "libcublas.so.*", "libcudnn.so.*", "libnccl.so.*")
+FOLDERS = ("/usr/local/cuda*/lib64", "/usr/local/cuda*/lib", "/usr/lib/*-linux-gnu",
+           "/usr/lib/python3*/*-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+           f"{sysconfig.get_paths()['purelib']}/nvidia/*/lib")
 
-# Maps what its lines of input name, and says when it was about to, by the monotonic clock.
+# Its lines of input: "map FILE" maps all of a file as code, without loading it, and says when it was about to, by the monotonic
+# clock; "fork N" makes so many processes that have mapped what it has.
 MAPPER = r"""
-#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+static int map(const char *path)
+{
+	struct stat status;
+	struct timespec now;
+	int fd;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || fstat(fd, &status) ||
+	    mmap(NULL, status.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+		perror(path);
+		return 1;
+	}
+	close(fd);
+	printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
+	return 0;
+}
 
 int main(void)
 {
-	char path[4096];
+	char line[4096];
 
-	while (fgets(path, sizeof(path), stdin)) {
-		struct timespec now;
-
-		path[strcspn(path, "\n")] = 0;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (!dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-			fprintf(stderr, "%s\n", dlerror());
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		if (!strncmp(line, "map ", 4) && map(line + 4))
 			return 1;
+		for (int n = strncmp(line, "fork ", 5) ? 0 : atoi(line + 5); n > 0; n--) {
+			if (!fork()) {
+				prctl(PR_SET_PDEATHSIG, SIGKILL);
+				for (;;)
+					pause();
+			}
+			if (n == 1)
+				puts("0");
 		}
-		printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
 		fflush(stdout);
 	}
 	return 0;
@@ -88,14 +127,21 @@ class Mapper:
     def __init__(self, folder):
         self.process = start([folder / "mapper"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def map(self, path):
-        """When it was about to, in seconds of the monotonic clock."""
-        self.process.stdin.write(f"{path}\n")
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            sys.exit(f"cannot map {path}")
-        return int(answer) / 1e9
+            sys.exit(f"the mapper cannot {line}")
+        return int(answer)
+
+    def map(self, path):
+        """When it was about to, in seconds of the monotonic clock."""
+        return self.ask(f"map {path}") / 1e9
+
+    def fork(self, processes):
+        if processes:
+            self.ask(f"fork {processes}")
 
     def end(self):
         self.process.kill()
@@ -103,14 +149,14 @@ class Mapper:
 
 
 def configuration(folder, mode, language):
-    glob = "_Z*bench_wanted_*" if language == "c++" else "bench_wanted_*"
+    names = "_Z*bench_wanted_*" if language == "c++" else "bench_wanted_*"
     shipped = "".join(f"    {name}: {{enabled: false}}\n"
                       for name in ("cuda", "cublas", "cudnn", "nccl", "libtorch"))
     path = folder / f"{mode}.yaml"
     path.write_text("cuda: {enabled: false}\nfunctions:\n"
                     f"  attach: {mode}\n  max_functions: 65536\n  groups:\n{shipped}"
                     f"    bench:\n      libraries: [\"libbench_attach_*.so\"]\n"
-                    f"      functions: [\"{glob}\"]\n")
+                    f"      functions: [\"{names}\"]\n")
     return path
 
 
@@ -163,7 +209,7 @@ class Exporter:
         return time.monotonic() - began
 
 
-def one_round(binary, folder, library, mode, functions, copies, language):
+def one_round(binary, folder, library, mode, functions, copies, language, processes=1):
     """Seconds: until all is attached, until a new copy is, until the exporter has ended."""
     folder = Path(tempfile.mkdtemp(dir=folder))
     mapper = Mapper(folder.parent)
@@ -173,6 +219,7 @@ def one_round(binary, folder, library, mode, functions, copies, language):
         shutil.copyfile(library, paths[-1])
     for path in paths[:-1]:
         mapper.map(path)
+    mapper.fork(processes - 1)
     exporter = Exporter(binary, configuration(folder, mode, language))
     exporter.get("/-/ready")
     attached = exporter.attached()
@@ -190,44 +237,177 @@ def one_round(binary, folder, library, mode, functions, copies, language):
     return exporter.ready - exporter.began, noticed - asked, stopped
 
 
+def one_real_round(binary, folder, libraries):
+    """Seconds until each library was attached to, and until the exporter has ended."""
+    mapper = Mapper(folder)
+    config = folder / "default.yaml"
+    config.write_text("")
+    exporter = Exporter(binary, config)
+    times, functions = [], []
+    for path in libraries:
+        asked = mapper.map(path)
+        line, noticed = exporter.wait_for(
+            lambda line, name=path.name: line.get("msg") == "attached" and line.get("library") == name)
+        times.append(noticed - asked)
+        functions.append(int(line["functions"]))
+    stopped = exporter.stop()
+    mapper.end()
+    return times, functions, stopped
+
+
+def real_libraries():
+    """(found, patterns that were not): of each the first, by its real name."""
+    found, missing = [], []
+    for pattern in REAL:
+        paths = [path for folder in FOLDERS for path in sorted(glob.glob(f"{folder}/{pattern}"))]
+        if paths:
+            found.append(Path(paths[0]).resolve())
+        else:
+            missing.append(pattern)
+    return found, missing
+
+
 def shown(seconds):
     ms = [1000 * s for s in seconds]
     return f"{statistics.median(ms):.0f} ({min(ms):.0f} to {max(ms):.0f})"
 
 
-def main():
+def medians(times):
+    """Of rounds of several times each, by which of them it is."""
+    return [statistics.median(column) for column in zip(*times)]
+
+
+class Measured:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.libraries = {}
+        self.tables, self.bars = [], []
+
+    def library(self, functions):
+        if functions not in self.libraries:
+            self.libraries[functions] = build(self.folder, functions, self.options.others, self.options.language).rename(
+                self.folder / f"library_{functions}.so")
+        return self.libraries[functions]
+
+    def round(self, mode, functions, copies, processes=1):
+        return one_round(self.options.exporter, self.folder, self.library(functions), mode, functions, copies,
+                         self.options.language, processes)
+
+    def bar(self, what, most, seconds, limit):
+        self.bars.append({"what": what, "bar": f"<= {most * 1000:.0f} ms", "measured": f"{shown(seconds)} ms",
+                          "met": statistics.median(seconds) <= most, "limit": limit})
+
+    def modes(self):
+        """Each way to attach, in turns."""
+        options = self.options
+        sizes = {mode: (options.perf_functions, 1) if mode == "perf" else (options.functions, options.copies)
+                 for mode in options.modes}
+        times = {mode: [] for mode in options.modes}
+        for _ in range(options.rounds):
+            for mode, (functions, copies) in sizes.items():
+                times[mode].append(self.round(mode, functions, copies))
+        rows = [[mode, f"{functions} x {copies}"] + [shown(column) for column in zip(*times[mode])]
+                for mode, (functions, copies) in sizes.items()]
+        self.tables.append({
+            "title": "Start, attach, detach",
+            "text": f"The exporter starts on libraries of so many functions (and {options.others} others), each copy a file of its own that a process has mapped; is shown "
+                    f"one copy more; is stopped. {options.rounds} rounds in which the modes take turns: medians, in parentheses the least and the most.",
+            "columns": ["mode", "functions x copies"] + COLUMNS, "rows": rows})
+        for mode in ("session", "multi"):
+            if mode in times:
+                started, noticed, _ = zip(*times[mode])
+                functions, copies = sizes[mode]
+                self.bar(f"start to all attached, {functions} functions x {copies} copies, {mode}", 1.0, started,
+                         "the kernel's verifying of all probes' programs, which is the same for one function")
+                self.bar(f"new library copy opened to attached, {functions} functions, {mode}", 0.1, noticed,
+                         "reading the file and attaching to its functions, behind the kernel's news of the mapping")
+
+    def growth(self, what, loads, title, text, take):
+        """`take` makes one round at a load."""
+        mode = self.options.modes[0]
+        times = {load: [] for load in loads}
+        for _ in range(self.options.growth_rounds):
+            for load in loads:
+                times[load].append(take(mode, load))
+        rows = [[str(load)] + [shown(column) for column in zip(*times[load])] for load in loads]
+        fits = zip(*[medians(times[load]) for load in loads])
+        rows.append(["exponent"] + [exponent_text(list(zip(loads, costs))) for costs in fits])
+        self.tables.append({"title": title, "text": f"{text} Mode {mode}, {self.options.growth_rounds} rounds.",
+                            "columns": [what] + COLUMNS, "rows": rows})
+
+    def by_functions(self):
+        least = max(1, self.options.functions // 10)
+        self.growth("functions of a copy", [least * times for times in GROWTH], "Attach, by functions",
+                    f"The same with {self.options.copies} copies of libraries of so many functions.",
+                    lambda mode, load: self.round(mode, load, self.options.copies))
+
+    def by_processes(self):
+        self.growth("processes", [self.options.processes * times for times in GROWTH], "Discovery, by processes",
+                    f"The same with {self.options.copies} copies of {self.options.perf_functions} functions that so many processes have mapped: the exporter looks at each.",
+                    lambda mode, load: self.round(mode, self.options.perf_functions, self.options.copies, load))
+
+    def real(self):
+        libraries, missing = real_libraries()
+        text = "With the default configuration: mapped to attached, which is reading its symbols, choosing functions and attaching to them."
+        if missing:
+            text += f" Not installed here, and so left out: {', '.join(missing)}."
+        rows = []
+        if libraries:
+            rounds = [one_real_round(self.options.exporter, self.folder, libraries) for _ in range(self.options.growth_rounds)]
+            for n, path in enumerate(libraries):
+                taken = [times[n] for times, _, _ in rounds]
+                rows.append([path.name, f"{path.stat().st_size / 1e6:.0f}", str(rounds[0][1][n]), shown(taken)])
+                self.bar(f"{path.name} opened to attached", 0.1, taken, "reading the symbols of so large a file")
+            rows.append(["all of them: SIGTERM to exit", "", "", shown([stopped for _, _, stopped in rounds])])
+        else:
+            rows.append(["none", "", "", ""])
+        self.tables.append({"title": "NVIDIA's libraries", "text": text, "columns": ["library", "MB", "functions", "ms"], "rows": rows})
+
+    def give(self):
+        for table in self.tables:
+            print(f"{table['title']}. {table['text']}\n")
+            for line in [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]:
+                print("| " + " | ".join(line) + " |")
+            print()
+        for bar in self.bars:
+            print(f"{bar['what']}: {bar['measured']} is to be {bar['bar']}: {'met' if bar['met'] else 'MISSED'}")
+        if self.options.json:
+            self.options.json.write_text(json.dumps({"tables": self.tables, "bars": self.bars}), encoding="utf-8")
+
+
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--exporter", default=ROOT / "build/release/gpusnoop_exporter")
-    parser.add_argument("--functions", type=int, default=500, help="of each copy (500)")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="where the exporter is (build/release)")
+    parser.add_argument("--functions", type=int, default=200, help="of each copy (200)")
     parser.add_argument("--others", type=int, default=5000, help="that are not asked for (5000)")
     parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=10, help="the fewest that discovery is tried with (10)")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--growth-rounds", type=int, default=3, help="of what is tried at several loads (3)")
     parser.add_argument("--language", choices=["c", "c++"], default="c")
-    parser.add_argument("--modes", nargs="+", default=["session", "multi", "perf"])
+    parser.add_argument("--modes", nargs="+", choices=["session", "multi", "perf"], default=["session", "multi", "perf"])
     parser.add_argument("--perf-functions", type=int, default=20)
+    parser.add_argument("--quick", action="store_true", help="one round of little, for a test")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the tables, for bench/run.py")
     options = parser.parse_args()
+    options.exporter = options.build / "gpusnoop_exporter"
+    if options.quick:
+        options.rounds = options.growth_rounds = 1
+        options.functions, options.others, options.copies, options.processes, options.perf_functions = 20, 100, 2, 1, 2
+    return options
+
+
+def main():
+    options = parse()
     if os.geteuid() != 0:
         sys.exit("this needs root")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        folder = Path(name)
-        libraries = {count: build(folder, count, options.others, options.language).rename(
-            folder / f"library_{count}.so") for count in {options.functions, options.perf_functions}}
-        sizes = {mode: (options.perf_functions, 1) if mode == "perf"
-                 else (options.functions, options.copies) for mode in options.modes}
-        times = {mode: [] for mode in options.modes}
-        loads = []
-        for _ in range(options.rounds):
-            for mode, (functions, copies) in sizes.items():
-                loads.append(os.getloadavg()[0])
-                times[mode].append(one_round(options.exporter, folder, libraries[functions], mode,
-                                             functions, copies, options.language))
-    print(f"Linux {platform.release()}, {os.cpu_count()} CPUs, load {min(loads):.1f} to {max(loads):.1f}, "
-          f"{options.rounds} rounds, {options.language}; ms: median (least to most)\n")
-    print("| mode | functions x copies | start to all attached | new copy opened to attached | SIGTERM to exit |")
-    print("|---|---|---|---|---|")
-    for mode, (functions, copies) in sizes.items():
-        columns = [shown(column) for column in zip(*times[mode])]
-        print(f"| {mode} | {functions} x {copies} | " + " | ".join(columns) + " |")
+        measured = Measured(options, Path(name))
+        measured.modes()
+        measured.by_functions()
+        measured.by_processes()
+        measured.real()
+    measured.give()
 
 
 if __name__ == "__main__":

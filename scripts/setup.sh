@@ -34,7 +34,9 @@ packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-ut
 newer="libbpf-dev bpftool catch2"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
     iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian
-    chromium fonts-dejavu-core"
+    libbenchmark-dev chromium fonts-dejavu-core"
+# What bench/call_cost compares with.
+[ $with_tests = no ] || packages="$packages bpftrace libbpf-tools"
 # The guests of tests/vm run kernels for amd64, emulated.
 with_guests=no
 if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
@@ -150,6 +152,11 @@ if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
     ! apt-cache show promtool >/dev/null 2>&1 || wanted="$wanted promtool"
     # shellcheck disable=SC2086
     unpack_tools .deps/tools "apt-get -q -o APT::Sandbox::User=root" $wanted
+fi
+# What bench/scrape.py compares with.
+if [ $with_tests = yes ] && [ ! -x .deps/node-exporter/usr/bin/prometheus-node-exporter ]; then
+    echo "setup: unpacking node_exporter for the benchmarks"
+    unpack_tools .deps/node-exporter "apt-get -q -o APT::Sandbox::User=root" prometheus-node-exporter
 fi
 # Both releases have Prometheus 2. In Prometheus 3 a range leaves out its oldest end, so that rules can
 # mean something else there: the rules' tests run in promtool 3 too, which only sid has.

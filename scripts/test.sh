@@ -60,7 +60,7 @@ mkdir -p "$logs"
 rm -f "$logs"/*.log
 
 cmake --preset release
-cmake --build --preset release --parallel "$jobs"
+cmake --build --preset release --parallel "$jobs" --target all bench
 # Many of the tests wait most of the time, which the other builds use. A group of its own, which ends
 # with this.
 if [ -z "$label" ]; then

@@ -1,14 +1,13 @@
 // What tracing adds to a call: functions that do nothing, called untraced, with empty programs at
 // both ends, with ours, and with other tools' programs, in turns, so that what the machine does
-// meanwhile meets all of them. Prints tables; it has no opinion.
-#include <sys/utsname.h>
-
+// meanwhile meets all of them. Prints tables, and what of them holds the bars of the design.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -37,23 +36,13 @@ struct Options {
     std::vector<std::string> variants = all_variants();
     unsigned rounds = 5;
     unsigned calls = 20'000;
+    bool quick = false;
+    std::filesystem::path json;
 };
 
-std::string cpu_model() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("model name")) {
-            return line.substr(line.find(':') + 2);
-        }
-    }
-    return "a CPU without a name";
-}
-
-std::string kernel_release() {
-    utsname name{};
-    ::uname(&name);
-    return name.release;
-}
+// For a test: the figures say little then.
+constexpr unsigned quick_rounds = 1;
+constexpr unsigned quick_calls = 1'000;
 
 Result<Libraries> open_libraries(const std::string &variant) {
     const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -102,13 +91,14 @@ Result<> take_turn(const std::vector<Workload> &workloads, const std::vector<Way
     return {};
 }
 
-Result<> measure(const std::string &variant, unsigned rounds, unsigned calls) {
+Result<> measure(const std::string &variant, Which which, unsigned rounds, unsigned calls,
+                 Results &results) {
     const auto libraries = open_libraries(variant);
     if (!libraries) {
         return tl::unexpected(libraries.error());
     }
     const auto workloads = all_workloads();
-    const auto ways = all_ways(*libraries);
+    const auto ways = ways_to_trace(*libraries, which);
     Costs costs(workloads, ways);
     Seen seen;
     for (unsigned round = 0; round < rounds; round++) {
@@ -120,31 +110,36 @@ Result<> measure(const std::string &variant, unsigned rounds, unsigned calls) {
             }
         }
     }
-    std::printf(
-        "Linux %s, %s; library %s (traced functions begin with: %s); rounds: %u; calls: %u.\n\n",
-        kernel_release().c_str(), cpu_model().c_str(), variant.c_str(), seen.entry.c_str(), rounds,
-        calls);
+    std::string how = fmt::format(
+        "Functions that do nothing are called {} times in each of {} rounds, in which all ways to "
+        "trace them take turns; "
+        "medians. While traced they begin with: {}.",
+        calls, rounds, seen.entry);
     if (seen.lost != 0) {
-        std::printf("lost %llu events: the figures are of a ring that was full\n\n",
-                    static_cast<unsigned long long>(seen.lost));
+        how += fmt::format(" {} events were lost: the figures are of a ring that was full.",
+                           seen.lost);
     }
-    costs.print_costs();
-    std::printf("\n");
-    costs.print_comparison();
-    std::printf("\n");
+    costs.report(variant, how, results);
     return {};
 }
 
 Result<> run(const Options &options) {
+    Results results;
+    const unsigned rounds = options.quick ? quick_rounds : options.rounds;
+    const unsigned calls = options.quick ? quick_calls : options.calls;
     for (const std::string &variant : all_variants()) {
         if (std::ranges::find(options.variants, variant) == options.variants.end()) {
             continue;
         }
-        if (auto measured = measure(variant, options.rounds, options.calls); !measured) {
+        // Others, and what takes long to detach, once are enough for a test.
+        const bool all = !options.quick || variant == all_variants().back();
+        const Which which = all ? Which::all : Which::sessions;
+        if (auto measured = measure(variant, which, rounds, calls, results); !measured) {
             return measured;
         }
     }
-    return {};
+    print(results);
+    return write_json(results, options.json);
 }
 
 }  // namespace
@@ -162,6 +157,8 @@ int main(int argc, char **argv) {
     cli.add_option("--calls", options.calls, "timed calls of each function in a turn")
         ->check(CLI::Range(10U, 100'000'000U))
         ->capture_default_str();
+    cli.add_flag("--quick", options.quick, "one round of a few calls, for a test");
+    cli.add_option("--json", options.json, "where to write the tables, for bench/run.py");
     try {
         cli.parse(argc, argv);
     } catch (const CLI::ParseError &error) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "bench/call_cost/ways.h"
 #include "bench/call_cost/workloads.h"
+#include "bench/results/results.h"
 
 namespace gpusnoop::bench {
 
@@ -16,10 +18,9 @@ public:
     // One round's nanoseconds a call.
     void add(std::size_t workload, std::size_t way, double nanoseconds);
 
-    // A row for each call and way to trace it.
-    void print_costs() const;
-    // How much of what others add our sessions add.
-    void print_comparison() const;
+    // A row for each call and way to trace it, and for each of others' ways how much of what they
+    // add ours add; and what there are bars for. `entry`: what the functions begin with.
+    void report(const std::string &entry, const std::string &how, Results &results) const;
 
 private:
     using Rounds = std::vector<double>;
@@ -27,7 +28,11 @@ private:
     [[nodiscard]] const Rounds &of(std::size_t workload, std::size_t way) const;
     // What the way adds to a call, over what another one adds, round by round.
     [[nodiscard]] Rounds ratios(std::size_t workload, std::size_t way, std::size_t other) const;
-    void print_row(std::size_t workload, std::size_t way) const;
+    [[nodiscard]] std::vector<std::string> row(std::size_t workload, std::size_t way) const;
+    [[nodiscard]] Table costs(const std::string &entry, const std::string &how) const;
+    [[nodiscard]] Table comparison(const std::string &entry) const;
+    void add_bars(const std::string &entry, std::size_t workload, std::size_t way,
+                  Results &results) const;
 
     const std::vector<Workload> &workloads_;
     const std::vector<Way> &ways_;

@@ -25,36 +25,33 @@ std::string name_of(AttachMode mode) {
 class Builder {
 public:
     explicit Builder(const Libraries &libraries) : libraries_(libraries) {
-        ways_.push_back({"untraced",
-                         Way::Kind::untraced,
-                         &libraries.both,
-                         {},
-                         [] { return std::unique_ptr<Tracing>(); },
-                         std::nullopt});
+        ways_.push_back({"untraced", Way::Kind::untraced, &libraries.both, {}, [] {
+                             return std::unique_ptr<Tracing>();
+                         }});
     }
 
     // Returns its place.
     std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
         ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
                          library.traced(),
-                         [mode, &library] { return trace_with_nothing(mode, library); },
-                         std::nullopt});
+                         [mode, &library] { return trace_with_nothing(mode, library); }});
         return ways_.size() - 1;
     }
 
     void add_cuda(AttachMode mode, bool call_stacks, const Library &library,
-                  const std::string &layers, std::size_t floor) {
+                  const std::string &layers, std::size_t floor, Way::Job job = Way::Job::none) {
         ways_.push_back(
             {"cuda, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
              Way::Kind::ours, &library, library.traced(),
-             [=, &library] { return trace_with_cuda(mode, call_stacks, library); }, floor});
+             [=, &library] { return trace_with_cuda(mode, call_stacks, library); }, floor, job,
+             true});
     }
 
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
-                  std::size_t floor) {
+                  std::size_t floor, Way::Job job = Way::Job::none) {
         ways_.push_back({"func, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library,
                          library.traced(), [=, &library] { return trace_with_func(mode, library); },
-                         floor});
+                         floor, job});
     }
 
     void add_bpftrace(std::size_t floor_of_both, std::size_t floor_of_runtime) {
@@ -68,7 +65,8 @@ public:
             ways_.push_back(
                 {"bpftrace, latency histograms, " + layers, Way::Kind::other, &library,
                  library.traced(),
-                 [=, &library] { return trace_with_bpftrace_latency(*program, library); }, floor});
+                 [=, &library] { return trace_with_bpftrace_latency(*program, library); }, floor,
+                 Way::Job::latency});
         };
         add_latency(libraries_.both, both_layers, floor_of_both);
         add_latency(libraries_.runtime, runtime_layer, floor_of_runtime);
@@ -78,7 +76,8 @@ public:
                          &runtime,
                          {"cudaMalloc", "cudaFree"},
                          [=, &runtime] { return trace_with_bpftrace_memory(*program, runtime); },
-                         floor_of_runtime});
+                         floor_of_runtime,
+                         Way::Job::memory});
     }
 
     void add_funclatency(std::size_t floor_of_both, std::size_t floor_of_runtime) {
@@ -93,7 +92,7 @@ public:
             ways_.push_back(
                 {"funclatency, " + layers, Way::Kind::other, &library, functions,
                  [=, &library] { return trace_with_funclatency(*program, library, functions); },
-                 floor});
+                 floor, Way::Job::latency});
         };
         add(libraries_.both, both_layers, {"cudaMemcpy", "cudaLaunchKernel", "cuLaunchKernel"},
             floor_of_both);
@@ -117,24 +116,29 @@ bool Way::concerns(const Workload &workload) const {
            });
 }
 
-std::vector<Way> all_ways(const Libraries &libraries) {
+std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     Builder builder(libraries);
     const auto &[both, runtime, driver] = libraries;
     const std::size_t session = builder.add_empty(AttachMode::session, both, both_layers);
     const std::size_t session_runtime =
         builder.add_empty(AttachMode::session, runtime, runtime_layer);
     const std::size_t session_driver = builder.add_empty(AttachMode::session, driver, driver_layer);
+    builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency);
+    builder.add_cuda(AttachMode::session, false, both, both_layers, session);
+    builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
+                     Way::Job::memory);
+    builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);
+    builder.add_func(AttachMode::session, runtime, runtime_layer, session_runtime,
+                     Way::Job::latency);
+    builder.add_func(AttachMode::session, both, both_layers, session);
+    if (which == Which::sessions) {
+        return builder.take();
+    }
     const std::size_t multi = builder.add_empty(AttachMode::multi, both, both_layers);
+    builder.add_cuda(AttachMode::multi, true, both, both_layers, multi);
     const std::size_t perf = builder.add_empty(AttachMode::perf, both, both_layers);
     const std::size_t perf_runtime = builder.add_empty(AttachMode::perf, runtime, runtime_layer);
-    builder.add_cuda(AttachMode::session, true, both, both_layers, session);
-    builder.add_cuda(AttachMode::session, false, both, both_layers, session);
-    builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime);
-    builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);
-    builder.add_cuda(AttachMode::multi, true, both, both_layers, multi);
     builder.add_cuda(AttachMode::perf, true, both, both_layers, perf);
-    builder.add_func(AttachMode::session, runtime, runtime_layer, session_runtime);
-    builder.add_func(AttachMode::session, both, both_layers, session);
     builder.add_func(AttachMode::perf, runtime, runtime_layer, perf_runtime);
     builder.add_bpftrace(perf, perf_runtime);
     builder.add_funclatency(perf, perf_runtime);

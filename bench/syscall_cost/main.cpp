@@ -2,24 +2,28 @@
 // on the machine, with empty programs at both ends, with ours in a process that is none to trace,
 // and in one that is, in turns, so that what the machine does meanwhile meets all of them. Prints a
 // table; it has no opinion.
-//
-//   syscall_cost [ROUNDS [CALLS [THREADS]]]
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "bench/results/results.h"
+#include "bench/results/statistics.h"
 #include "bpf/cuda.h"
 #include "bpf/lib/process_filter.h"
 #include "bpf/lib/target.h"
@@ -34,6 +38,7 @@
 #include "exporter/probes/targets.h"
 
 using namespace gpusnoop;
+using namespace gpusnoop::bench;
 
 namespace {
 
@@ -120,15 +125,6 @@ double turn(Way way, unsigned calls, unsigned threads, std::uint64_t &lost) {
     return *std::ranges::max_element(took);
 }
 
-double quantile(std::vector<double> values, double part) {
-    std::ranges::sort(values);
-    return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
-double median(const std::vector<double> &values) {
-    return quantile(values, 0.5);
-}
-
 // What a way adds over what the empty programs add, in each round.
 std::vector<double> to_empty(const std::array<std::vector<double>, names.size()> &figures,
                              std::size_t way) {
@@ -140,39 +136,69 @@ std::vector<double> to_empty(const std::array<std::vector<double>, names.size()>
     return ratios;
 }
 
-unsigned number(int argc, char **argv, int index, unsigned otherwise) {
-    return argc > index ? static_cast<unsigned>(std::max(1L, std::strtol(argv[index], nullptr, 10)))
-                        : otherwise;
+using Figures = std::array<std::vector<double>, names.size()>;
+
+struct Options {
+    unsigned rounds = 11;
+    unsigned calls = 300'000;
+    unsigned threads = 1;
+    bool quick = false;
+    std::filesystem::path json;
+};
+
+Table table_of(const Figures &figures, const Options &options, std::uint64_t lost) {
+    Table table{"Cost of a system call",
+                fmt::format("getppid, {} calls in {} threads in each of {} rounds, in which the "
+                            "ways take turns: CPU "
+                            "time a call, medians. {} calls were lost.",
+                            options.calls, options.threads, options.rounds, lost),
+                {"", "ns a call", "added ns", "added, over empty programs"}};
+    const double nothing = median(figures[0]);
+    for (std::size_t way = 0; way < names.size(); way++) {
+        const double all = median(figures[way]);
+        table.rows.push_back({names[way], fmt::format("{:.0f}", all),
+                              way == 0 ? "" : fmt::format("{:.0f}", all - nothing),
+                              way < 2 ? "" : ratio_text(to_empty(figures, way))});
+    }
+    return table;
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
+    Options options;
+    CLI::App cli("Prints what the syscall probe adds to a system call. Run it as root.");
+    cli.add_option("rounds", options.rounds)->check(CLI::Range(1U, 10'000U))->capture_default_str();
+    cli.add_option("calls", options.calls, "of a thread in a round")
+        ->check(CLI::Range(1U, 1'000'000'000U))
+        ->capture_default_str();
+    cli.add_option("threads", options.threads)
+        ->check(CLI::Range(1U, 1'000U))
+        ->capture_default_str();
+    cli.add_flag("--quick", options.quick, "few calls, for a test");
+    cli.add_option("--json", options.json, "where to write the table, for bench/run.py");
+    try {
+        cli.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        return cli.exit(error) == 0 ? 0 : 1;
+    }
+    if (options.quick) {
+        options.rounds = 2;
+        options.calls = 10'000;
+    }
     kernel::route_libbpf_messages();
-    const unsigned rounds = number(argc, argv, 1, 11);
-    const unsigned calls = number(argc, argv, 2, 300'000);
-    const unsigned threads = number(argc, argv, 3, 1);
-    std::array<std::vector<double>, names.size()> figures;
+    Figures figures;
     std::uint64_t lost = 0;
-    for (unsigned round = 0; round < rounds; round++) {
+    for (unsigned round = 0; round < options.rounds; round++) {
         for (std::size_t way = 0; way < names.size(); way++) {
-            figures[way].push_back(turn(static_cast<Way>(way), calls, threads, lost));
+            figures[way].push_back(
+                turn(static_cast<Way>(way), options.calls, options.threads, lost));
         }
     }
-    const double nothing = median(figures[0]);
-    std::printf("%u rounds of %u calls in %u threads, medians\n\n", rounds, calls, threads);
-    std::printf("%-18s %10s %10s   %s\n", "", "ns a call", "added",
-                "to empty programs (10th to 90th of 100 rounds)");
-    for (std::size_t way = 0; way < names.size(); way++) {
-        const double all = median(figures[way]);
-        std::printf("%-18s %10.0f %10.0f", names[way], all, all - nothing);
-        if (way > 1) {
-            const std::vector<double> ratios = to_empty(figures, way);
-            std::printf("   %.2fx (%.2f to %.2f)", median(ratios), quantile(ratios, 0.1),
-                        quantile(ratios, 0.9));
-        }
-        std::printf("\n");
+    const Results results{{table_of(figures, options, lost)}, {}};
+    print(results);
+    if (const auto written = write_json(results, options.json); !written) {
+        give_up(written.error());
     }
-    std::printf("\n%llu calls lost\n", static_cast<unsigned long long>(lost));
     return 0;
 }

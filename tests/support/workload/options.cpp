@@ -29,6 +29,7 @@ void request_stop(int /*signal*/) {
                  "  --seed X             same seed and one thread: same calls\n"
                  "  --rate N             CUDA calls a second, of all threads together\n"
                  "  --leak BYTES         allocate so much in each iteration, never free it\n"
+                 "  --hoard N            first allocate 256 bytes N times, never free them\n"
                  "  --failures           also make calls that fail\n"
                  "  --default-kind       also copy with cudaMemcpyDefault\n"
                  "  --memory-kinds       also use managed, pinned and stream-ordered memory\n"
@@ -120,6 +121,8 @@ bool set_value(Options &options, const std::string &flag, const char *value) {
         options.seed = count;
     } else if (flag == "--leak") {
         options.leak = count;
+    } else if (flag == "--hoard") {
+        options.hoard = count;
     } else {
         return false;
     }

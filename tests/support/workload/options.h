@@ -17,6 +17,7 @@ struct Options {
     std::optional<std::uint64_t> most_iterations;  // of each thread; 0: makes no call
     std::uint64_t seed = 1;
     std::size_t leak = 0;
+    std::uint64_t hoard = 0;
     double rate = 0;  // calls a second by all threads together; 0: as fast as they can
     bool failures = false;
     bool default_kind = false;

@@ -7,11 +7,25 @@
 
 #include "cudart/cudart.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <thread>
 #include <vector>
 
 namespace {
+
+// What a test of many live allocations wants: no other call, and none of them fails unsaid.
+bool hoard(std::uint64_t count) {
+    for (std::uint64_t made = 0; made < count && !demo::stop_requested(); ++made) {
+        void *never_freed = nullptr;
+        if (cudaMalloc(&never_freed, 256) != standin::kSuccess) {
+            std::fprintf(stderr, "hoard: no memory for allocation %llu\n",
+                         static_cast<unsigned long long>(made));
+            return false;
+        }
+    }
+    return true;
+}
 
 void work(const demo::Options &options, demo::SharedMemory &shared, unsigned index) {
     if (options.everything) {
@@ -38,6 +52,9 @@ void work(const demo::Options &options, demo::SharedMemory &shared, unsigned ind
 int main(int argc, char **argv) {
     const demo::Options options = demo::parse_options(argc, argv);
     demo::prepare(options);
+    if (!hoard(options.hoard)) {
+        return 1;
+    }
 
     demo::SharedMemory shared;
     {

@@ -1,0 +1,26 @@
+// A loop of a benchmark: what it does, and how many allocations that took.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+#include "bench/scrape/allocations.h"
+
+namespace gpusnoop::bench {
+
+// Calls `work` again and again; each call is `items` of what is measured.
+template <typename Work>
+void measure(benchmark::State &state, std::int64_t items, Work work) {
+    work();  // what is done the first time only
+    const std::uint64_t before = allocations().count;
+    for (auto _ : state) {
+        work();
+    }
+    const std::uint64_t after = allocations().count;
+    state.SetItemsProcessed(state.iterations() * items);
+    state.counters["allocations"] =
+        static_cast<double>(after - before) / static_cast<double>(state.iterations() * items);
+}
+
+}  // namespace gpusnoop::bench

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Builds and runs the benchmarks, one after the other, and writes what they have found to docs/benchmarks.md.
+
+    sudo bench/run.py                           all of them, which takes a while: on a machine that does nothing else
+    sudo bench/run.py --only consumer           one of them (or several), printed and not written
+    sudo bench/run.py --quick --output FILE     all of them, cut down: the figures say little
+
+One that fails, or that does not say what it found, does not stop the others: it is named at the end, and the exit code is 1.
+Missed bars are not failures. What a benchmark is to do to be run here is said in bench/README.md.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/benchmarks.md"
+# In the order in which they run: a script here, or else a program in the build's bench/.
+BENCHMARKS = ("call_cost", "syscall_cost", "consumer", "attach_time", "scrape", "memory", "micro")
+FULL_SECONDS = 3600  # that one may take
+QUICK_SECONDS = 100
+TABLE_KEYS = {"title", "text", "columns", "rows"}
+BAR_KEYS = {"what", "bar", "measured", "met", "limit"}
+
+
+def command_of(name, build):
+    """What runs it, or None: it is neither here nor built."""
+    script, program = ROOT / "bench" / f"{name}.py", build / "bench" / name
+    if script.is_file():
+        return [sys.executable, str(script), "--build", str(build)]
+    return [str(program)] if program.is_file() else None
+
+
+def checked(results):
+    """The results, or ValueError with what is wrong with them."""
+    if not isinstance(results, dict) or not {"tables", "bars"} <= results.keys():
+        raise ValueError("its JSON has no tables and bars")
+    if not results["tables"]:
+        raise ValueError("it has no tables")
+    for table in results["tables"]:
+        if not TABLE_KEYS <= table.keys():
+            raise ValueError(f"a table lacks {', '.join(sorted(TABLE_KEYS - table.keys()))}")
+        if not table["rows"]:
+            raise ValueError(f"the table '{table['title']}' is empty")
+        for row in table["rows"]:
+            if len(row) != len(table["columns"]) or not all(isinstance(cell, str) for cell in row):
+                raise ValueError(f"a row of '{table['title']}' does not fit its columns: {row}")
+    for bar in results["bars"]:
+        if not BAR_KEYS <= bar.keys():
+            raise ValueError(f"a bar lacks {', '.join(sorted(BAR_KEYS - bar.keys()))}")
+    return results
+
+
+def end_group(process):
+    """The benchmark and what it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run_one(name, build, quick, seconds):
+    """(results, "") or (None, what went wrong)."""
+    command = command_of(name, build)
+    if command is None:
+        return None, f"there is neither bench/{name}.py nor {build}/bench/{name}"
+    with tempfile.TemporaryDirectory() as folder:
+        found = pathlib.Path(folder, "results.json")
+        process = subprocess.Popen(command + ["--json", str(found)] + (["--quick"] if quick else []), start_new_session=True)
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None, f"it took more than {seconds} seconds"
+        finally:
+            end_group(process)
+        if code != 0:
+            return None, f"it ended with {code}"
+        try:
+            return checked(json.loads(found.read_text(encoding="utf-8"))), ""
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            return None, str(error)
+
+
+def machine():
+    """CPU model, CPUs, kernel and day."""
+    model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    return (f"{model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} CPUs, "
+            f"Linux {platform.release()}, {datetime.date.today().isoformat()}")
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def markdown_table(columns, rows):
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join("| " + " | ".join(cell(one) for one in line) + " |\n" for line in lines)
+
+
+def page(found, failed, command, on):
+    """The document's text; `found`: name -> results, `failed`: name -> what went wrong."""
+    bars = [bar for results in found.values() for bar in results["bars"]]
+    text = ("# Benchmarks\n\n"
+            f"Measured on {on}, by:\n\n```\n{command}\n```\n\n"
+            "Written by that command: do not edit. Compare the ratios, not the nanoseconds: those of another machine are others. Each ratio is of one\n"
+            "run in which what is compared took turns: the median of the rounds and, in parentheses, the 10th and the 90th of a hundred. An exponent\n"
+            "tells how a cost grows with the load: 0 not at all, 1 in proportion. What was tried to meet the bars is in [performance.md](performance.md).\n\n"
+            "## Bars\n\n"
+            f"{sum(1 for bar in bars if bar['met'])} of {len(bars)} are met.\n\n")
+    text += markdown_table(["what", "bar", "measured", "", "what limits it"],
+                           [[bar["what"], bar["bar"], bar["measured"], "met" if bar["met"] else "**missed**",
+                             "" if bar["met"] else bar["limit"]] for bar in bars])
+    for name, why in failed.items():
+        text += f"\n`{name}` is missing here: {why}.\n"
+    for name, results in found.items():
+        for table in results["tables"]:
+            text += f"\n## {table['title']}\n\n{table['text']} (`{name}`)\n\n"
+            text += markdown_table(table["columns"], table["rows"])
+    return text
+
+
+def build_all(build):
+    """As who has called sudo, so that what is built is not root's."""
+    owner = os.environ.get("SUDO_USER")
+    as_owner = ["sudo", "-u", owner] if owner and owner != "root" else []
+    subprocess.run(as_owner + ["cmake", "--preset", "release"], cwd=ROOT, check=True)
+    subprocess.run(as_owner + ["cmake", "--build", str(build), "--target", "bench"], cwd=ROOT, check=True)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="where the programs are (build/release)")
+    parser.add_argument("--no-build", action="store_true", help="they are there already")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="instead of docs/benchmarks.md")
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME", help="one of: " + ", ".join(BENCHMARKS))
+    options = parser.parse_args(arguments)
+    if options.quick and not options.output and not options.only:
+        parser.error("--quick needs --output: its figures are none for docs/benchmarks.md")
+    return options
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    if os.geteuid() != 0:
+        print("run.py: the benchmarks trace, so they have to be run as root", file=sys.stderr)
+        return 1
+    if not options.no_build:
+        build_all(options.build)
+    found, failed = {}, {}
+    for name in options.only or BENCHMARKS:
+        print(f"\n== {name}\n", flush=True)
+        results, why = run_one(name, options.build.resolve(), options.quick, QUICK_SECONDS if options.quick else FULL_SECONDS)
+        if results:
+            found[name] = results
+        else:
+            failed[name] = why
+            print(f"run.py: {name}: {why}", file=sys.stderr)
+    output = options.output or (None if options.only else PAGE)
+    if output:
+        command = "sudo bench/run.py" + (" --quick" if options.quick else "")
+        output.write_text(page(found, failed, command, machine()), encoding="utf-8")
+        print(f"\nwritten to {output}")
+    if failed:
+        print(f"run.py: failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
