@@ -55,6 +55,16 @@ build_sanitized() {
     done
 }
 
+# What failed once more, at the end of a long log: each test's result and the end of its output.
+failures_in() { # failures_in LOG
+    awk '
+        function tell(   line) { for (line = (kept > 60 ? kept - 60 : 0); line < kept; line++) print "    " output[line]; kept = 0 }
+        /^ *[0-9]+\/[0-9]+ Test +#/ || /^ *Start +[0-9]+:/ || /^[0-9]+% tests passed/ { tell(); within = 0 }
+        /^ *[0-9]+\/[0-9]+ Test +#.*\*\*\*/ && !/\*\*\*Skipped/ { print; within = 1; next }
+        within { output[kept++] = $0 }
+        END { tell() }' "$1"
+}
+
 scripts/setup.sh --tests
 mkdir -p "$logs"
 rm -f "$logs"/*.log
@@ -90,6 +100,9 @@ for log in "$logs"/*-tests.log; do
     sed -nE "s/^([0-9]+% tests passed.*|Total Test time.*)/$name: \1/p" "$log"
 done
 if [ ${#failed[@]} -gt 0 ]; then
+    for name in "${failed[@]}"; do
+        [ ! -e "$logs/$name.log" ] || failures_in "$logs/$name.log"
+    done
     echo "FAILED: ${failed[*]}"
     exit 1
 fi
