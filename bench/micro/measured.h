@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <iterator>
 
 #include "bench/scrape/allocations.h"
 
@@ -21,6 +22,16 @@ void measure(benchmark::State &state, std::int64_t items, Work work) {
     state.SetItemsProcessed(state.iterations() * items);
     state.counters["allocations"] =
         static_cast<double>(after - before) / static_cast<double>(state.iterations() * items);
+}
+
+// Calls `use` with one of `all` after another, each of which is one of what is measured.
+template <typename All, typename Use>
+void measure_each(benchmark::State &state, const All &all, Use use) {
+    measure(state, static_cast<std::int64_t>(std::size(all)), [&] {
+        for (const auto &one : all) {
+            use(one);
+        }
+    });
 }
 
 }  // namespace gpusnoop::bench

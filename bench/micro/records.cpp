@@ -18,6 +18,7 @@ using namespace gpusnoop::probes;
 namespace {
 
 using bench::measure;
+using bench::measure_each;
 
 constexpr std::uint32_t budget = 2'000;
 
@@ -42,11 +43,7 @@ void cuda_launch(benchmark::State &state) {
         bench.calls(records.back());
     }
     bench.name_kernels("gemm");
-    measure(state, 64, [&] {
-        for (const auto &record : records) {
-            bench.calls(record);
-        }
-    });
+    measure_each(state, records, [&](const auto &record) { bench.calls(record); });
 }
 BENCHMARK(cuda_launch);
 
@@ -58,11 +55,7 @@ void cuda_copy(benchmark::State &state) {
         records.push_back(
             copy(1, 2, std::uint64_t{1} << (i % 24), static_cast<std::uint32_t>(i % 4), 2'000));
     }
-    measure(state, 64, [&] {
-        for (const auto &record : records) {
-            bench.calls(record);
-        }
-    });
+    measure_each(state, records, [&](const auto &record) { bench.calls(record); });
 }
 BENCHMARK(cuda_copy);
 
@@ -110,11 +103,8 @@ void func_call(benchmark::State &state) {
                                      .options = std::move(options)});
         records.push_back(record);
     }
-    measure(state, 64, [&] {
-        for (const auto &record : records) {
-            aggregator.on_record(bytes_of(record));
-        }
-    });
+    measure_each(state, records,
+                 [&](const auto &record) { aggregator.on_record(bytes_of(record)); });
 }
 BENCHMARK(func_call);
 
@@ -132,11 +122,7 @@ void pcie_access(benchmark::State &state) {
         record.identity = train();
         records.push_back(record);
     }
-    measure(state, 64, [&] {
-        for (const auto &record : records) {
-            aggregator.on_record(record);
-        }
-    });
+    measure_each(state, records, [&](const auto &record) { aggregator.on_record(record); });
 }
 BENCHMARK(pcie_access);
 
@@ -164,11 +150,8 @@ void fence_event_of_eight_timelines(benchmark::State &state) {
         std::memcpy(record.names.timeline, timeline.data(), timeline.size());
         records.push_back(record);
     }
-    measure(state, 64, [&] {
-        for (const auto &record : records) {
-            aggregator.on_record(bytes_of(record));
-        }
-    });
+    measure_each(state, records,
+                 [&](const auto &record) { aggregator.on_record(bytes_of(record)); });
 }
 BENCHMARK(fence_event_of_eight_timelines);
 

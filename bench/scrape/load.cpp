@@ -45,6 +45,16 @@ std::span<const std::byte> bytes_of(const Record &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
+probes::Health healthy(std::string probe) {
+    return {.name = std::move(probe),
+            .up = true,
+            .detail = "",
+            .libraries = {},
+            .attach_failures = {},
+            .slow_details_lost = {},
+            .sinks = {}};
+}
+
 }  // namespace
 
 class Load::Cuda final : public probes::Probe {
@@ -63,15 +73,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return bench_.aggregator->folded();
     }
-    [[nodiscard]] probes::Health health() const override {
-        return {.name = "cuda",
-                .up = true,
-                .detail = "",
-                .libraries = {},
-                .attach_failures = {},
-                .slow_details_lost = {},
-                .sinks = {}};
-    }
+    [[nodiscard]] probes::Health health() const override { return healthy("cuda"); }
 
 private:
     void add(std::size_t program) {
@@ -147,15 +149,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] probes::Health health() const override {
-        return {.name = "func",
-                .up = true,
-                .detail = "",
-                .libraries = {},
-                .attach_failures = {},
-                .slow_details_lost = {},
-                .sinks = {}};
-    }
+    [[nodiscard]] probes::Health health() const override { return healthy("func"); }
 
 private:
     static func_record head(std::size_t program, std::uint32_t type, std::uint64_t at) {
