@@ -35,6 +35,9 @@ newer="libbpf-dev bpftool catch2"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
     iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian
     libbenchmark-dev chromium fonts-dejavu-core"
+# What makes the manifests from the chart, and holds them against Kubernetes' API.
+[ $with_tests = no ] || packages="$packages golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
+    python3-jsonschema"
 # What bench/call_cost compares with.
 [ $with_tests = no ] || packages="$packages bpftrace libbpf-tools"
 # The guests of tests/vm run kernels for amd64, emulated.
