@@ -130,6 +130,9 @@ Result<> App::start_probes() {
 }
 
 Result<> App::start_server(std::unique_ptr<http::Access> access) {
+    // Threads have the privileges that are left by now.
+    page_maker_.emplace();
+    document_maker_.emplace();
     auto listeners = http::open_listeners(config_.web);
     if (!listeners) {
         return tl::unexpected(listeners.error());
@@ -185,7 +188,7 @@ http::Response App::metrics_page(metrics::Format format) {
     }
     http::Response response;
     try {
-        if (auto text = page_maker_.run([&] { return render(format); })) {
+        if (auto text = page_maker_->run([&] { return render(format); })) {
             response.content_type = metrics::content_type(format);
             response.vary = "Accept";
             response.body = std::make_shared<const std::string>(std::move(*text));
@@ -306,7 +309,7 @@ http::Response App::document_page(std::string_view name, const http::Request &re
     if (!pass) {
         return http::text_response(503, "Too many requests at once: try again.\n");
     }
-    return document_maker_.run([&] { return make_document(name, *parameters); });
+    return document_maker_->run([&] { return make_document(name, *parameters); });
 }
 
 http::Response App::make_document(std::string_view name,

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,10 +84,10 @@ private:
     struct Rendering;
     std::mutex rendering_mutex_;
     std::map<metrics::Format, std::shared_ptr<Rendering>> rendering_;
-    Worker page_maker_;
+    std::optional<Worker> page_maker_;
 
     // A document holds a copy of what a probe knows: one at a time.
-    Worker document_maker_;
+    std::optional<Worker> document_maker_;
     // Each waits for those before it, which all hold a thread of the server.
     Turnstile document_pages_{32};
 
