@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "exporter/kernel/uprobe.h"
 
@@ -18,11 +19,10 @@ struct Runs {
     std::uint64_t skipped = 0;
 };
 
-// Zero if it is not loaded.
-[[nodiscard]] Runs runs_of(const bpf_program *program);
-
-// Of all programs of the object, but for iterators: those run when we ask for something.
-[[nodiscard]] Runs runs_of(const bpf_object *object);
+// Of all programs of the object, but for iterators: those run when we ask for something. Nothing is
+// lost when one of `spare` is skipped, so that is not counted.
+[[nodiscard]] Runs runs_of(const bpf_object *object,
+                           std::initializer_list<const bpf_program *> spare = {});
 
 void load_if(bpf_program *program, bool wanted);
 

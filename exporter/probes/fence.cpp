@@ -198,7 +198,14 @@ Health FenceProbe::health() const {
     health.undecodable = undecodable_;
     if (records_) {
         health.attached_functions = FENCE_EVENT_COUNT;
-        add_counts(health, bpf_map__fd(skeleton_->maps.account), kernel::runs_of(skeleton_->obj));
+        // Without their note, fences are told apart by less.
+        const auto &programs = skeleton_->progs;
+        add_counts(
+            health, bpf_map__fd(skeleton_->maps.account),
+            kernel::runs_of(skeleton_->obj,
+                            {programs.note_init, programs.note_emit, programs.note_enable_signal,
+                             programs.note_signaled, programs.note_wait_start,
+                             programs.note_wait_end, programs.note_destroy}));
     }
     return health;
 }

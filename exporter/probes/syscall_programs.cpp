@@ -190,10 +190,8 @@ int SyscallPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
 kernel::Runs SyscallPrograms::runs() const {
-    kernel::Runs runs = kernel::runs_of(loaded_->skeleton->obj);
-    // This one does nothing, so nothing is lost when it is skipped.
-    runs.skipped -= kernel::runs_of(loaded_->skeleton->progs.keep_functions_called).skipped;
-    return runs;
+    const auto &skeleton = *loaded_->skeleton;
+    return kernel::runs_of(skeleton.obj, {skeleton.progs.keep_functions_called});  // does nothing
 }
 
 }  // namespace gpusnoop::probes
