@@ -21,8 +21,15 @@ const volatile __u32 seqno_at = 20;
 /* Waits inside each other: a fence that stands for others waits for those. */
 #define MAX_WAITS 4
 
+/* The low halves, which are always known: what of a fence is noted at one event, may not be at
+ * another. Two that share them at one time would be 2^32 contexts or numbers apart. */
+struct fence_key {
+	__u32 context;
+	__u32 seqno;
+};
+
 struct wait {
-	struct fence_key fence;
+	struct fence_id fence;
 	__u64 started_ns;
 };
 
@@ -63,7 +70,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct fence_key);
+	__type(value, struct fence_id);
 } present SEC(".maps");
 
 #define NOTE(name)                                                                                 \
@@ -71,11 +78,11 @@ struct {
 	int BPF_PROG(note_##name, struct dma_fence *fence)                                         \
 	{                                                                                          \
 		__u32 zero = 0;                                                                    \
-		struct fence_key *key = bpf_map_lookup_elem(&present, &zero);                      \
+		struct fence_id *id = bpf_map_lookup_elem(&present, &zero);                        \
                                                                                                    \
-		if (key) {                                                                         \
-			key->context = fence->context;                                             \
-			key->seqno = fence->seqno;                                                 \
+		if (id) {                                                                          \
+			id->context = fence->context;                                              \
+			id->seqno = fence->seqno;                                                  \
 		}                                                                                  \
 		return 0;                                                                          \
 	}
@@ -83,18 +90,31 @@ FENCE_EVENTS(NOTE)
 
 static __always_inline void read_key(struct fence_key *key, const void *context)
 {
-	__u32 zero = 0;
-	struct fence_key *noted = bpf_map_lookup_elem(&present, &zero);
+	key->context = field(context, context_at);
+	key->seqno = field(context, seqno_at);
+}
 
-	key->context = key->seqno = 0;
-	/* The low halves, which both machines that we trace have first. */
-	bpf_probe_read_kernel(&key->context, sizeof(__u32), context + (context_at & 4095));
-	bpf_probe_read_kernel(&key->seqno, sizeof(__u32), context + (seqno_at & 4095));
-	/* Another one, if an interrupt had something to tell in between, or somebody else was at
-	 * the tracepoint before us. */
-	if (noted && (__u32)noted->context == key->context && (__u32)noted->seqno == key->seqno) {
-		key->context = noted->context;
-		key->seqno = noted->seqno;
+static __always_inline bool is_of(const struct fence_id *id, const struct fence_key *key)
+{
+	return (__u32)id->context == key->context && (__u32)id->seqno == key->seqno;
+}
+
+/* All that can be known of a fence: what was noted just now or, if that is another one's (an
+ * interrupt had something to tell in between, or somebody else was at the tracepoint before us),
+ * what was known before; NULL: nothing was. */
+static __always_inline void identify(struct fence_id *id, const struct fence_key *key,
+				     const struct fence_id *known)
+{
+	__u32 zero = 0;
+	struct fence_id *noted = bpf_map_lookup_elem(&present, &zero);
+
+	if (noted && is_of(noted, key)) {
+		*id = *noted;
+	} else if (known) {
+		*id = *known;
+	} else {
+		id->context = key->context;
+		id->seqno = key->seqno;
 	}
 }
 
@@ -129,7 +149,8 @@ static __always_inline struct thread *current_thread(struct task_struct *task)
 }
 
 static __always_inline struct fence_record *reserve(enum fence_event event, __u64 since_ns,
-						    __u32 tgid, const struct fence_key *key)
+						    __u32 tgid, const struct fence_key *key,
+						    const struct fence_id *known)
 {
 	struct fence_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 
@@ -139,7 +160,7 @@ static __always_inline struct fence_record *reserve(enum fence_event event, __u6
 		return NULL;
 	}
 	fill_traced(&record->head, since_ns, tgid, FENCE_RECORD + event);
-	record->fence = *key;
+	identify(&record->fence, key, known);
 	record->tid = 0;
 	record->has_duration = 0;
 	record->nanoseconds = 0;
@@ -152,8 +173,17 @@ static __always_inline void submit(struct fence_record *record)
 	ACCOUNT(events, 1);
 }
 
+static __always_inline void name(struct fence_record *record, void *ctx,
+				 const struct fence_known *known)
+{
+	if (known)
+		record->names = known->names;
+	else
+		read_names(&record->names, ctx);
+}
+
 /* Notes whose a fence is. */
-static __always_inline void begin_fence(void *ctx, struct fence_key *key)
+static __always_inline void begin_fence(void *ctx, const struct fence_key *key)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct fence_record *record;
@@ -168,6 +198,7 @@ static __always_inline void begin_fence(void *ctx, struct fence_key *key)
 	thread->fresh.tgid = thread->traced.tgid;
 	thread->fresh.emitted_ns = 0;
 	thread->fresh.reserved = 0;
+	identify(&thread->fresh.id, key, NULL);
 	read_names(&thread->fresh.names, ctx);
 	/* A key that is there already is of one whose end was not seen: this one is newer. */
 	if (bpf_map_update_elem(&fences, key, &thread->fresh, BPF_ANY)) {
@@ -175,43 +206,41 @@ static __always_inline void begin_fence(void *ctx, struct fence_key *key)
 		ACCOUNT(lost[LOST_table_full], 1);
 		return;
 	}
-	record = reserve(FENCE_init, thread->traced.since_ns, thread->traced.tgid, key);
+	record = reserve(FENCE_init, thread->traced.since_ns, thread->traced.tgid, key,
+			 &thread->fresh.id);
 	if (!record)
 		return;
 	record->names = thread->fresh.names;
 	submit(record);
 }
 
-/* A fence whose init was not seen. What happens to it may happen in any context, so only the events
- * that are the current process's own doing are its. */
-static __always_inline void on_unknown(void *ctx, struct fence_key *key, enum fence_event event)
+/* Whose is an event of a fence whose init was not seen? What happens to it may happen in any
+ * context, so only the events that are the current process's own doing are its. */
+static __always_inline bool owner_of_unknown(enum fence_event event, __u64 *since_ns, __u32 *tgid)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	bool is_own = event == FENCE_emit || event == FENCE_enable_signal;
-	struct fence_record *record;
 	struct thread *thread;
 
-	if (is_own && target_since(task)) {
-		thread = current_thread(task);
-		if (!thread)
-			return;
-		record = reserve(event, thread->traced.since_ns, thread->traced.tgid, key);
-	} else if (target_kinds & TARGET_EVERYTHING) {
-		record = reserve(event, 0, 0, key);
-	} else {
-		return;
+	if (!is_own || !target_since(task)) {
+		*since_ns = *tgid = 0;
+		return target_kinds & TARGET_EVERYTHING;
 	}
-	if (!record)
-		return;
-	read_names(&record->names, ctx);
-	submit(record);
+	thread = current_thread(task);
+	if (!thread)
+		return false;
+	*since_ns = thread->traced.since_ns;
+	*tgid = thread->traced.tgid;
+	return true;
 }
 
 static __always_inline void on_event(void *ctx, enum fence_event event)
 {
-	struct fence_key key;
 	struct fence_known *known;
 	struct fence_record *record;
+	struct fence_key key;
+	__u64 since_ns;
+	__u32 tgid;
 
 	read_key(&key, ctx);
 	if (event == FENCE_init) {
@@ -219,44 +248,35 @@ static __always_inline void on_event(void *ctx, enum fence_event event)
 		return;
 	}
 	known = bpf_map_lookup_elem(&fences, &key);
-	if (!known) {
-		on_unknown(ctx, &key, event);
+	if (known) {
+		since_ns = known->since_ns;
+		tgid = known->tgid;
+	} else if (!owner_of_unknown(event, &since_ns, &tgid)) {
 		return;
 	}
-	record = reserve(event, known->since_ns, known->tgid, &key);
+	record = reserve(event, since_ns, tgid, &key, known ? &known->id : NULL);
 	if (record) {
-		record->names = known->names;
-		if (event == FENCE_signaled && known->emitted_ns) {
+		name(record, ctx, known);
+		if (event == FENCE_signaled && known && known->emitted_ns) {
 			record->has_duration = 1;
 			record->nanoseconds = record->head.at_ns - known->emitted_ns;
 		}
 		submit(record);
 	}
-	if (event == FENCE_emit)
+	if (event == FENCE_emit && known)
 		known->emitted_ns = bpf_ktime_get_ns();
-	if (event == FENCE_destroy)
+	if (event == FENCE_destroy && known)
 		bpf_map_delete_elem(&fences, &key);
-}
-
-static __always_inline void name_waited(struct fence_record *record, void *ctx,
-					const struct fence_key *key)
-{
-	/* Linux 6.1 takes no key in a record. */
-	struct fence_known *known = bpf_map_lookup_elem(&fences, key);
-
-	if (known)
-		record->names = known->names;
-	else
-		read_names(&record->names, ctx);
 }
 
 SEC("tp/dma_fence/dma_fence_wait_start")
 int on_wait_start(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct fence_key key;
 	struct fence_record *record;
 	struct thread *thread;
+	struct fence_key key;
+	struct wait *wait;
 
 	if (!target_since(task))
 		return 0;
@@ -269,14 +289,16 @@ int on_wait_start(void *ctx)
 		ACCOUNT(lost[LOST_too_deep], 1);
 		return 0;
 	}
-	thread->waits[thread->depth & (MAX_WAITS - 1)].fence = key;
-	thread->waits[thread->depth & (MAX_WAITS - 1)].started_ns = bpf_ktime_get_ns();
+	wait = &thread->waits[thread->depth & (MAX_WAITS - 1)];
+	identify(&wait->fence, &key, NULL);
+	wait->started_ns = bpf_ktime_get_ns();
 	thread->depth++;
-	record = reserve(FENCE_wait_start, thread->traced.since_ns, thread->traced.tgid, &key);
+	record = reserve(FENCE_wait_start, thread->traced.since_ns, thread->traced.tgid, &key,
+			 &wait->fence);
 	if (!record)
 		return 0;
 	record->tid = thread->traced.tid;
-	name_waited(record, ctx, &key);
+	name(record, ctx, bpf_map_lookup_elem(&fences, &key));
 	submit(record);
 	return 0;
 }
@@ -288,8 +310,8 @@ int on_wait_end(void *ctx)
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	struct fence_key key;
 	struct fence_record *record;
+	struct fence_key key;
 	struct wait *wait;
 	__u64 at;
 
@@ -301,19 +323,19 @@ int on_wait_end(void *ctx)
 	read_key(&key, ctx);
 	at = thread->depth - 1;
 	wait = &thread->waits[at & (MAX_WAITS - 1)];
-	if (at >= MAX_WAITS || wait->fence.context != key.context ||
-	    wait->fence.seqno != key.seqno) {
+	if (at >= MAX_WAITS || !is_of(&wait->fence, &key)) {
 		ACCOUNT(unmatched, 1);
 		return 0;
 	}
 	thread->depth = at;
-	record = reserve(FENCE_wait_end, thread->traced.since_ns, thread->traced.tgid, &key);
+	record = reserve(FENCE_wait_end, thread->traced.since_ns, thread->traced.tgid, &key,
+			 &wait->fence);
 	if (!record)
 		return 0;
 	record->tid = thread->traced.tid;
 	record->has_duration = 1;
 	record->nanoseconds = now_ns - wait->started_ns;
-	name_waited(record, ctx, &key);
+	name(record, ctx, bpf_map_lookup_elem(&fences, &key));
 	submit(record);
 	return 0;
 }

@@ -36,16 +36,16 @@ struct fence_names {
 WIRE_SIZE(struct fence_names, FENCE_DRIVER_BYTES + FENCE_TIMELINE_BYTES);
 
 /* The low 32 bits of both where that is all that can be known: see fence.bpf.c. */
-struct fence_key {
+struct fence_id {
 	__u64 context;
 	__u64 seqno;
 };
-WIRE_SIZE(struct fence_key, 16);
+WIRE_SIZE(struct fence_id, 16);
 
 /* head.since_ns 0: of a process that is not known. */
 struct fence_record {
 	struct traced_record head;
-	struct fence_key fence;
+	struct fence_id fence;
 	__u32 tid;	    /* who waits; else 0 */
 	__u32 has_duration; /* whether the next is known */
 	__u64 nanoseconds;  /* wait_end: the wait; signaled: since the fence was emitted */
@@ -59,8 +59,9 @@ struct fence_known {
 	__u64 emitted_ns; /* 0: not yet */
 	__u32 tgid;
 	__u32 reserved;
+	struct fence_id id;
 	struct fence_names names;
 };
-WIRE_SIZE(struct fence_known, 24 + sizeof(struct fence_names));
+WIRE_SIZE(struct fence_known, 40 + sizeof(struct fence_names));
 
 #endif
