@@ -19,11 +19,13 @@ public:
     // turnstile is.
     using Pass = std::unique_ptr<Turnstile, Leave>;
     [[nodiscard]] Pass enter() {
-        Pass pass(++inside_ > most_ ? nullptr : this);
-        if (!pass) {
-            inside_--;
-        }
-        return pass;
+        int inside = inside_;
+        do {
+            if (inside >= most_) {
+                return nullptr;
+            }
+        } while (!inside_.compare_exchange_weak(inside, inside + 1));
+        return Pass(this);
     }
 
 private:
