@@ -141,8 +141,8 @@ std::vector<Finding> judge_features(const kernel::Features &features,
     findings.push_back(needed(features, "ring_buffer",
                               "nothing can be traced: Linux 5.15 and CAP_BPF are needed"));
     findings.push_back(needed(features, "kernel_reads",
-                              "nothing can be traced: is the kernel locked down? (it reads its own "
-                              "memory for us, to tell processes apart)"));
+                              "nothing can be traced: CAP_BPF and CAP_PERFMON are needed, and a "
+                              "kernel that is not locked down for confidentiality"));
     const auto works = features.attach_modes();
     const auto has = [&](AttachMode mode) { return std::ranges::find(works, mode) != works.end(); };
     findings.push_back(attach_way(features, AttachMode::session, false,
