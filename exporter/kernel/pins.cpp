@@ -36,6 +36,10 @@ std::vector<std::string> entries_of(const std::string &directory) {
     return names;
 }
 
+tl::unexpected<Error> no_bpf_fs(const std::string &root) {
+    return fail(root + " is not in a BPF file system (mount -t bpf bpf /sys/fs/bpf)");
+}
+
 // The directory, locked.
 Result<Fd> lock(const std::string &root) {
     Fd directory(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
@@ -47,7 +51,7 @@ Result<Fd> lock(const std::string &root) {
         return fail_errno("look at the file system of " + root);
     }
     if (file_system.f_type != bpf_fs_magic) {
-        return fail(root + " is not in a BPF file system (mount -t bpf bpf /sys/fs/bpf)");
+        return no_bpf_fs(root);
     }
     if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
         return errno == EWOULDBLOCK ? fail("another exporter uses the pins in " + root)
@@ -75,7 +79,10 @@ unsigned remove_all(const std::string &directory) {
 
 Result<Pins> Pins::open(const std::string &root, const std::string &generation) {
     if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) {
-        return fail_errno("make " + root);
+        const auto error = fail_errno("make " + root);
+        struct statfs file_system{};
+        const bool is_known = ::statfs(fs::path(root).parent_path().c_str(), &file_system) == 0;
+        return is_known && file_system.f_type != bpf_fs_magic ? no_bpf_fs(root) : error;
     }
     auto locked = lock(root);
     if (!locked) {

@@ -1,6 +1,7 @@
 // What is allocated is known whatever happens: lost records, a table that is full, an exporter that
 // is killed.
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -48,14 +49,18 @@ truth::TruthSnapshot truth_of(const fs::path &directory, const std::string &comm
     return {};
 }
 
-// A directory of pins that is gone with the test.
+// A directory of pins, in a file system of its own, that is gone with the test.
 struct PinDirectory {
-    std::string path = "/sys/fs/bpf/gpusnoop_test_" + std::to_string(::getpid());
+    const TemporaryDirectory file_system;
+    const std::string path = (file_system / "gpusnoop").string();
 
-    PinDirectory() = default;
+    PinDirectory() { REQUIRE(::mount("bpf", file_system.path().c_str(), "bpf", 0, nullptr) == 0); }
     PinDirectory(const PinDirectory &) = delete;
     PinDirectory &operator=(const PinDirectory &) = delete;
-    ~PinDirectory() { (void)unpin(); }
+    ~PinDirectory() {
+        (void)unpin();
+        ::umount2(file_system.path().c_str(), MNT_DETACH);
+    }
 
     [[nodiscard]] std::string config(const std::string &mode = "auto") const {
         return "cuda:\n  attach: " + mode + "\n  pin: true\n  pin_path: " + path + "\n";
@@ -233,8 +238,10 @@ TEST_CASE("pins of other settings are removed", "[kernel]") {
 TEST_CASE("a path for pins that is no BPF file system is refused with a reason", "[kernel]") {
     require_bpf();
     const TemporaryDirectory directory;
-    const Exporter exporter("cuda:\n  pin: true\n  pin_path: " + (directory / "pins").string() +
-                            "\n");
+    // Where the directory can be made, and where it cannot.
+    const bool is_writable = GENERATE(true, false);
+    const std::string path = is_writable ? (directory / "pins").string() : "/sys/fs/pins";
+    const Exporter exporter("cuda:\n  pin: true\n  pin_path: " + path + "\n");
     CHECK(exporter.scrape().sum("gpusnoop_probe_up") == 0);
     CHECK(exporter.log().find("not in a BPF file system") != std::string::npos);
 }
