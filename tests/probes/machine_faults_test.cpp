@@ -51,16 +51,26 @@ TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.
     require_bpf();
     constexpr std::time_t day = 24 * 60 * 60;
     const Exporter exporter;
-    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    const Process opener({standin("workload"), "--iterations", "0", "--hold", "--name", "opener"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     check_workload(exporter, "before");
+    const TemporaryDirectory of_holder;
+    const Process holder(
+        {standin("workload"), "--iterations", "10", "--leak", "1000", "--name", "holder", "--hold"},
+        {{"STANDIN_TRUTH_DIR", of_holder.path().string()}});
+    holder.wait_for_output("holding");
+    const auto held = truth::read_truth(of_holder.path());
+    REQUIRE(held.size() == 1);
+    const Labels old = {{"pid", std::to_string(holder.pid())}, {"older_than", "1h"}};
     for (const std::time_t step : {day, -2 * day}) {
         CAPTURE(step);
         step_wall_clock(step);
         check_workload(exporter, step > 0 ? "ahead" : "behind");
         const Page page = exporter.scrape();
-        // Of nothing that is there since a moment ago.
-        CHECK(page.sum("gpusnoop_cuda_memory_aged_bytes", {{"older_than", "1h"}}) == 0);
+        // All of it is there since a moment ago.
+        check_outstanding(page, held[0]);
+        CHECK(page.has("gpusnoop_cuda_memory_aged_bytes", old));
+        CHECK(page.sum("gpusnoop_cuda_memory_aged_bytes", old) == 0);
         CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") < 600);
         CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") > 0);
         CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);
@@ -77,7 +87,8 @@ TEST_CASE("where memory runs out, the exporter is killed, programs run on, and t
     write_file(all / "cgroup.subtree_control", "+memory");
     const fs::path group = all / "gpusnoop-test";
     fs::create_directory(group);
-    Process survivor({standin("workload"), "--iterations", "0", "--hold", "--name", "survivor"});
+    Process survivor(
+        {standin("workload"), "--seconds", "3600", "--rate", "200", "--name", "survivor"});
     {
         Exporter exporter(
             "", {"sh", "-c", "echo $$ > " + (group / "cgroup.procs").string() + " && exec \"$@\"",
@@ -94,10 +105,17 @@ TEST_CASE("where memory runs out, the exporter is killed, programs run on, and t
         CHECK(exporter.process().wait() == 128 + SIGKILL);
     }
     fs::remove(group);
-    CHECK(::kill(survivor.pid(), 0) == 0);
     const Exporter next;
     next.wait_until_attached_to(standin("12/libcudart.so.12"));
     check_workload(next, "second");
+    const double launches =
+        next.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "survivor"}});
+    eventually("the program that met both exporters to go on", [&] {
+        return next.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "survivor"}}) >
+               launches;
+    });
+    survivor.signal(SIGTERM);
+    CHECK(survivor.wait() == 0);
 }
 
 TEST_CASE("a kernel that is locked down is one sentence", "[.lockdown]") {
