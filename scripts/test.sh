@@ -65,7 +65,16 @@ failures_in() { # failures_in LOG
         END { tell() }' "$1"
 }
 
+# As Debian has it, and bare containers and virtual machines have not.
+mount_tracefs() {
+    local as_root=
+    [ "$(id -u)" -eq 0 ] || as_root=sudo
+    [ -e /sys/kernel/tracing/events ] || $as_root mount -t tracefs tracefs /sys/kernel/tracing ||
+        echo "test: no tracefs, without which DMA fences cannot be seen" >&2
+}
+
 scripts/setup.sh --tests
+[ "$label" = quick ] || mount_tracefs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 

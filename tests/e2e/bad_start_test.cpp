@@ -95,10 +95,10 @@ TEST_CASE("a busy port is one sentence", "[e2e]") {
     require_bpf();
     const Exporter first;
     const std::string address = "127.0.0.1:" + std::to_string(first.port());
-    // These are down on a kernel without kprobes, and say so.
+    // These are down on a machine without kprobes or tracefs, and say so.
     const TemporaryDirectory directory;
     const auto file = directory / "config.yaml";
-    write_file(file, "pcie: {enabled: false}\nnvlink: {enabled: false}\n");
+    write_file(file, "pcie: {enabled: false}\nnvlink: {enabled: false}\nfence: {enabled: false}\n");
     const Finished second = start(
         {"--config.file=" + file.string(), "--web.listen-address=" + address, "--log.level=error"});
     check_one_sentence(second, "cannot listen on " + address + ": address already in use");

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "exporter/kernel/kprobe.h"
+#include "exporter/kernel/tracepoint.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
 
@@ -185,6 +186,9 @@ TEST_CASE("a trace of the whole machine does not trace itself", "[kernel]") {
 
 TEST_CASE("a trace of fences says that it traces, and ends when it is told to", "[kernel]") {
     require_bpf();
+    if (!gpusnoop::kernel::tracepoint_fields("dma_fence", "dma_fence_init")) {
+        missing("tracefs, or a kernel with DMA fences");
+    }
     Trace trace("fence", "targets: {everything: true}\n", {"--format=text"});
     CHECK(trace.process().output().find("msg=\"tracing\" events=fence") != std::string::npos);
     trace.process().signal(SIGINT);
