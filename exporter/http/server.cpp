@@ -3,12 +3,14 @@
 #include <arpa/inet.h>
 #include <civetweb.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -208,6 +210,7 @@ Result<> Server::start() {
     callbacks.begin_request = &Server::on_request;
     callbacks.http_error = &Server::on_error;
     callbacks.log_message = &Server::on_log;
+    callbacks.init_thread = &Server::on_thread;
     callbacks.external_ssl_ctx = tls_ == nullptr ? nullptr : &Server::on_tls;
     mg_init_data init{};
     init.callbacks = &callbacks;
@@ -220,6 +223,14 @@ Result<> Server::start() {
     context_ = mg_start2(&init, &error);
     if (context_ == nullptr) {
         return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
+    }
+    // civetweb goes on without the threads that it could not start, and if one of them is the one
+    // that accepts connections, it serves nobody.
+    if (is_short_of_threads_ || !accepts_.try_acquire_for(std::chrono::seconds(10))) {
+        return fail(
+            fmt::format("the HTTP server has not got its {} threads: raise the limit of "
+                        "tasks (TasksMax= of a unit, a container's limit of pids, ulimit -u)",
+                        threads + 1));
     }
     return replace_sockets(context_, listeners_);
 }
@@ -323,8 +334,21 @@ int Server::on_error(mg_connection *connection, int status, const char *) {
 }
 
 // Scanners and broken clients cause these; they are no errors of ours.
-int Server::on_log(const mg_connection *, const char *message) {
+void *Server::on_thread(const mg_context *context, int type) {
+    constexpr int accepting = 0;
+    if (type == accepting) {
+        static_cast<Server *>(mg_get_user_data(context))->accepts_.release();
+    }
+    return nullptr;
+}
+
+int Server::on_log(const mg_connection *connection, const char *message) {
     try {
+        auto *const server = static_cast<Server *>(mg_get_user_data(mg_get_context(connection)));
+        if (server != nullptr &&
+            std::string_view(message).starts_with("Cannot start worker thread")) {
+            server->is_short_of_threads_ = true;
+        }
         log::debug("http", {{"detail", message}});
     } catch (...) {
         return 1;

@@ -97,6 +97,7 @@ private:
     static int on_request(mg_connection *connection);
     static int on_error(mg_connection *connection, int status, const char *message);
     static int on_log(const mg_connection *connection, const char *message);
+    static void *on_thread(const mg_context *context, int type);
     static int on_tls(void **context, void *server);
 
     std::vector<Listener> listeners_;
@@ -105,6 +106,8 @@ private:
     mutable std::counting_semaphore<> compressing_{4};
     CurrentTls current_tls_;
     std::shared_ptr<ssl_ctx_st> tls_;
+    bool is_short_of_threads_ = false;  // said while they are being started
+    std::binary_semaphore accepts_{0};
     mg_context *context_ = nullptr;
 };
 

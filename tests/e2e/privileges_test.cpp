@@ -204,7 +204,7 @@ TEST_CASE("as the service runs it, it counts exactly", "[e2e]") {
     require_bpf();
     const std::string source = GPUSNOOP_SOURCE_DIR;
     auto service = as_nobody(three + ",+dac_read_search,+checkpoint_restore");
-    service.insert(service.end(), {"python3", source + "/tests/packaging/with_unit_filter.py",
+    service.insert(service.end(), {"python3", source + "/tests/packaging/with_unit_limits.py",
                                    source + "/packaging/gpusnoop_exporter.service"});
     Exporter exporter(in_mode("auto"), service);
     constexpr std::string_view filtered = "2";
@@ -213,6 +213,24 @@ TEST_CASE("as the service runs it, it counts exactly", "[e2e]") {
     check_counts_exactly(exporter, "service");
     exporter.process().signal(SIGTERM);
     CHECK(exporter.process().wait() == 0);
+}
+
+TEST_CASE("where tasks are limited to too few it ends and says so", "[e2e]") {
+    require_bpf();
+    for (const std::string most : {"100", "260"}) {
+        CAPTURE(most);
+        auto limited = as_nobody(three + ",+dac_read_search");
+        limited.insert(limited.end(), {"prlimit", "--nproc=" + most});
+        const TemporaryDirectory directory;
+        write_file(directory / "config.yaml", in_mode("auto"));
+        limited.insert(limited.end(),
+                       {exporter_binary(), "--config.file=" + (directory / "config.yaml").string(),
+                        "--web.listen-address=127.0.0.1:0"});
+        const Finished finished = run(limited);
+        CAPTURE(finished.output);
+        CHECK(finished.code == 1);
+        CHECK(finished.output.find("tasks") != std::string::npos);
+    }
 }
 
 TEST_CASE("started as root it gives up what it does not use, in all of its threads", "[e2e]") {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a program under the system call filter of a unit, as systemd would: SystemCallFilter= lines in their order, groups as
-systemd-analyze knows them, and EPERM for the rest.
+"""Runs a program as a unit limits it: with so many tasks (TasksMax=, of all that the user runs), and under its filter of system
+calls, as systemd would: SystemCallFilter= lines in their order, groups as systemd-analyze knows them, and EPERM for the rest.
 
-    with_unit_filter.py UNIT COMMAND [ARGUMENT...]
+    with_unit_limits.py UNIT COMMAND [ARGUMENT...]
 """
 import ctypes
 import os
 import re
+import resource
 import subprocess
 import sys
 
@@ -25,9 +26,8 @@ def members(group):
             yield name
 
 
-def allowed(unit):
-    with open(unit, encoding="utf-8") as file:
-        lines = re.findall(r"^SystemCallFilter=(~?)(.*)$", file.read(), re.M)
+def allowed(text):
+    lines = re.findall(r"^SystemCallFilter=(~?)(.*)$", text, re.M)
     calls = set(members("@default"))
     for denies, words in lines:
         for word in words.split():
@@ -38,18 +38,22 @@ def allowed(unit):
 
 def main():
     unit, command = sys.argv[1], sys.argv[2:]
-    calls = allowed(unit)
+    with open(unit, encoding="utf-8") as file:
+        text = file.read()
+    tasks = int(re.search(r"^TasksMax=(\d+)$", text, re.M).group(1))
+    resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
+    calls = allowed(text)
     if not lines_make_sense(calls):
-        sys.exit(f"with_unit_filter: the filter of {unit} is not as it should be")
+        sys.exit(f"with_unit_limits: the filter of {unit} is not as it should be")
     seccomp = ctypes.CDLL("libseccomp.so.2", use_errno=True)
     seccomp.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(seccomp.seccomp_init(EPERM))
     for name in sorted(calls):
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0 and seccomp.seccomp_rule_add(context, ALLOW, number, 0) != 0:
-            sys.exit(f"with_unit_filter: no rule for {name}")
+            sys.exit(f"with_unit_limits: no rule for {name}")
     if seccomp.seccomp_load(context) != 0:
-        sys.exit("with_unit_filter: the filter cannot be loaded")
+        sys.exit("with_unit_limits: the filter cannot be loaded")
     os.execvp(command[0], command)
 
 
