@@ -103,7 +103,7 @@ struct Config {
         // Per process; 0 is no limit.
         std::uint32_t max_calls_per_second = 2'000'000;
         // A power of two.
-        std::uint32_t ring_bytes = 8U << 20U;
+        std::uint32_t ring_bytes = 4U << 20U;
         std::chrono::milliseconds drain_interval{10};
         // Functions of one file, over all groups; a file where more match is not traced.
         std::uint32_t max_functions = 4096;
