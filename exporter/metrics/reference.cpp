@@ -87,8 +87,8 @@ std::string metrics_reference() {
         "`pid` "
         "too. "
         "`gpu` is `unknown` where the device is not known. Past a family's budget of label sets "
-        "(`series:` in the configuration) new ones are counted as `other`. Nothing is labelled by "
-        "address.\n\n"
+        "(`series:` in the configuration) the lightest of counters, and of others new ones, are "
+        "counted as `other`. Nothing is labelled by address.\n\n"
         "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n";
     text += tables;
     text +=
