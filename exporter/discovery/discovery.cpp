@@ -115,13 +115,19 @@ void Discovery::look_at(std::uint32_t tgid) {
 }
 
 // Every wanted library, and the programs of the processes that map one: a library may be linked
-// into them as well.
+// into them as well. What others call inside comes last, see Attacher::is_inner().
 void Discovery::consider_all(const std::vector<kernel::Mapping> &mappings) {
     std::set<std::pair<Attacher *, std::uint32_t>> users;
+    std::vector<std::pair<Attacher *, const kernel::Mapping *>> inner;
     for (const kernel::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
-            if (attacher->wants(mapping.name)) {
-                users.emplace(attacher, mapping.tgid);
+            if (!attacher->wants(mapping.name)) {
+                continue;
+            }
+            users.emplace(attacher, mapping.tgid);
+            if (attacher->is_inner(mapping.name)) {
+                inner.emplace_back(attacher, &mapping);
+            } else {
                 consider(mapping, *attacher, known_[{attacher, mapping.file}]);
             }
         }
@@ -132,6 +138,9 @@ void Discovery::consider_all(const std::vector<kernel::Mapping> &mappings) {
                 consider(mapping, *attacher, known_[{attacher, mapping.file}]);
             }
         }
+    }
+    for (const auto &[attacher, mapping] : inner) {
+        consider(*mapping, *attacher, known_[{attacher, mapping->file}]);
     }
 }
 

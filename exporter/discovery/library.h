@@ -28,6 +28,10 @@ public:
     // Would a file of this name be of interest?
     [[nodiscard]] virtual bool wants(std::string_view name) const = 0;
 
+    // Do other libraries of interest call this one's functions inside of theirs? It is attached to
+    // after them, so that none of those calls is taken for a program's own.
+    [[nodiscard]] virtual bool is_inner(std::string_view /*name*/) const { return false; }
+
     // Attaches to the library. A failure says why; `code` ENOENT or ESRCH: it went away meanwhile.
     // A program is also offered, as a library may be linked into it; it may have nothing of use.
     virtual Result<> attach(const Library &library) = 0;

@@ -62,6 +62,9 @@ public:
     [[nodiscard]] Health health() const override;
 
     [[nodiscard]] bool wants(std::string_view name) const override;
+    [[nodiscard]] bool is_inner(std::string_view name) const override {
+        return is_cuda_driver(name);
+    }
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override;
     void failed(std::string_view reason) override { attached_.failed(reason); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/file_id.h"
@@ -19,6 +20,11 @@
 #include "exporter/probes/cuda_tracing.h"
 
 namespace gpusnoop::probes {
+
+// By its file's name: the driver, whose functions those of the runtime call.
+[[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
+    return name.starts_with("libcuda.so");
+}
 
 class CudaPrograms {
 public:

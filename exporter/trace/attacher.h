@@ -19,6 +19,9 @@ public:
         : programs_(programs), libraries_(std::move(libraries)) {}
 
     [[nodiscard]] bool wants(std::string_view name) const override;
+    [[nodiscard]] bool is_inner(std::string_view name) const override {
+        return probes::is_cuda_driver(name);
+    }
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id) override { attached_.erase(id); }
     void failed(std::string_view /*reason*/) override {}  // discovery says it in the log
