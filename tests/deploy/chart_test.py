@@ -56,7 +56,8 @@ SETS = {
         ["monitor: {kind: ServiceMonitor}\nhostNetwork: false\nport: 9999\nnameOverride: snoop\n"], "1.29.3"),
     "with next to nothing": (
         ["nodeSelector: null\ntolerations: []\npriorityClassName: ''\nappArmorProfile: ''\n"
-         "serviceAccount: {create: false, name: there}\nfullnameOverride: g\nimage: {tag: v1}\n"], "1.32.0"),
+         "serviceAccount: {create: false, name: there}\nfullnameOverride: g\nimage: {tag: v1}\n"
+         "probes: {scheme: TCP}\nseLinuxOptions: {type: spc_t}\n"], "1.32.0"),
 }
 # What values.schema.json must refuse.
 REFUSED = ["ports: 1", "port: '19435'", "port: 80", "monitor: {kind: Monitor}", "monitor: {interval: 15}",
@@ -122,9 +123,11 @@ def check_fits_together(objects, values):
     if values["serviceAccount"]["create"]:
         same("the service account", pod["spec"]["serviceAccountName"], only(objects, "ServiceAccount")["metadata"]["name"])
     for probe in "startupProbe", "livenessProbe", "readinessProbe":
-        get = container[probe]["httpGet"]
-        if ports.get(get["port"]) is None or get["path"] not in ("/-/healthy", "/-/ready"):
+        connects = values["probes"]["scheme"] == "TCP"
+        get = container[probe]["tcpSocket" if connects else "httpGet"]
+        if ports.get(get["port"]) is None or not connects and get["path"] not in ("/-/healthy", "/-/ready"):
             complain(f"{probe}: {get}")
+    same("SELinux", container["securityContext"].get("seLinuxOptions", {}), values["seLinuxOptions"])
 
 
 def check_relabelings(endpoint, values):

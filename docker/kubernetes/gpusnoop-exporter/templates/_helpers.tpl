@@ -75,3 +75,13 @@ metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* How the kubelet asks: (list . PATH). */}}
+{{- define "gpusnoop.probe" -}}
+{{- $scheme := (index . 0).Values.probes.scheme -}}
+{{- if eq $scheme "TCP" -}}
+tcpSocket: {port: metrics}
+{{- else -}}
+httpGet: {path: {{ index . 1 }}, port: metrics, scheme: {{ $scheme }}}
+{{- end -}}
+{{- end -}}
