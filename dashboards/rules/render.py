@@ -52,7 +52,9 @@ def number_of(value):
 
 def grown(match):
     selector, window = match.group(1).strip(), match.group(2).strip()
-    return f"({selector} unless {selector} offset {window} or increase({selector}[{window}]))"
+    # A series that comes back after a failed scrape is none that is new.
+    return (f"({selector} unless last_over_time({selector}[{window}] offset {window})"
+            f" or increase({selector}[{window}]))")
 
 
 def with_pod(match):
