@@ -206,7 +206,7 @@ private:
     ProcessGroups groups_;
 
     std::vector<BookEvent> pending_;
-    std::chrono::nanoseconds now_{};  // of the last tidy()
+    std::chrono::nanoseconds now_;  // of the last tidy(), or the start
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, std::uint64_t>> tickets_;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> site_tickets_;

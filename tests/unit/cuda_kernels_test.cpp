@@ -247,6 +247,16 @@ TEST_CASE("launches of a running process do not wait for a name for ever") {
     CHECK(bench.sum("cuda_kernel_launches_total", {"unknown", "7x1x1"}) == 2);
 }
 
+TEST_CASE("names that are asked for right at the start are waited for as well") {
+    Bench bench({.started = 1h});
+    bench.allocations(process());
+    bench.calls(launch(0xabc, 7));
+    bench.aggregator->tidy(1h + 20ms);
+    bench.name_kernels("gemm");
+    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm"}) == 1);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"unknown"}) == 0);
+}
+
 TEST_CASE("100,000 names and shapes stay in the budget with their totals", "[single-threaded]") {
     constexpr std::uint32_t budget = 200;
     constexpr std::uint64_t many = 100'000;
