@@ -30,9 +30,10 @@ TEST_CASE("a full disk under the log loses its lines, counted, and nothing else"
         return page().sum("gpusnoop_probe_attached_functions", {{"probe", "cuda"}}) > 0;
     });
     fs::create_directory(directory / "truth");
-    CHECK(run({standin("workload"), "--iterations", "200", "--name", "full_disk"},
-              {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}})
-              .code == 0);
+    // It is there until its kernels have names.
+    Process traced({standin("workload"), "--iterations", "200", "--name", "full_disk", "--hold"},
+                   {{"STANDIN_TRUTH_DIR", (directory / "truth").string()}});
+    traced.wait_for_output("holding");
     const auto truth = truth::sum(truth::read_truth(directory / "truth"));
     REQUIRE(truth.launches > 0);
     eventually("the calls to be counted", [&] {
