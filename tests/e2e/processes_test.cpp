@@ -123,8 +123,14 @@ TEST_CASE("a process that becomes another program by exec is two processes", "[e
         const auto last = std::exchange(after, truth_of(directory.path(), "after_exec"));
         return after.entered == last.entered;
     });
-    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
-                                        {{"comm", "after_exec"}}, number(after.launches));
+    Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "after_exec"}},
+                                  number(after.launches));
+    eventually("what came behind the last launch", [&] {
+        const double seen = page.sum("gpusnoop_probe_events_total");
+        ::usleep(100'000);
+        page = exporter.scrape();
+        return page.sum("gpusnoop_probe_events_total") == seen;
+    });
     check_counters(page, before, "before_exec");
     check_counters(page, after, "after_exec");
     check_outstanding(page, after);
