@@ -85,7 +85,7 @@ std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended) {
                  {"container", call.process->container},
                  {"pod_uid", call.process->pod_uid}};
     json["arguments"] = to_json(arguments_of(call));
-    json["result"] = record.head.type == FUNC_RECORD_RETURN ? Json(hex(record.result)) : Json();
+    json["result"] = to_json(shown_result(call));
     json["error"] = call.error != nullptr ? Json(*call.error) : Json();
     json["slow"] = call.is_slow;
     return to_line(json);

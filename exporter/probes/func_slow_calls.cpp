@@ -80,13 +80,29 @@ SlowCall describe(const FuncCall &call, nanoseconds ended) {
         one.thread = to_valid_utf8({call.slow->comm, sizeof(call.slow->comm)}, FUNC_COMM_BYTES * 3);
     }
     one.arguments = arguments_of(call);
-    if (call.record->head.type == FUNC_RECORD_RETURN) {
-        one.result = call.record->result;
-    }
+    one.result = shown_result(call);
     if (call.error != nullptr) {
         one.error = *call.error;
     }
     return one;
+}
+
+std::optional<std::uint64_t> whole_result(const FuncCall &call) {
+    return call.record->head.type == FUNC_RECORD_RETURN ? std::optional(call.record->result)
+                                                        : std::nullopt;
+}
+
+std::optional<std::uint64_t> shown_result(const FuncCall &call) {
+    const auto whole = whole_result(call);
+    switch ((*call.function)->options.errors) {
+        case config::ErrorKind::none:
+            return std::nullopt;
+        case config::ErrorKind::null:
+            return whole == 0U ? whole : std::nullopt;
+        default:
+            // A function that returns an int leaves anything in the upper half of the register.
+            return whole ? std::optional(*whole & 0xffff'ffffU) : std::nullopt;
+    }
 }
 
 std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const FuncCall &call) {

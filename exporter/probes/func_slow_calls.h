@@ -37,7 +37,8 @@ struct SlowCall {
     std::string pod_uid;
     // Those that the configuration names, by position; empty if they are not known.
     std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments;
-    std::optional<std::uint64_t> result;  // none where another function returned for it
+    // As shown_result(); in a trace as whole_result().
+    std::optional<std::uint64_t> result;
     std::optional<std::string> error;
     // The calls that led to it, innermost first; null while they are not known.
     std::shared_ptr<const std::vector<symbols::Frame>> stack;
@@ -100,6 +101,14 @@ private:
 
 // What is told of `call` but for the functions on its stack. `ended` is on CLOCK_REALTIME.
 [[nodiscard]] SlowCall describe(const FuncCall &call, std::chrono::nanoseconds ended);
+
+// The register that results are in; none where the call's own result was not seen.
+[[nodiscard]] std::optional<std::uint64_t> whole_result(const FuncCall &call);
+
+// The same without what may be an address of the process, as it is for everybody who can read the
+// page, the log or a sink: only of functions whose results are codes, and as many bits as a code
+// has. Of one that returns a pointer only the null pointer that is its error.
+[[nodiscard]] std::optional<std::uint64_t> shown_result(const FuncCall &call);
 
 // Those that the configuration names, by position; none where they were not sent.
 [[nodiscard]] std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(

@@ -110,6 +110,7 @@ void FuncTracer::on_call(const probes::FuncCall &call) {
         return;
     }
     pending_.push_back(probes::describe(call, ended + to_realtime_));
+    pending_.back().result = probes::whole_result(call);
     if (options_.stack) {
         StackNames::Stack &stack = stacks_.emplace_back();
         stack.process = call.process->key;

@@ -184,13 +184,40 @@ TEST_CASE("a slow call is told whole once its stack is known") {
         "time": "1970-01-01T00:00:00.000003000Z", "function": "f", "library": "libx.so.1",
         "duration_seconds": 0.06, "pid": 42, "tid": 42, "comm": "python", "thread": "worker",
         "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
-        "result": "0xffffffff00000007", "error": "7",
+        "result": "0x7", "error": "7",
         "stack": [{"function": "caller", "module": "a.out", "offset": 4},
                   {"function": "main", "module": "a.out", "offset": 8}]})");
     CHECK(Json::parse(s.completed[0]) == expected);
     CHECK(s.document() ==
           Json{{"slow_calls", {expected}}, {"slow_calls_left_out", 0}, {"truncated", false}});
     CHECK(s.calls.stacks_lost() == 0);
+}
+
+TEST_CASE("a result that may be an address of the process is not shown") {
+    using config::ErrorKind;
+    constexpr std::uint64_t address = 0x7f12'3456'789a;
+    struct Case {
+        ErrorKind errors;
+        std::uint64_t returned;
+        Json shown;
+        bool fails;
+    };
+    for (const auto &[errors, returned, shown, fails] :
+         {Case{ErrorKind::none, address, {}, false}, Case{ErrorKind::none, 0, {}, false},
+          Case{ErrorKind::null, address, {}, false}, Case{ErrorKind::null, 0, "0x0", true},
+          Case{ErrorKind::nonzero, 0x7f12'0000'0000, "0x0", false},
+          Case{ErrorKind::cuda_error, 0x7f12'0000'0002, "0x2", true},
+          Case{ErrorKind::errno_value, ~std::uint64_t{1}, "0xfffffffe", true}}) {
+        CAPTURE(static_cast<int>(errors), returned);
+        SlowBench s;
+        const auto f = s.bench.number("f", {.slow_threshold = 1'000ns, .errors = errors});
+        s.bench.tell(call(f, 2'000, returned));
+        const Json one = s.document()["slow_calls"][0];
+        CHECK(one["result"] == shown);
+        CHECK(one["error"].is_null() != fails);
+        REQUIRE(s.all.size() == 1);
+        CHECK(Json::parse(s.all[0])["result"] == shown);
+    }
 }
 
 TEST_CASE("a slow call without details is told at once, with what is known") {
