@@ -75,7 +75,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		return 1;
 	begin(thread, call, regs);
 	call_start(call);
-	return 0;
+	return !!(call->function & CUDA_EXITS);
 }
 
 /* A call that failed did nothing. Errors of memory calls come with the other news of memory. */
@@ -191,6 +191,16 @@ static __always_inline void finish(struct thread *thread, const struct call *cal
 		finish_device(thread, call);
 }
 
+static __always_inline void end(struct thread *thread, const struct call *call,
+				struct pt_regs *regs, __u64 now_ns)
+{
+	thread->ended_ns = now_ns;
+	thread->result = PT_REGS_RC(regs);
+	finish(thread, call);
+	if (tracing)
+		trace_call(thread, call, regs);
+}
+
 static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -207,14 +217,42 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 			ACCOUNT(unmatched, 1);
 		return;
 	}
-	thread->ended_ns = now_ns;
-	thread->result = PT_REGS_RC(regs);
-	finish(thread, call);
-	if (tracing)
-		trace_call(thread, call, regs);
+	end(thread, call, regs, now_ns);
+}
+
+/* Before an instruction that leaves a function: it does if the stack pointer is what it was at the
+ * entry. */
+static __always_inline int cuda_exit(struct pt_regs *regs)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	guard_begin();
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread
+		   ? call_end_at(&thread->open, CALL_SP(regs), bpf_get_attach_cookie(regs), &dead)
+		   : NULL;
+	if (call)
+		end(thread, call, regs, now_ns);
+	guard_end();
+	return 0;
 }
 
 CALL_PROGRAMS(cuda_enter, cuda_leave)
+
+SEC("uprobe.multi")
+int multi_exit(struct pt_regs *regs)
+{
+	return cuda_exit(regs);
+}
+
+SEC("uprobe")
+int perf_exit(struct pt_regs *regs)
+{
+	return cuda_exit(regs);
+}
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exit, struct task_struct *task)

@@ -61,6 +61,8 @@
 #define ASYNC		 (1ULL << 56)
 #define ON_STACK	 (1ULL << 57)
 #define DRIVER_API	 (1ULL << 58)
+/* Set when attaching: its end is seen at the instructions that leave it, not by a return probe. */
+#define CUDA_EXITS (1ULL << 59)
 
 /* Symbol, the name that errors are shown under, operation, variant, positions. The _ptsz and _ptds
  * symbols are what programs call that were compiled with per-thread default streams. */

@@ -11,7 +11,8 @@
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
  * one is kept. */
-#define CALL_DEPTH 1
+#define CALL_DEPTH		    1
+#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & CUDA_EXITS))
 #include "bpf/lib/call.bpf.h"
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */

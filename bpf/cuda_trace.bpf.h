@@ -249,6 +249,9 @@ static __always_inline void trace_call(struct thread *thread, const struct call 
 		bytes =
 		    bpf_get_stack(regs, record->frames, sizeof(record->frames), BPF_F_USER_STACK);
 		record->trace.frame_count = bytes > 0 ? bytes / sizeof(__u64) : 0;
+		/* The frame is gone, and the return address is where the call put it. */
+		if (bytes > 0 && call->function & CUDA_EXITS)
+			record->frames[0] = call_caller(regs);
 	}
 	SUBMIT(record);
 }

@@ -122,6 +122,7 @@ void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.boolean("enabled", value.enabled);
     cuda.file_name_globs("libraries", value.libraries);
     read_attach(cuda, value.attach);
+    cuda.choice("endings", value.endings, kEndings);
     cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
     cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, kMinRing, kMaxRing);
     cuda.size("call_ring_bytes", value.call_ring_bytes, kMinRing, kMaxRing);

@@ -71,6 +71,7 @@ struct Config {
         // Globs that match file names, not paths.
         std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*"};
         Attach attach = Attach::automatic;
+        Endings endings = Endings::automatic;
         // Per process, copies and launches only; 0 is no limit.
         std::uint32_t max_calls_per_second = 2'000'000;
         // Powers of two, in bytes.

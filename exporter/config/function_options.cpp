@@ -116,6 +116,7 @@ FunctionOptions apply(FunctionOptions options, const FunctionOverrides &override
     replace(options.errors, overrides.errors);
     replace(options.arguments, overrides.arguments);
     replace(options.entry_only, overrides.entry_only);
+    replace(options.endings, overrides.endings);
     return options;
 }
 
@@ -139,6 +140,11 @@ FunctionOverrides read_function_overrides(Section &section) {
     }
     if (const Value *value = section.find("entry_only")) {
         overrides.entry_only = value->boolean();
+    }
+    if (section.find("endings") != nullptr) {
+        Endings endings = Endings::automatic;
+        section.choice("endings", endings, kEndings);
+        overrides.endings = endings;
     }
     return overrides;
 }

@@ -71,6 +71,9 @@ void reject_without_ends(Section &section, const FunctionOverrides &given) {
                        "has no effect: with entry_only, calls have no result, as only their start "
                        "is seen");
     }
+    if (given.endings && *given.endings != Endings::automatic) {
+        section.reject("endings", "has no effect: with entry_only, no end of a call is seen");
+    }
     if (given.arguments && !given.arguments->empty()) {
         section.reject("arguments",
                        "has no effect: arguments are recorded with slow calls, and with entry_only "

@@ -25,7 +25,15 @@ enum class ErrorKind {
     null,         // a null pointer
 };
 
+// How the ends of calls may be seen.
+enum class Endings {
+    automatic,  // by return probes where they are harmless as far as a file shows
+    exits,      // by probes on the instructions that leave a function, never by a return probe
+};
+
 // As the configuration says them.
+inline constexpr std::pair<std::string_view, Endings> kEndings[] = {{"auto", Endings::automatic},
+                                                                    {"exits", Endings::exits}};
 inline constexpr std::pair<std::string_view, ErrorKind> kErrorKinds[] = {
     {"cudaError", ErrorKind::cuda_error},
     {"cublasStatus", ErrorKind::cublas_status},
@@ -54,6 +62,7 @@ struct FunctionOptions {
     std::vector<std::uint8_t> arguments{};
     // Calls are counted where they start, and nothing else is known of them.
     bool entry_only = false;
+    Endings endings = Endings::automatic;
     bool operator==(const FunctionOptions &) const = default;
 };
 
@@ -64,6 +73,7 @@ struct FunctionOverrides {
     std::optional<ErrorKind> errors{};
     std::optional<std::vector<std::uint8_t>> arguments{};
     std::optional<bool> entry_only{};
+    std::optional<Endings> endings{};
     bool operator==(const FunctionOverrides &) const = default;
 };
 

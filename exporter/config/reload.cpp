@@ -25,6 +25,7 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
     compare("cuda.enabled", cuda.enabled, wanted.cuda.enabled);
     compare("cuda.libraries", cuda.libraries, wanted.cuda.libraries);
     compare("cuda.attach", cuda.attach, wanted.cuda.attach);
+    compare("cuda.endings", cuda.endings, wanted.cuda.endings);
     compare("cuda.max_calls_per_second", cuda.max_calls_per_second,
             wanted.cuda.max_calls_per_second);
     compare("cuda.allocation_ring_bytes", cuda.allocation_ring_bytes,

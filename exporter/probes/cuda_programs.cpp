@@ -17,6 +17,7 @@
 #include "exporter/kernel/object.h"
 #include "exporter/kernel/skeleton.h"
 #include "exporter/probes/attach_modes.h"
+#include "exporter/probes/cuda_exits.h"
 #include "exporter/probes/cuda_functions.h"
 #include "exporter/symbols/elf_file.h"
 
@@ -65,7 +66,8 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
     for (const std::uint32_t number :
          {static_cast<std::uint32_t>(mode), config.allocation_ring_bytes, config.call_ring_bytes,
           config.max_live_allocations, config.max_registered_kernels, config.max_call_stacks,
-          config.max_calls_per_second, config.call_stacks ? 1U : 0U}) {
+          config.max_calls_per_second, config.call_stacks ? 1U : 0U,
+          static_cast<std::uint32_t>(config.endings)}) {
         mix(&number, sizeof(number));
     }
     return hexadecimal(hash);
@@ -159,7 +161,13 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    const kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    const bool at_exits = config.endings == config::Endings::exits;
+    kernel::load_if(programs.multi_exit, at_exits && mode != AttachMode::perf);
+    kernel::load_if(programs.perf_exit, at_exits && mode == AttachMode::perf);
+    if (at_exits) {
+        calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
+    }
     bpf_map__set_max_entries(loaded->skeleton->maps.allocations, config.allocation_ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.call_ring_bytes);
     size_tables(*loaded->skeleton, config);
@@ -219,7 +227,11 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
         return tl::unexpected(
             Failure{"no_symbols", {"it has none of the functions that are traced"}});
     }
-    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), points);
+    std::vector<kernel::AttachPoint> exits;
+    if (calls_.exit != nullptr) {
+        exits = see_ends_at_exits(*elf, library, *found, points);
+    }
+    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), points, exits);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }

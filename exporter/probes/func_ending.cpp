@@ -95,12 +95,13 @@ bool is_part(std::string_view symbol) {
 }
 
 std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
-                                 std::span<const symbols::ListedFunction> functions) {
+                                 std::span<const EndingQuestion> functions) {
     std::vector<Ending> endings(functions.size());
     std::vector<symbols::FoundFunction> swept;
     for (std::size_t i = 0; i < functions.size(); ++i) {
-        const symbols::ListedFunction &function = functions[i];
-        if (allows_return_probe(function.name)) {
+        const symbols::ListedFunction &function = functions[i].function;
+        if (functions[i].endings == config::Endings::automatic &&
+            allows_return_probe(function.name)) {
             endings[i].kind = FuncEnding::return_probe;
         } else {
             swept.push_back({i, function.file_offset, function.vaddr, function.size, true});

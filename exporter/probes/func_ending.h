@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/config/functions.h"
 #include "exporter/symbols/elf_file.h"
 #include "exporter/symbols/function_exits.h"
 
@@ -36,9 +37,14 @@ struct Ending {
     std::string problem{};        // why it is none
 };
 
+struct EndingQuestion {
+    symbols::ListedFunction function;
+    config::Endings endings = config::Endings::automatic;  // which are allowed
+};
+
 // For each of `functions` of `file`, which was opened with `fd`.
 [[nodiscard]] std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
-                                               std::span<const symbols::ListedFunction> functions);
+                                               std::span<const EndingQuestion> functions);
 
 // Whether the file is made with Go. Goroutines change threads and stacks within a call, so that
 // there the end of a call is not seen at all.

@@ -228,12 +228,13 @@ private:
 
     // Of the functions, which are in the order of the candidates.
     void find_endings() {
-        std::vector<symbols::ListedFunction> functions;
+        std::vector<EndingQuestion> functions;
         std::vector<std::size_t> places;
         for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            if (!selection_.functions[i].options->entry_only) {
-                functions.push_back(*candidates_[i].function);
-                functions.back().name = candidates_[i].strict_symbol;
+            const config::FunctionOptions &options = *selection_.functions[i].options;
+            if (!options.entry_only) {
+                functions.push_back({*candidates_[i].function, options.endings});
+                functions.back().function.name = candidates_[i].strict_symbol;
                 places.push_back(i);
             }
         }

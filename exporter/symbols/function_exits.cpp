@@ -62,8 +62,10 @@ Result<FunctionExits> exits_of(std::span<const Part> parts) {
             found.jumps_to_entry |= jump.target == parts.front().vaddr;
             if (std::none_of(parts.begin(), parts.end(),
                              [&](const Part &other) { return other.covers(jump.target); })) {
-                found.exits.push_back({jump.at, jump.conditional ? ExitKind::conditional_tail_call
-                                                                 : ExitKind::tail_call});
+                found.exits.push_back(
+                    {jump.at,
+                     jump.conditional ? ExitKind::conditional_tail_call : ExitKind::tail_call,
+                     jump.target});
             }
         }
     }
@@ -222,6 +224,7 @@ private:
         if (found) {
             for (FunctionExit &exit : found->exits) {
                 exit.address = file_.to_file_offset(exit.address).value_or(0);
+                exit.target = file_.to_file_offset(exit.target).value_or(0);
             }
         }
         return found;

@@ -42,7 +42,10 @@ enum class ExitKind : std::uint8_t {
 struct FunctionExit {
     std::uint64_t address = 0;
     ExitKind kind = ExitKind::return_;
-    friend bool operator==(const FunctionExit &, const FunctionExit &) = default;
+    std::uint64_t target = 0;  // of a jump, where the instruction has it; 0: it does not say
+    friend bool operator==(const FunctionExit &one, const FunctionExit &other) {
+        return one.address == other.address && one.kind == other.kind;
+    }
 };
 
 struct FunctionExits {

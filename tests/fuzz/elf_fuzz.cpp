@@ -65,7 +65,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (auto found = file->list_functions([](auto) { return true; }); answered(found)) {
         constexpr std::size_t decoded = 16;
         found->resize(std::min(found->size(), decoded));
-        for (const auto &ending : probes::find_endings(*file, fd.get(), *found)) {
+        std::vector<probes::EndingQuestion> questions;
+        for (const ListedFunction &function : *found) {
+            questions.push_back({function});
+        }
+        for (const auto &ending : probes::find_endings(*file, fd.get(), questions)) {
             for (const FunctionExit &exit : ending.exits) {
                 if (exit.address >= size) {
                     std::abort();

@@ -215,6 +215,9 @@ std::string calls_config(const CallsConfig &config) {
     } else if (!config.slow_threshold.empty()) {
         text += "      slow_threshold: " + config.slow_threshold + "\n";
     }
+    if (!config.entry_only) {
+        text += "      endings: " + config.endings + "\n";
+    }
     text += "      functions:\n";
     for (const CallsFunction &function : calls_functions()) {
         if (config.entry_only && !has_only_real_entries(function.name)) {

@@ -61,6 +61,7 @@ struct CallsConfig {
     std::string slow_threshold = "50ms";
     // How the functions with no exit to tell are configured: to be counted at entry, or not.
     bool say_at_entry = true;
+    std::string endings = "auto";
 };
 
 // The start of a configuration in which only the groups that follow attach.

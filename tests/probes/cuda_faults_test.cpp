@@ -32,16 +32,32 @@ std::vector<Scenario> scenarios() {
     return all;
 }
 
+// Runs the scenario untraced and traced. Traced, it ends as untraced, and nothing of it stays.
+void check_same(const Exporter &exporter, const Scenario &scenario) {
+    const TemporaryDirectory truth_directory;
+    const Finished untraced = run({standin("faults"), scenario.name}, {{"LD_LIBRARY_PATH", ""}});
+    const Finished traced = run({standin("faults"), scenario.name},
+                                {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
+    CHECK(traced.code == scenario.code);
+    CHECK(traced.code == untraced.code);
+    CHECK(traced.output == untraced.output);
+    check_account_at_rest(exporter);
+}
+
+Process hold_libraries(const Exporter &exporter) {
+    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
+    return holder;
+}
+
 }  // namespace
 
 TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE("session", "multi", "perf");
     const Exporter exporter("cuda:\n  attach: " + mode + "\n");
-    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
-
+    const Process holder = hold_libraries(exporter);
     const auto all = scenarios();
     REQUIRE(all.size() > 20);
     for (const Scenario &scenario : all) {
@@ -51,15 +67,17 @@ TEST_CASE("programs that leave calls in odd ways end as untraced, and leave noth
             continue;
         }
         CAPTURE(mode, scenario.name);
-        const TemporaryDirectory truth_directory;
-        const Finished untraced =
-            run({standin("faults"), scenario.name}, {{"LD_LIBRARY_PATH", ""}});
-        const Finished traced = run({standin("faults"), scenario.name},
-                                    {{"STANDIN_TRUTH_DIR", truth_directory.path().string()}});
-        CHECK(traced.code == scenario.code);
-        CHECK(traced.code == untraced.code);
-        CHECK(traced.output == untraced.output);
+        check_same(exporter, scenario);
+    }
+}
 
-        check_account_at_rest(exporter);
+TEST_CASE("with probes at exits, programs do also what return probes break", "[kernel]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    const Exporter exporter("cuda:\n  attach: " + mode + "\n  endings: exits\n");
+    const Process holder = hold_libraries(exporter);
+    for (const Scenario &scenario : scenarios()) {
+        CAPTURE(mode, scenario.name);
+        check_same(exporter, scenario);
     }
 }

@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
+#include <string>
+#include <utility>
 
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
@@ -21,8 +23,8 @@ Process hold_library(const Exporter &exporter) {
     return holder;
 }
 
-std::string config_for(const std::string &mode) {
-    return "cuda:\n  attach: " + mode + "\n";
+std::string config_for(const std::string &mode, const std::string &endings = "auto") {
+    return "cuda:\n  attach: " + mode + "\n  endings: " + endings + "\n";
 }
 
 // With calls inside calls, as the real runtime has them, or without.
@@ -50,9 +52,13 @@ void check_nvcc_program(const Exporter &exporter, const std::string &program,
 TEST_CASE("every counter equals the library's own, for four processes with four threads each",
           "[kernel]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
-    CAPTURE(mode);
-    const Exporter exporter(config_for(mode));
+    using ModeAndEndings = std::pair<std::string, std::string>;
+    const auto [mode, endings] =
+        GENERATE(ModeAndEndings{"session", "auto"}, ModeAndEndings{"multi", "auto"},
+                 ModeAndEndings{"perf", "auto"}, ModeAndEndings{"session", "exits"},
+                 ModeAndEndings{"multi", "exits"}, ModeAndEndings{"perf", "exits"});
+    CAPTURE(mode, endings);
+    const Exporter exporter(config_for(mode, endings));
     const Process holder = hold_library(exporter);
     // The pairs attach the return end first, so a call of another program can be cut in half by it;
     // after that there must be none.

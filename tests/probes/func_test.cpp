@@ -142,6 +142,32 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
     }
 }
 
+TEST_CASE("with probes at exits, exceptions pass through C functions, and every call is counted",
+          "[kernel]") {
+    require_bpf();
+    const CallsConfig config{.mode = GENERATE("session", "multi", "perf"), .endings = "exits"};
+    const auto all = scenarios();
+    std::vector<Finished> untraced;
+    for (const Scenario &scenario : all) {
+        untraced.push_back(run(command(scenario.name, "untraced")));
+    }
+    const Exporter exporter(calls_config(config));
+    const Process holder = hold_library(exporter);
+    double stale = 0;
+    for (std::size_t i = 0; i < all.size(); i++) {
+        if (all[i].remark == "lossy") {
+            continue;
+        }
+        CAPTURE(config.mode, all[i].name);
+        const std::string comm = "exits" + std::to_string(i);
+        const CallsTruth truth = check_same(all[i], untraced[i], comm);
+        check_calls(wait_for_calls(exporter, comm, counted_calls(truth)), truth, comm, config);
+        check_account_at_rest(exporter);
+        stale += left_calls(truth);
+        CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", of_probe) == stale);
+    }
+}
+
 TEST_CASE("counted at their entry, functions can have exceptions pass through them in C as well",
           "[kernel]") {
     require_bpf();

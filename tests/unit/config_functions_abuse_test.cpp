@@ -101,6 +101,7 @@ TEST_CASE("wrong keys of a group are reported") {
     for (const std::string nothing : {"errors: ", "errors: ~", "errors: , arguments: []"}) {
         CHECK(of_key(nothing).ends_with("nonzero, null or none, got nothing"));
     }
+    CHECK(of_key("endings: return") == "endings: expected auto or exits, got \"return\"");
     CHECK(of_key("entry_only: 1") == "entry_only: expected true or false, got \"1\"");
     const std::string zero =
         "slow_threshold: 0 would make every call slow: leave it out, or write none, to have no "
@@ -219,6 +220,8 @@ TEST_CASE("what has no effect is reported") {
     CHECK(of_function("{symbol: f, entry_only: true, errors: errno}") ==
           "functions[0].errors: has no effect: with entry_only, calls have no result, as only "
           "their start is seen");
+    CHECK(of_function("{symbol: f, entry_only: true, endings: exits}") ==
+          "functions[0].endings: has no effect: with entry_only, no end of a call is seen");
     CHECK(of_function("{symbol: f, entry_only: true, arguments: [1]}") ==
           "functions[0].arguments: has no effect: arguments are recorded with slow calls, and with "
           "entry_only no call is slow");

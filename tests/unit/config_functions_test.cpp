@@ -82,7 +82,7 @@ functions:
         - plain_1
         - "glob_*[[:digit:]]"
         - {name: shown, symbol: _ZN1f1gEv, slow_threshold: none, buckets: [1ns], errors: null,
-           arguments: [6], entry_only: false}
+           arguments: [6], entry_only: false, endings: auto}
         - {name: also_a_symbol, entry_only: true}
         - {symbol: github.com/acme/model.Run}
         - {name: "a::b", symbol: "_ZN1a1bE*"}
@@ -92,6 +92,7 @@ functions:
       errors: errno
       arguments: [2, 1]
       entry_only: false
+      endings: exits
 )");
     CHECK_FALSE(functions.enabled);
     CHECK(functions.attach == Config::Cuda::Attach::multi);
@@ -110,13 +111,15 @@ functions:
                        .buckets = {{1ns}},
                        .errors = ErrorKind::null,
                        .arguments = {{6}},
-                       .entry_only = false}},
+                       .entry_only = false,
+                       .endings = config::Endings::automatic}},
         {.symbol = "also_a_symbol",
          .overrides = {.slow_threshold = {},
                        .buckets = {},
                        .errors = {},
                        .arguments = {},
-                       .entry_only = true}},
+                       .entry_only = true,
+                       .endings = {}}},
         {.symbol = "github.com/acme/model.Run"},
         {.symbol = "_ZN1a1bE*", .is_glob = true, .name = "a::b"},
     };
@@ -125,7 +128,8 @@ functions:
                         .buckets = {250ns, 1us, 2ms, 3s, 4min, 24h},
                         .errors = ErrorKind::errno_value,
                         .arguments = {2, 1},
-                        .entry_only = false};
+                        .entry_only = false,
+                        .endings = config::Endings::exits};
     CHECK(functions.groups.at("own_2") == expected);
     CHECK(names_of(functions.groups) ==
           std::vector<std::string>{"cublas", "cuda", "cudnn", "libtorch", "nccl", "own_2"});
@@ -142,7 +146,7 @@ TEST_CASE("the shipped config.yaml names every setting of functions and of each 
         CHECK(times("  " + key + ":") == 1);
     }
     for (const std::string key : {"enabled", "libraries", "functions", "exclude", "slow_threshold",
-                                  "buckets", "errors", "arguments", "entry_only"}) {
+                                  "buckets", "errors", "arguments", "entry_only", "endings"}) {
         CHECK(times("      " + key + ":") == 5);
     }
 }

@@ -39,6 +39,7 @@ const std::map<std::string, std::string> &other_values() {
         {"cuda.enabled", "false"},
         {"cuda.libraries", "[\"libother.so*\"]"},
         {"cuda.attach", "perf"},
+        {"cuda.endings", "exits"},
         {"cuda.max_calls_per_second", "7"},
         {"cuda.allocation_ring_bytes", "64KiB"},
         {"cuda.call_ring_bytes", "64KiB"},

@@ -61,6 +61,7 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "report",
                                   "libraries",
                                   "attach",
+                                  "endings",
                                   "max_calls_per_second",
                                   "allocation_ring_bytes",
                                   "call_ring_bytes",
@@ -112,6 +113,7 @@ cuda:
   enabled: false
   libraries: [libcuda.so.1, 'libfoo?.so*']
   attach: perf
+  endings: exits
   max_calls_per_second: 0
   allocation_ring_bytes: 4096
   call_ring_bytes: 256MiB
@@ -133,6 +135,7 @@ cuda:
     expected.cuda = {.enabled = false,
                      .libraries = {"libcuda.so.1", "libfoo?.so*"},
                      .attach = Attach::perf,
+                     .endings = config::Endings::exits,
                      .max_calls_per_second = 0,
                      .allocation_ring_bytes = 4096,
                      .call_ring_bytes = 256U << 20U,

@@ -76,6 +76,15 @@ TEST_CASE("selection: how calls end", "[func_selection]") {
     // With no C++ name of it in sight, it is a C function.
     CHECK(shown(select(image, {{"g", group({"c_function"})}})) == Lines{"g c_function 100 return"});
 
+    // Where return probes are not wanted, C functions are as the others.
+    FunctionGroups exits{{"g", group({"c_function", "memcpy"})}};
+    exits["g"].options.endings = config::Endings::exits;
+    CHECK(shown(select(image, exits)) ==
+          Lines{"g c_function 100 exits 101", "g memcpy a00 exits a01"});
+    exits["g"].functions[1].overrides.endings = config::Endings::automatic;
+    CHECK(shown(select(image, exits)) ==
+          Lines{"g c_function 100 exits 101", "g memcpy a00 return"});
+
     FunctionGroups groups{{"g", group({"*"})}};
     groups["g"].functions[0].overrides.entry_only = true;
     const Selection entries = select(image, groups);
