@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Keeps the table of targets, processes that the configuration names, as processes come and go:
- * the children of one that is
- * named by its comm or its container are targets too, and what becomes another program is judged
- * anew by the exporter.
- */
+/* Keeps the table of targets, processes that the configuration names, as processes come and go: the
+ * children of one that is named by its comm or its container are targets too, what becomes a
+ * program of such a name is one at once, and all that become another program are judged by the
+ * exporter. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -26,34 +25,106 @@ struct {
 	__uint(max_entries, 256 << 10);
 } execs SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TARGET_PATTERNS);
+	__type(key, __u32);
+	__type(value, struct target_pattern);
+} patterns SEC(".maps");
+
+const volatile __u32 pattern_count = 0;
+const volatile __u32 parents[TARGET_PARENTS] = {};
+const volatile __u32 parent_count = 0;
+
 /* Targets that found no room in the table, and execs that found none in the ring. */
 __u64 targets_lost = 0;
 __u64 execs_lost = 0;
+
+static __always_inline bool is_parent(__u32 tgid)
+{
+	for (__u32 i = 0; i < TARGET_PARENTS; i++)
+		if (i < parent_count && parents[i] == tgid)
+			return true;
+	return false;
+}
+
+static __always_inline void enter_target(struct task_struct *leader, bool inherited)
+{
+	struct target fresh = {.inherited = inherited};
+	__u32 tgid = leader->tgid;
+
+	fresh.since_ns = bpf_ktime_get_ns();
+	fresh.start_boottime_ns = leader->start_boottime;
+	if (bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY))
+		__sync_fetch_and_add(&targets_lost, 1);
+}
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 tgid = parent->tgid;
-	struct target fresh = {.inherited = 1};
 	struct target *of_parent;
 
 	if (child->tgid == parent->tgid)
 		return 0;
 	of_parent = bpf_map_lookup_elem(&targets, &tgid);
-	if (!of_parent || !of_parent->inherited)
-		return 0;
-	tgid = child->tgid;
-	fresh.since_ns = bpf_ktime_get_ns();
-	fresh.start_boottime_ns = child->start_boottime;
-	if (bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY))
-		__sync_fetch_and_add(&targets_lost, 1);
+	if (of_parent && of_parent->inherited)
+		enter_target(child, true);
+	else if (is_parent(child->real_parent->tgid))
+		enter_target(child, false);
 	return 0;
+}
+
+static __always_inline bool matches(const struct target_pattern *pattern, const char *comm)
+{
+	__u32 state = 1;
+
+	for (int i = 0; i < PROCESS_COMM_BYTES; i++) {
+		__u32 byte = (__u8)comm[i];
+
+		state = (state << 1 & pattern->next[byte]) | (state & pattern->stays[byte]);
+	}
+	return state >> (pattern->whole & 31) & 1;
+}
+
+static __always_inline bool is_named(struct task_struct *leader)
+{
+	char comm[PROCESS_COMM_BYTES];
+
+	bpf_probe_read_kernel(comm, sizeof(comm), leader->comm);
+	for (__u32 i = 0; i < TARGET_PATTERNS && i < pattern_count; i++) {
+		__u32 key = i;
+		const struct target_pattern *pattern = bpf_map_lookup_elem(&patterns, &key);
+
+		if (pattern && matches(pattern, comm))
+			return true;
+	}
+	return false;
+}
+
+/* One that is named is a target from its first system call on. The exporter judges the others, and
+ * whether a target still is one. */
+static __always_inline void enter_named(struct task_struct *task)
+{
+	struct task_struct *leader = task->group_leader;
+	__u32 tgid = task->tgid;
+	struct target *known;
+
+	if (!pattern_count || !is_named(leader))
+		return;
+	known = bpf_map_lookup_elem(&targets, &tgid);
+	if (known && leader->start_boottime - known->start_boottime_ns < TARGET_CLOCK_TICK_NS)
+		known->inherited = 1;
+	else
+		enter_target(leader, true);
 }
 
 static __always_inline void on_exec(struct task_struct *task)
 {
-	struct target_exec_record *record = bpf_ringbuf_reserve(&execs, sizeof(*record), 0);
+	struct target_exec_record *record;
 
+	enter_named(task);
+	record = bpf_ringbuf_reserve(&execs, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&execs_lost, 1);
 		return;
@@ -61,7 +132,8 @@ static __always_inline void on_exec(struct task_struct *task)
 	record->tgid = task->tgid;
 	record->reserved = 0;
 	fill_identity(&record->identity, task);
-	/* Its system calls go by until the exporter has read this, so it is woken. */
+	/* Of those that the exporter finds, system calls go by until it has read this, so it is
+	 * woken. */
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 

@@ -130,6 +130,7 @@ struct task_struct {
 	unsigned long sas_ss_sp; /* the alternate signal stack, if any */
 	unsigned long sas_ss_size;
 	struct task_struct *group_leader;
+	struct task_struct *real_parent; /* a thread of the process that started the task's */
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct css_set *cgroups;

@@ -30,6 +30,8 @@ static __always_inline void fill_identity(struct process_identity *identity,
 					  struct task_struct *task)
 {
 	identity->start_boottime_ns = task->group_leader->start_boottime;
+	identity->ppid = task->group_leader->real_parent->tgid;
+	identity->reserved = 0;
 	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), task->group_leader->comm);
 	fill_cgroup(identity, task);
 }

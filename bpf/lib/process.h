@@ -9,12 +9,14 @@
 #define PROCESS_CGROUP_BYTES 96 /* "cri-containerd-<64 digits>.scope" and a NUL */
 
 struct process_identity {
-	__u64 start_boottime_ns;       /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
+	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
+	__u32 ppid; /* of who started the process, or took it over, when this was filled */
+	__u32 reserved;
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
 	char cgroup[PROCESS_CGROUP_BYTES];
 	char cgroup_parent[PROCESS_CGROUP_BYTES];
 };
-WIRE_SIZE(struct process_identity, 8 + 16 + 2 * 96);
+WIRE_SIZE(struct process_identity, 8 + 8 + 16 + 2 * 96);
 
 #define TRACED_PIDS 16 /* that a trace can be limited to */
 

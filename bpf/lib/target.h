@@ -25,6 +25,23 @@ WIRE_SIZE(struct target, 24);
 /* What /proc says of a start is rounded down by less than this. */
 #define TARGET_CLOCK_TICK_NS 10000000
 
+/* A glob for names of processes, as a table of steps. State bit i: the first i of its characters,
+ * not counting stars, have matched. Each byte of the name makes the next state:
+ *   (state << 1 & next[byte]) | (state & stays[byte])
+ * begin with 1; it matches when bit `whole` is set at the end. A NUL changes nothing. */
+#define TARGET_PATTERNS 16 /* that the kernel's side knows; the exporter asks for more by itself   \
+			    */
+struct target_pattern {
+	__u32 next[256];
+	__u32 stays[256];
+	__u32 whole;
+	__u32 reserved;
+};
+WIRE_SIZE(struct target_pattern, 2 * 4 * 256 + 8);
+
+/* Processes whose children are targets. */
+#define TARGET_PARENTS 16
+
 /* A process has become another program: is it one that the configuration names? */
 struct target_exec_record {
 	__u32 tgid;

@@ -41,6 +41,11 @@ void add_trace_options(CLI::App &trace, trace::Options &options) {
     trace.add_option("--pid", options.pids, "Only this process; may be given several times.")
         ->take_all()
         ->expected(1, TRACED_PIDS);
+    trace
+        .add_option("--ppid", options.ppids,
+                    "Only processes that this process started; may be given several times.")
+        ->take_all()
+        ->expected(1, TRACED_PIDS);
     trace.add_option("--comm", options.comm, "Only processes whose name matches this glob.");
     trace.add_option("--count", options.count, "Stop after so many calls.");
     add_duration(trace, "--duration", "Stop after so long: 500ms, 10s, 5m.",

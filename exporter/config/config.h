@@ -146,6 +146,7 @@ struct Config {
         bool gpu_processes = true;
         bool everything = false;
         std::vector<std::uint32_t> pids;
+        std::vector<std::uint32_t> parents;   // what these started; of a trace, no key sets it
         std::vector<std::string> comms;       // globs
         std::vector<std::string> containers;  // beginnings of ids
         bool operator==(const Targets &) const = default;

@@ -36,6 +36,10 @@ Json to_json(const std::vector<std::pair<std::uint8_t, std::uint64_t>> &argument
     return json;
 }
 
+Json to_json_or_null(std::uint32_t id) {
+    return id != 0 ? Json(id) : Json();
+}
+
 double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) / 1e9;
 }
@@ -53,6 +57,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     json["duration_seconds"] = call.has_ended ? Json(seconds(call.duration_ns)) : Json();
     json["pid"] = call.pid;
     json["tid"] = call.tid;
+    json["ppid"] = to_json_or_null(call.ppid);
     json["comm"] = call.comm;
     json["thread"] = call.thread.empty() ? Json() : Json(call.thread);
     json["container"] = call.container;
@@ -81,6 +86,7 @@ std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended) {
                  {"duration_seconds", has_ended ? Json(seconds(record.duration_ns)) : Json()},
                  {"pid", record.head.tgid},
                  {"tid", record.tid},
+                 {"ppid", to_json_or_null(call.process->ppid)},
                  {"comm", call.process->comm},
                  {"container", call.process->container},
                  {"pod_uid", call.process->pod_uid}};

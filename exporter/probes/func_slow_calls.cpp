@@ -73,6 +73,7 @@ SlowCall describe(const FuncCall &call, nanoseconds ended) {
     one.duration_ns = call.record->duration_ns;
     one.pid = call.record->head.tgid;
     one.tid = call.record->tid;
+    one.ppid = call.process->ppid;
     one.comm = call.process->comm;
     one.container = call.process->container;
     one.pod_uid = call.process->pod_uid;

@@ -31,6 +31,7 @@ struct SlowCall {
     std::uint64_t duration_ns = 0;
     std::uint32_t pid = 0;
     std::uint32_t tid = 0;
+    std::uint32_t ppid = 0;  // when the process made its first traced call; 0: not known
     std::string comm;    // of the process
     std::string thread;  // its name; empty if it is not known
     std::string container;

@@ -23,6 +23,7 @@ std::string label_text(const char (&bytes)[N]) {
 
 void take(ProcessIdentity &identity, const process_identity &record) {
     identity.started = nanoseconds(static_cast<std::int64_t>(record.start_boottime_ns));
+    identity.ppid = record.ppid;
     identity.comm = label_text(record.comm);
     const auto container =
         discovery::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
@@ -40,6 +41,7 @@ bool look_up(ProcessIdentity &identity) {
         return false;
     }
     if (!has_record) {
+        identity.ppid = discovery::parent_of(tgid).value_or(0);
         if (const std::string name = discovery::name_of(tgid); !name.empty()) {
             identity.comm = to_valid_utf8(name, max_label_bytes);
         }

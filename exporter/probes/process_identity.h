@@ -35,6 +35,7 @@ struct ProcessKeyHash {
 struct ProcessIdentity {
     ProcessKey key;
     std::chrono::nanoseconds started{};  // since boot, as /proc/PID/stat says; 0: not known
+    std::uint32_t ppid = 0;              // when it made that call; 0: not known
     std::string comm = "unknown";
     std::string container;
     std::string pod_uid;

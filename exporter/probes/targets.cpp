@@ -25,6 +25,7 @@
 #include "exporter/kernel/record.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/kernel/skeleton.h"
+#include "exporter/probes/comm_pattern.h"
 #include "targets.skel.h"
 
 namespace gpusnoop::probes {
@@ -52,6 +53,18 @@ std::vector<std::uint32_t> all_processes() {
     return tgids;
 }
 
+// Those that the programs match by themselves.
+std::vector<target_pattern> patterns_of(const config::Config::Targets &config) {
+    std::vector<target_pattern> patterns;
+    for (const std::string &glob : config.comms) {
+        if (auto pattern = compile_comm_pattern(glob);
+            pattern && patterns.size() < TARGET_PATTERNS) {
+            patterns.push_back(*pattern);
+        }
+    }
+    return patterns;
+}
+
 }  // namespace
 
 // The processes that the configuration names: a thread that keeps their table.
@@ -62,8 +75,8 @@ struct Targets::Following {
     void run(const std::stop_token &stop);
     void look_around();
     void on_exec(const target_exec_record &record);
-    void judge(std::uint32_t tgid, nanoseconds started, const std::string &comm,
-               const std::string &container);
+    void judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
+               const std::string &comm, const std::string &container);
     void warn_of_losses();
 
     config::Config::Targets config;
@@ -82,9 +95,23 @@ Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
     auto following = std::make_unique<Following>();
     following->config = config;
     following->rescan_interval = rescan_interval;
-    following->skeleton.reset(targets_bpf::open_and_load());
+    following->skeleton.reset(targets_bpf::open());
     if (!following->skeleton) {
-        return fail_errno("load the BPF programs that follow the processes of targets");
+        return fail_errno("open the BPF programs that follow the processes of targets");
+    }
+    const std::vector<target_pattern> patterns = patterns_of(config);
+    following->skeleton->rodata->pattern_count = static_cast<std::uint32_t>(patterns.size());
+    const std::size_t parents = std::min<std::size_t>(config.parents.size(), TARGET_PARENTS);
+    std::copy_n(config.parents.begin(), parents, following->skeleton->rodata->parents);
+    following->skeleton->rodata->parent_count = static_cast<std::uint32_t>(parents);
+    if (const int error = targets_bpf::load(following->skeleton.get()); error != 0) {
+        return fail_errno("load the BPF programs that follow the processes of targets", -error);
+    }
+    for (std::uint32_t i = 0; i < patterns.size(); i++) {
+        if (bpf_map_update_elem(bpf_map__fd(following->skeleton->maps.patterns), &i, &patterns[i],
+                                BPF_ANY) != 0) {
+            return fail_errno("enter a name of targets");
+        }
     }
     const auto &programs = following->skeleton->progs;
     auto execs = kernel::Ring::open(
@@ -148,7 +175,7 @@ void Targets::Following::look_around() {
     for (const std::uint32_t tgid : running) {
         const auto started = discovery::start_time(tgid);
         if (started) {
-            judge(tgid, *started, discovery::name_of(tgid),
+            judge(tgid, *started, discovery::parent_of(tgid).value_or(0), discovery::name_of(tgid),
                   discovery::container_of(tgid).container_id);
         }
     }
@@ -171,12 +198,13 @@ void Targets::Following::on_exec(const target_exec_record &record) {
     const auto container =
         discovery::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
     judge(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
-          text_of(identity.comm), container.container_id);
+          identity.ppid, text_of(identity.comm), container.container_id);
 }
 
-void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, const std::string &comm,
-                               const std::string &container) {
-    const bool by_pid = std::ranges::find(config.pids, tgid) != config.pids.end();
+void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
+                               const std::string &comm, const std::string &container) {
+    const bool by_pid = std::ranges::find(config.pids, tgid) != config.pids.end() ||
+                        std::ranges::find(config.parents, parent) != config.parents.end();
     const bool by_name =
         std::ranges::any_of(config.comms,
                             [&](const std::string &glob) {
@@ -222,8 +250,8 @@ Targets::Targets(config::Config::Targets config, nanoseconds rescan_interval)
 Targets::~Targets() = default;
 
 bool Targets::names_any() const {
-    return !config_.everything &&
-           (!config_.pids.empty() || !config_.comms.empty() || !config_.containers.empty());
+    return !config_.everything && (!config_.pids.empty() || !config_.parents.empty() ||
+                                   !config_.comms.empty() || !config_.containers.empty());
 }
 
 std::uint32_t Targets::kinds() const {

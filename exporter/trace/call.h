@@ -37,8 +37,9 @@ struct Call {
     std::uint64_t duration_ns = 0;
     std::uint32_t pid = 0;
     std::uint32_t tid = 0;
-    std::string comm;       // of the process
-    std::string container;  // id; empty on the host
+    std::uint32_t ppid = 0;  // when the process made its first traced call; 0: not known
+    std::string comm;        // of the process
+    std::string container;   // id; empty on the host
     std::string_view function;
     bool is_driver = false;        // a function of the driver API
     bool from_executable = false;  // of a runtime that is linked into the executable

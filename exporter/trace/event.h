@@ -17,6 +17,7 @@ struct Event {
     std::optional<std::uint64_t> duration_ns;
     std::uint32_t pid = 0;  // 0: none, or not known; so for the next
     std::uint32_t tid = 0;
+    std::uint32_t ppid = 0;
     std::string comm;       // of the process
     std::string container;  // id; empty on the host
     std::string_view kind;  // the key of the next: a literal

@@ -26,4 +26,9 @@ namespace gpusnoop::trace {
     return options.pids.empty() || std::ranges::find(options.pids, pid) != options.pids.end();
 }
 
+// By the id of the process that started its process.
+[[nodiscard]] inline bool wants_ppid(const Options &options, std::uint32_t ppid) {
+    return options.ppids.empty() || std::ranges::find(options.ppids, ppid) != options.ppids.end();
+}
+
 }  // namespace gpusnoop::trace

@@ -20,7 +20,7 @@ std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> 
         what += fmt::format(" {}={:#x}", position, value);
     }
     const auto duration = call.has_ended ? std::optional(call.duration_ns) : std::nullopt;
-    return text_row({call.ended.count(), call.pid, call.tid, shown(call.comm),
+    return text_row({call.ended.count(), call.pid, call.tid, call.ppid, shown(call.comm),
                      shown(call.function->name), duration, result, what},
                     stack);
 }

@@ -106,7 +106,8 @@ void FuncTracer::on_call(const probes::FuncCall &call) {
     // The programs leave out what is too fast, but of functions with the highest numbers.
     const bool too_fast = nanoseconds(call.record->duration_ns) < options_.min_duration ||
                           (options_.only_slow && !call.is_slow);
-    if (writer_.done() || too_fast || !wants_comm(options_, call.process->comm)) {
+    if (writer_.done() || too_fast || !wants_comm(options_, call.process->comm) ||
+        !wants_ppid(options_, call.process->ppid)) {
         return;
     }
     pending_.push_back(probes::describe(call, ended + to_realtime_));

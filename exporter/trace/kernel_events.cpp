@@ -29,6 +29,7 @@ std::string shown(const char (&bytes)[size]) {
 }
 
 void set_process(Event &event, const probes::ProcessIdentity &process) {
+    event.ppid = process.ppid;
     event.comm = shown(process.comm);
     event.container = shown(process.container);
 }

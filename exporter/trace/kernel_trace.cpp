@@ -56,13 +56,17 @@ private:
 // Those that the options name, or else the configuration.
 config::Config::Targets targets_of(const KernelOptions &options,
                                    const config::Config::Targets &configured) {
-    if (options.pids.empty() && options.comm.empty()) {
+    if (options.pids.empty() && options.ppids.empty() && options.comm.empty()) {
         return configured;
     }
     config::Config::Targets targets;
     targets.gpu_processes = false;
     targets.pids = options.pids;
-    if (options.pids.empty()) {  // else it is asked of these alone
+    // Of these all, one is enough for the kernel: the lines are asked for the others.
+    if (options.pids.empty()) {
+        targets.parents = options.ppids;
+    }
+    if (options.pids.empty() && options.ppids.empty()) {
         targets.comms = {options.comm};
     }
     return targets;
@@ -98,8 +102,9 @@ Result<> KernelTracer::open(const config::Config &config) {
         const bool wants_gpu_processes =
             targets.gpu_processes && !targets.everything && config.cuda.enabled;
         if (!wants_gpu_processes && !targets.everything && targets.pids.empty() &&
-            targets.comms.empty() && targets.containers.empty()) {
-            return fail("no process to trace: name some with --pid, --comm or in `targets`");
+            targets.parents.empty() && targets.comms.empty() && targets.containers.empty()) {
+            return fail(
+                "no process to trace: name some with --pid, --ppid, --comm or in `targets`");
         }
         if (wants_gpu_processes) {
             if (auto found = find_gpu_processes(config, features); !found) {
@@ -173,7 +178,8 @@ std::unique_ptr<probes::Probe> KernelTracer::make_tracer(const config::Config &c
 }
 
 void KernelTracer::write(const Event &event) {
-    if (!writer_.done() && wants_pid(options_, event.pid) && wants_comm(options_, event.comm)) {
+    if (!writer_.done() && wants_pid(options_, event.pid) && wants_ppid(options_, event.ppid) &&
+        wants_comm(options_, event.comm)) {
         writer_.write(options_.format == Format::json ? json_line(event) : text_line(event));
     }
 }

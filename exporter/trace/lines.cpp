@@ -127,7 +127,7 @@ std::string dump_line(const ordered_json &object) {
     return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
 }
 
-constexpr std::string_view columns = "{:<15} {:>7} {:>7} {:<15} {:<24} {:>10} {:<24} ";
+constexpr std::string_view columns = "{:<15} {:>7} {:>7} {:>7} {:<15} {:<24} {:>10} {:<24} ";
 
 }  // namespace
 
@@ -144,16 +144,17 @@ std::string printable(std::string_view bytes, std::size_t max_bytes) {
 }
 
 std::string text_header(std::string_view name) {
-    return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "COMM", name, "DURATION",
-                       "RESULT") +
+    return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "PPID", "COMM", name,
+                       "DURATION", "RESULT") +
            "WHAT\n";
 }
 
 std::string text_row(const Row &row, std::span<const StackFrame> stack) {
     const auto id = [](std::uint32_t number) { return number == 0 ? "-" : std::to_string(number); };
-    std::string line = fmt::format(
-        fmt::runtime(columns), utc(row.time_ns, false), id(row.pid), id(row.tid), row.comm,
-        row.function, row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
+    std::string line =
+        fmt::format(fmt::runtime(columns), utc(row.time_ns, false), id(row.pid), id(row.tid),
+                    id(row.ppid), row.comm, row.function,
+                    row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
     line += row.what;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
@@ -171,8 +172,8 @@ std::string text_line(const Call &call) {
     for (const auto &[key, value] : call.details) {
         what += fmt::format("{}={} ", key, std::visit(ToText(), value));
     }
-    return text_row({call.began_ns, call.pid, call.tid, call.comm, call.function, call.duration_ns,
-                     result_name(call), what},
+    return text_row({call.began_ns, call.pid, call.tid, call.ppid, call.comm, call.function,
+                     call.duration_ns, result_name(call), what},
                     call.stack);
 }
 
@@ -183,8 +184,8 @@ std::string text_line(const Event &event) {
             what += fmt::format("{}={} ", key, std::visit(ToText(), value));
         }
     }
-    return text_row({event.time_ns, event.pid, event.tid, event.comm, event.name, event.duration_ns,
-                     event.result, what},
+    return text_row({event.time_ns, event.pid, event.tid, event.ppid, event.comm, event.name,
+                     event.duration_ns, event.result, what},
                     {});
 }
 
@@ -198,6 +199,7 @@ std::string json_line(const Event &event) {
         event.duration_ns ? ordered_json(*event.duration_ns) : ordered_json(nullptr);
     object["pid"] = or_null(event.pid);
     object["tid"] = or_null(event.tid);
+    object["ppid"] = or_null(event.ppid);
     object["comm"] = event.comm;
     object["container"] = event.container;
     object[std::string(event.kind)] = event.name;
@@ -215,6 +217,7 @@ std::string json_line(const Call &call) {
     object["duration_ns"] = call.duration_ns;
     object["pid"] = call.pid;
     object["tid"] = call.tid;
+    object["ppid"] = call.ppid != 0 ? ordered_json(call.ppid) : ordered_json(nullptr);
     object["comm"] = call.comm;
     object["container"] = call.container;
     object["function"] = call.function;

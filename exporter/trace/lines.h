@@ -27,6 +27,7 @@ struct Row {
     std::int64_t time_ns;  // since the epoch
     std::uint32_t pid;     // 0: none, or not known; so for the next
     std::uint32_t tid;
+    std::uint32_t ppid;
     std::string_view comm;
     std::string_view function;
     std::optional<std::uint64_t> duration_ns;

@@ -105,6 +105,7 @@ void Names::on_record(std::span<const std::byte> bytes) {
 void Names::on_process(const cuda_process_record &record) {
     Known &known = processes_[{record.head.tgid, record.head.since_ns}];
     known.process.comm = printable(until_nul(record.identity.comm), max_text_bytes);
+    known.process.ppid = record.identity.ppid;
     known.process.container =
         printable(discovery::parse_cgroup_names(until_nul(record.identity.cgroup),
                                                 until_nul(record.identity.cgroup_parent))
@@ -124,6 +125,7 @@ Names::Known &Names::known(const cuda_record &head) {
     Known &known = found->second;
     if (is_new) {
         known.executable.tgid = head.tgid;
+        known.process.ppid = discovery::parent_of(head.tgid).value_or(0);
         known.process.comm = printable(discovery::name_of(head.tgid), max_text_bytes);
         known.process.container =
             printable(discovery::container_of(head.tgid).container_id, max_text_bytes);

@@ -36,6 +36,7 @@ public:
     void forget_ended();
 
     struct Process {
+        std::uint32_t ppid = 0;  // 0: not known
         std::string comm;
         std::string container;
     };

@@ -152,12 +152,13 @@ void Tracer::on_trace(std::span<const std::byte> bytes) {
     }
     const cuda_record &head = record->memory.head;
     const Names::Process &process = names_->process(head);
-    if (!wants_comm(options_, process.comm)) {
+    if (!wants_comm(options_, process.comm) || !wants_ppid(options_, process.ppid)) {
         return;
     }
     const KernelName kernel =
         (record->fields & TRACE_KERNEL) != 0 ? names_->kernel(head, record->kernel) : KernelName{};
     Call call = decode(*record, clock_offset_ns_, kernel.name, kernel.parameters);
+    call.ppid = process.ppid;
     call.comm = process.comm;
     call.container = process.container;
     if (const auto whole = kernel::decode<cuda_trace_stack_record>(bytes)) {

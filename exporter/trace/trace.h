@@ -17,6 +17,7 @@ enum class Format { text, json };
 struct Options {
     Format format = Format::text;
     std::vector<std::uint32_t> pids;                    // at most TRACED_PIDS; none: all
+    std::vector<std::uint32_t> ppids;                   // at most TRACED_PIDS; none: all
     std::string comm;                                   // a glob for names of processes; empty: all
     std::vector<std::string> functions;                 // globs for names of functions; none: all
     bool stack = false;                                 // not of the kernel's events
@@ -33,7 +34,7 @@ struct FuncOptions : Options {
 
 enum class KernelEvents { pcie, nvlink, fence, syscall };
 
-// Without pids and comm, fences and system calls are those of the configuration's targets.
+// Without pids, ppids and comm, fences and system calls are those of the configuration's targets.
 struct KernelOptions : Options {
     KernelEvents events = KernelEvents::syscall;
     std::vector<std::string> syscalls;  // names and groups; none: the configuration's

@@ -1,5 +1,7 @@
 // `gpusnoop_exporter trace func` on real processes: its lines against what the functions counted of
 // themselves.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -213,14 +215,21 @@ TEST_CASE("a trace of functions can be of one process, and so many calls", "[e2e
     require_bpf();
     const std::vector<std::string> command{standin("calls"), "--until-stopped", "--name", "traced"};
     const Process chosen(command);
-    const Process other(command);
+    // A child of the shell, and so none of ours.
+    const Process other({"sh", "-c",
+                         "setpriv --pdeathsig KILL '" + standin("calls") +
+                             "' --until-stopped --name traced; true"});
+    const std::string filter = GENERATE("pid", "ppid");
     FuncTrace trace(calls_config({.mode = GENERATE("session", "multi")}),
-                    {"--pid=" + std::to_string(chosen.pid()), "--count=500"});
+                    {filter == "pid" ? "--pid=" + std::to_string(chosen.pid())
+                                     : "--ppid=" + std::to_string(::getpid()),
+                     "--count=500"});
     CHECK(trace.process().wait() == 0);
     const auto calls = trace.calls();
     CHECK(calls.size() == 500);
     for (const json &call : calls) {
         CHECK(call["pid"] == chosen.pid());
+        CHECK(call["ppid"] == ::getpid());
     }
 }
 

@@ -1,5 +1,6 @@
 // `gpusnoop_exporter trace cuda` on real processes: its lines against what the library counted.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -180,10 +181,16 @@ TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
     const TemporaryDirectory directory;
     const auto go = (directory / "go").string();
     Process chosen(command({"--name", "chosen", "--iterations", "100", "--wait-for-file", go}));
-    Process other(command({"--name", "other", "--iterations", "100", "--wait-for-file", go}));
-    std::string filter = GENERATE("pid", "comm");
+    // A child of the shell, and so none of ours.
+    Process other({"sh", "-c",
+                   "setpriv --pdeathsig KILL " + quoted(standin("workload")) +
+                       " --name other --iterations 100 --wait-for-file " + quoted(go) +
+                       "; exit $?"});
+    std::string filter = GENERATE("pid", "ppid", "comm");
     CAPTURE(filter);
-    filter = filter == "pid" ? "--pid=" + std::to_string(chosen.pid()) : "--comm=chos*";
+    filter = filter == "pid"    ? "--pid=" + std::to_string(chosen.pid())
+             : filter == "ppid" ? "--ppid=" + std::to_string(::getpid())
+                                : "--comm=chos*";
     CudaTrace trace({"--function=cudaMalloc", "--function=cudaMemcpy*", filter});
     write_file(go, "");
     CHECK(chosen.wait() == 0);
@@ -192,6 +199,7 @@ TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
     CHECK(calls.size() > 100);
     for (const json &call : calls) {
         CHECK(call["pid"] == chosen.pid());
+        CHECK(call["ppid"] == ::getpid());
         CHECK(call["comm"] == "chosen");
         const std::string function = call["function"];
         CHECK((function == "cudaMalloc" || function.starts_with("cudaMemcpy")));

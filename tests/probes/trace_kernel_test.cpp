@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -81,6 +82,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
         std::set<int> tids;
         for (const json &line : found) {
             CHECK(line["pid"] == process.pid());
+            CHECK(line["ppid"] == ::getpid());
             CHECK(line["comm"] == "syscalls");
             CHECK(line["container"] == "");
             CHECK(line["result"] == what.result);
@@ -138,6 +140,27 @@ TEST_CASE("each system call of a process is a line, and none of another", "[kern
         CHECK(std::ranges::all_of(lines,
                                   [&](const json &line) { return line["comm"] == "syscalls"; }));
     }
+    SECTION("by who starts it, from its first call on") {
+        Trace trace("syscall", "{}", {"--ppid=" + std::to_string(::getpid())});
+        // The shell is a child of this process, what it starts is none.
+        Process other(
+            {"sh", "-c",
+             "setpriv --pdeathsig KILL '" + standin("syscalls") + "' --threads 1 --calls 1; true"});
+        other.wait_for_output("waiting");
+        Process traced = start_syscalls();
+        wait_until_in(trace, traced);
+        make_calls(traced);
+        const auto lines = trace.finish();
+        std::vector<json> own;
+        std::ranges::copy_if(lines, std::back_inserter(own), [&](const json &line) {
+            CHECK(line["ppid"] == ::getpid());
+            return line["pid"] == traced.pid() && line["comm"] == "syscalls";
+        });
+        check_lines(own, traced);
+        CHECK(std::ranges::all_of(lines, [&](const json &line) {
+            return line["pid"] == traced.pid() || line["pid"] == other.pid();
+        }));
+    }
     SECTION("by the configuration, and only some calls") {
         Trace trace("syscall",
                     "cuda: {enabled: false}\ntargets: {comms: [\"sys[c]alls\"]}\n"
@@ -153,6 +176,40 @@ TEST_CASE("each system call of a process is a line, and none of another", "[kern
         CHECK(named(lines, "getppid").empty());
         CHECK(named(lines, "read").empty());
     }
+}
+
+// What a program calls first is the loader's business: the end of its heap.
+TEST_CASE("a program of a traced name is traced from its first system call on", "[kernel]") {
+    require_bpf();
+    const std::string by = GENERATE("--comm", "--ppid");
+    CAPTURE(by);
+    const std::string whom = by == "--comm" ? "sys[c]alls" : std::to_string(::getpid());
+    Trace trace("syscall", "{}", {by + "=" + whom});
+    for (int i = 0; i < 10; i++) {
+        Process traced({standin("syscalls"), "--threads", "1", "--calls", "1"});
+        traced.wait_for_output("waiting");
+        wait_until_in(trace, traced);
+        make_calls(traced);
+        // A process that is traced since it was forked has that name, and an execve before this.
+        std::vector<std::string> first;
+        eventually("its first calls", [&] {
+            first.clear();
+            for (const json &line : trace.calls()) {
+                if (line["pid"] == traced.pid()) {
+                    first.push_back(line["syscall"]);
+                }
+            }
+            return !first.empty() && std::ranges::count(first, "timer_delete") == 1;
+        });
+        if (by == "--comm") {
+            CHECK(first.front() == "brk");
+        } else {
+            CHECK(std::ranges::find(first, "brk") != first.end());
+        }
+        // The loader opens the C library, to name one more.
+        CHECK(std::ranges::count(first, "openat") >= 2);
+    }
+    trace.finish();
 }
 
 TEST_CASE("system calls of a GPU process are lines from its first CUDA call on", "[kernel]") {
@@ -214,9 +271,9 @@ TEST_CASE("what cannot be traced ends at once, with the reason", "[kernel]") {
     for (const std::string what : {"fence", "syscall"}) {
         const Finished end = run({exporter_binary(), "trace", what, "--config.file=" + file});
         CHECK(end.code == 1);
-        CHECK(
-            end.output.find("no process to trace: name some with --pid, --comm or in `targets`") !=
-            std::string::npos);
+        CHECK(end.output.find(
+                  "no process to trace: name some with --pid, --ppid, --comm or in `targets`") !=
+              std::string::npos);
     }
     CHECK(run({exporter_binary(), "trace", "syscall", "--syscall=frobnicate"}).code == 2);
 }

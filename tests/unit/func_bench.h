@@ -40,6 +40,7 @@ inline func_record head(std::uint32_t type, std::uint64_t ended_ns) {
 inline func_process_record process(std::string_view comm = "python") {
     func_process_record record{};
     record.head = head(FUNC_RECORD_PROCESS, bench_since);
+    record.identity.ppid = 41;
     std::memcpy(record.identity.comm, comm.data(),
                 std::min(comm.size(), sizeof(record.identity.comm)));
     return record;

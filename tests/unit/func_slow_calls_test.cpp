@@ -182,7 +182,8 @@ TEST_CASE("a slow call is told whole once its stack is known") {
     REQUIRE(s.completed.size() == 1);
     const Json expected = Json::parse(R"({
         "time": "1970-01-01T00:00:00.000003000Z", "function": "f", "library": "libx.so.1",
-        "duration_seconds": 0.06, "pid": 42, "tid": 42, "comm": "python", "thread": "worker",
+        "duration_seconds": 0.06, "pid": 42, "tid": 42, "ppid": 41, "comm": "python",
+        "thread": "worker",
         "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x7", "error": "7",
         "stack": [{"function": "caller", "module": "a.out", "offset": 4},
@@ -398,7 +399,7 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
     CHECK(plain["error"].is_null());
     const Json expected = Json::parse(R"({
         "event": "call", "time": "1970-01-01T00:00:00.000002000Z", "function": "f",
-        "library": "libx.so.1", "duration_seconds": 0.000002, "pid": 42, "tid": 42,
+        "library": "libx.so.1", "duration_seconds": 0.000002, "pid": 42, "tid": 42, "ppid": 41,
         "comm": "python", "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x5", "error": "5", "slow": true})");
     CHECK(Json::parse(s.all[1]) == expected);

@@ -48,6 +48,7 @@ TEST_CASE("a process is what its record says") {
     const std::string id(64, 'a');
     process_identity record{};
     record.start_boottime_ns = 123'456'789;
+    record.ppid = 41;
     fill(record.comm, "python3");
     fill(record.cgroup, "docker-" + id + ".scope");
     fill(record.cgroup_parent, "system.slice");
@@ -57,6 +58,7 @@ TEST_CASE("a process is what its record says") {
     take(identity, record);
     CHECK(identity.key == ProcessKey{42, 7});
     CHECK(identity.started == 123'456'789ns);
+    CHECK(identity.ppid == 41);
     CHECK(identity.comm == "python3");
     CHECK(identity.container == id);
     CHECK(identity.pod_uid.empty());
@@ -89,6 +91,7 @@ TEST_CASE("what /proc says fills in what the record left open") {
     identity.key = running.key;
     REQUIRE(look_up(identity));
     CHECK(identity.started == running.started);
+    CHECK(identity.ppid == static_cast<std::uint32_t>(::getpid()));
     CHECK(identity.comm == discovery::name_of(running.child.tgid()));
     CHECK(identity.exe == discovery::executable_path(running.child.tgid()));
 

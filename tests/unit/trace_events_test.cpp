@@ -23,6 +23,7 @@ const std::string container(64, 'a');
 
 process_identity a_process() {
     process_identity identity{};
+    identity.ppid = 99;
     std::strcpy(identity.comm, "setpci");
     std::strcpy(identity.cgroup, ("docker-" + container + ".scope").c_str());
     return identity;
@@ -30,6 +31,7 @@ process_identity a_process() {
 
 probes::ProcessIdentity a_traced_process() {
     probes::ProcessIdentity process;
+    process.ppid = 99;
     process.comm = "train\x1b";
     process.container = container;
     return process;
@@ -89,6 +91,7 @@ TEST_CASE("an access to the configuration space as a line") {
                                  {"duration_ns", 1'500},
                                  {"pid", 100},
                                  {"tid", 101},
+                                 {"ppid", 99},
                                  {"comm", "setpci"},
                                  {"container", container},
                                  {"op", "write"},
@@ -101,7 +104,7 @@ TEST_CASE("an access to the configuration space as a line") {
                                  {"value", "0xffff"},
                                  {"origin", "user"}}));
     CHECK(columns(event) ==
-          "100 101 setpci write 1.5us 0 device=0000:3b:00.0 offset=0x88 register=link_control "
+          "100 101 99 setpci write 1.5us 0 device=0000:3b:00.0 offset=0x88 register=link_control "
           "size=2 value=0xffff origin=user");
 
     pcie_record record = an_access();
@@ -124,7 +127,7 @@ TEST_CASE("an access to the configuration space as a line") {
     CHECK(line["result"] == 0x86);
     CHECK(line["error"] == "PCIBIOS_DEVICE_NOT_FOUND");
     CHECK(columns(event) ==
-          "- - interrupt read 1.5us PCIBIOS_DEVICE_NOT_FOUND device=0000:3b:00.0 offset=0x88 "
+          "- - - interrupt read 1.5us PCIBIOS_DEVICE_NOT_FOUND device=0000:3b:00.0 offset=0x88 "
           "size=4 value=0xffffffff origin=driver");
     CHECK(parsed(failed_with(0x87))["error"] == "PCIBIOS_BAD_REGISTER_NUMBER");
     CHECK(parsed(failed_with(-19))["error"] == "ENODEV");
@@ -145,11 +148,12 @@ TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
                                  {"duration_ns", 2'000},
                                  {"pid", 100},
                                  {"tid", 101},
+                                 {"ppid", 99},
                                  {"comm", "setpci"},
                                  {"container", container},
                                  {"function", "nvlink_memset"},
                                  {"bytes", 4'096}}));
-    CHECK(columns(event) == "100 101 setpci nvlink_memset 2.0us - bytes=4096");
+    CHECK(columns(event) == "100 101 99 setpci nvlink_memset 2.0us - bytes=4096");
 }
 
 TEST_CASE("what happens to a fence as a line") {
@@ -167,6 +171,7 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"duration_ns", 3'000'000},
                                   {"pid", 100},
                                   {"tid", 101},
+                                  {"ppid", 99},
                                   {"comm", "train\uFFFD"},
                                   {"container", container},
                                   {"event", "wait_end"},
@@ -175,7 +180,7 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"context", 40'000'000'000},
                                   {"seqno", 7}}));
     CHECK(columns(waited) ==
-          "100 101 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
+          "100 101 99 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
           "context=40000000000 seqno=7");
 
     // Somebody's, who is not known, in an interrupt.
@@ -187,6 +192,7 @@ TEST_CASE("what happens to a fence as a line") {
     CHECK(signaled["duration_ns"].is_null());
     CHECK(signaled["pid"].is_null());
     CHECK(signaled["tid"].is_null());
+    CHECK(signaled["ppid"].is_null());
     CHECK(signaled["comm"] == "unknown");
 }
 
@@ -199,6 +205,7 @@ TEST_CASE("a system call as a line") {
                 {"duration_ns", 1'500},
                 {"pid", 100},
                 {"tid", 101},
+                {"ppid", 99},
                 {"comm", "train\uFFFD"},
                 {"container", container},
                 {"syscall", "dup"},
@@ -206,7 +213,7 @@ TEST_CASE("a system call as a line") {
                 {"error", "EBADF"},
                 {"arguments", {"0xffffffffffffffff", "0x2", "0x3", "0x4", "0x5", "0x6"}}}));
     CHECK(columns(event) ==
-          "100 101 train\uFFFD dup 1.5us EBADF "
+          "100 101 99 train\uFFFD dup 1.5us EBADF "
           "arguments=(0xffffffffffffffff,0x2,0x3,0x4,0x5,0x6)");
 
     const auto returned = [&](std::int64_t result) {
@@ -243,5 +250,5 @@ TEST_CASE("system calls without a name, or without a result, as lines") {
     CHECK(line["result"].is_null());
     CHECK(line["error"].is_null());
     CHECK_FALSE(line.contains("arguments"));
-    CHECK(columns(event) == "100 101 train\uFFFD rt_sigreturn 1.5us -");
+    CHECK(columns(event) == "100 101 99 train\uFFFD rt_sigreturn 1.5us -");
 }

@@ -19,6 +19,7 @@ Call a_launch() {
     call.duration_ns = 12'345;
     call.pid = 100;
     call.tid = 101;
+    call.ppid = 99;
     call.comm = "trainer";
     call.container = "abc";
     call.function = "cudaLaunchKernel";
@@ -45,6 +46,7 @@ TEST_CASE("a call as JSON is one line with one object") {
     CHECK(call["duration_ns"] == 12'345);
     CHECK(call["pid"] == 100);
     CHECK(call["tid"] == 101);
+    CHECK(call["ppid"] == 99);
     CHECK(call["comm"] == "trainer");
     CHECK(call["container"] == "abc");
     CHECK(call["function"] == "cudaLaunchKernel");
@@ -69,6 +71,7 @@ TEST_CASE("a call as JSON is one line with one object") {
 
 TEST_CASE("what is not known is null, and what a call has not is not there") {
     Call call = a_launch();
+    call.ppid = 0;
     call.device.reset();
     call.details.clear();
     call.stack.clear();
@@ -76,6 +79,7 @@ TEST_CASE("what is not known is null, and what a call has not is not there") {
     call.from_executable = true;
     call.result = 424'242;
     const json parsed = json::parse(json_line(call));
+    CHECK(parsed["ppid"].is_null());
     CHECK(parsed["device"].is_null());
     CHECK_FALSE(parsed.contains("stack"));
     CHECK_FALSE(parsed.contains("kernel"));
@@ -92,6 +96,7 @@ TEST_CASE("a call for people is a line of columns under the header") {
     std::string line = text_line(call);
     CHECK(line.starts_with("22:13:20.123456 "));
     const auto under = [&](const std::string &title) { return line.substr(header.find(title)); };
+    CHECK(line.substr(0, header.find(" PPID ") + 5).ends_with(" 99"));
     CHECK(under("COMM").starts_with("trainer "));
     CHECK(under("FUNCTION").starts_with("cudaLaunchKernel "));
     CHECK(under("RESULT").starts_with("cudaErrorMemoryAllocation "));
