@@ -29,13 +29,13 @@ enum fence_event {
 #define FENCE_RECORD 16
 
 /* The name of a fence that was made: what the kernel says of it later is not always its own. */
-struct fence_names {
+struct fence_names { /* empty where they could not be had */
 	char driver[FENCE_DRIVER_BYTES];
 	char timeline[FENCE_TIMELINE_BYTES];
 };
 WIRE_SIZE(struct fence_names, FENCE_DRIVER_BYTES + FENCE_TIMELINE_BYTES);
 
-/* The low 32 bits of both where that is all that can be known: see fence.bpf.c. */
+/* As the fence has them at the event: some drivers give it its number when they emit it. */
 struct fence_id {
 	__u64 context;
 	__u64 seqno;
@@ -57,11 +57,11 @@ WIRE_SIZE(struct fence_record, 24 + 16 + 16 + sizeof(struct fence_names));
 struct fence_known {
 	__u64 since_ns;
 	__u64 emitted_ns; /* 0: not yet */
+	__u64 context;	  /* at its init, or when it was emitted */
 	__u32 tgid;
 	__u32 reserved;
-	struct fence_id id;
 	struct fence_names names;
 };
-WIRE_SIZE(struct fence_known, 40 + sizeof(struct fence_names));
+WIRE_SIZE(struct fence_known, 32 + sizeof(struct fence_names));
 
 #endif

@@ -132,14 +132,14 @@ Result<> FenceProbe::open() {
 Result<> FenceProbe::attach() {
     skeleton_->bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
     const auto &programs = skeleton_->progs;
-    // From the end of a fence to its beginning: what has begun then has its end seen. Those that
-    // note the fence come first, as a tracepoint's programs run in the order that they came.
+    // From the end of a fence to its beginning: what has begun then has its end seen. Of the two at
+    // a tracepoint mostly the first that was attached runs first; see fence.bpf.c.
     for (const bpf_program *program :
-         {programs.note_destroy, programs.note_wait_end, programs.note_wait_start,
-          programs.note_signaled, programs.note_enable_signal, programs.note_emit,
-          programs.note_init, programs.thread_exit, programs.process_exec, programs.on_destroy,
-          programs.on_wait_end, programs.on_wait_start, programs.on_signaled,
-          programs.on_enable_signal, programs.on_emit, programs.on_init}) {
+         {programs.thread_exit, programs.process_exec, programs.on_destroy, programs.on_wait_end,
+          programs.on_wait_start, programs.on_signaled, programs.on_enable_signal, programs.on_emit,
+          programs.on_init, programs.names_destroy, programs.names_wait_end,
+          programs.names_wait_start, programs.names_signaled, programs.names_enable_signal,
+          programs.names_emit, programs.names_init}) {
         kernel::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +
@@ -198,14 +198,12 @@ Health FenceProbe::health() const {
     health.undecodable = undecodable_;
     if (records_) {
         health.attached_functions = FENCE_EVENT_COUNT;
-        // Without their note, fences are told apart by less.
         const auto &programs = skeleton_->progs;
-        add_counts(
-            health, bpf_map__fd(skeleton_->maps.account),
-            kernel::runs_of(skeleton_->obj,
-                            {programs.note_init, programs.note_emit, programs.note_enable_signal,
-                             programs.note_signaled, programs.note_wait_start,
-                             programs.note_wait_end, programs.note_destroy}));
+        add_counts(health, bpf_map__fd(skeleton_->maps.account),
+                   kernel::runs_of(skeleton_->obj,
+                                   {programs.on_init, programs.on_emit, programs.on_enable_signal,
+                                    programs.on_signaled, programs.on_wait_start,
+                                    programs.on_wait_end, programs.on_destroy}));
     }
     return health;
 }

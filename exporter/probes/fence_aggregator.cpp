@@ -20,7 +20,8 @@ constexpr nanoseconds grace = std::chrono::seconds(10);
 
 template <std::size_t N>
 std::string label_text(const char (&bytes)[N]) {
-    return to_valid_utf8({bytes, N}, max_label_bytes);
+    const std::string text = to_valid_utf8({bytes, N}, max_label_bytes);
+    return text.empty() ? "unknown" : text;
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ std::string shown(const char (&bytes)[size]) {
     return shown(std::string_view(bytes, ::strnlen(bytes, size)));
 }
 
+template <std::size_t size>
+std::string shown_or_unknown(const char (&bytes)[size]) {
+    return bytes[0] == '\0' ? "unknown" : shown(bytes);
+}
+
 void set_process(Event &event, const probes::ProcessIdentity &process) {
     event.ppid = process.ppid;
     event.comm = shown(process.comm);
@@ -131,8 +136,8 @@ Event event_of(const fence_record &record, const probes::ProcessIdentity &proces
     set_process(event, process);
     event.kind = "event";
     event.name = probes::fence_event_names.at(record.head.type - FENCE_RECORD);
-    event.details = {{"driver", shown(record.names.driver)},
-                     {"timeline", shown(record.names.timeline)},
+    event.details = {{"driver", shown_or_unknown(record.names.driver)},
+                     {"timeline", shown_or_unknown(record.names.timeline)},
                      {"context", std::uint64_t{record.fence.context}},
                      {"seqno", std::uint64_t{record.fence.seqno}}};
     return event;
