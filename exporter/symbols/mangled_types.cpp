@@ -107,6 +107,10 @@ void MangledParser::one_type(std::string &text) {
         return add_substitution(text);
     }
     if (take("N")) {
+        // Qualifiers here are those of member functions, which no type is.
+        if (std::string_view("rVKRO").find(peek()) != std::string_view::npos) {
+            return give_up();
+        }
         nested_name(text);
         add_substitution(text);
     } else if (take("Z")) {
