@@ -109,7 +109,7 @@ void func_call(benchmark::State &state) {
 BENCHMARK(func_call);
 
 void pcie_access(benchmark::State &state) {
-    const Budget limit = [](std::string_view) { return budget; };
+    const series::Budget limit = [](std::string_view) { return budget; };
     PcieAggregator aggregator(limit, false, std::chrono::minutes(1));
     std::vector<pcie_record> records;
     for (std::uint32_t i = 0; i < 64; i++) {

@@ -48,11 +48,13 @@ std::string metrics_reference() {
     std::string tables;
     for (probes::FamiliesOfProbe &of_probe : probes::budgeted()) {
         std::vector<prometheus::MetricFamily> families;
-        for (series::Family &family : of_probe.families) {
-            family.slot(1, series::LabelValues(family.description().labels.size()));
-            snapshots.push_back(family.snapshot());
-            families.push_back(to_metric_family(snapshots.back()));
-            folded[family.description().name] = 0;
+        for (series::FamilySet &set : of_probe.sets) {
+            for (series::Family &family : set.families()) {
+                family.slot(1, series::LabelValues(family.description().labels.size()));
+                snapshots.push_back(family.snapshot());
+                families.push_back(to_metric_family(snapshots.back()));
+                folded[family.description().name] = 0;
+            }
         }
         tables += "## " + of_probe.title + "\n\n";
         add_rows(tables, families);

@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct FamiliesOfProbe {
     std::string title;
-    std::vector<series::Family> families;  // one of each, empty, in the page's order
+    // All families of the probe, empty, in the page's order. Those that always have the label pid
+    // are a set of their own.
+    std::vector<series::FamilySet> sets;
 };
 
 std::vector<FamiliesOfProbe> budgeted();

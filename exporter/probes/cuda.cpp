@@ -10,6 +10,7 @@
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/budget.h"
 #include "exporter/probes/cuda_aggregator.h"
 #include "exporter/probes/cuda_describe.h"
 #include "exporter/probes/cuda_documents.h"

@@ -25,7 +25,8 @@ std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
 CudaAggregator::CudaAggregator(CudaSettings settings, CudaSurroundings surroundings)
     : settings_(std::move(settings)),
       surroundings_(std::move(surroundings)),
-      families_(make_cuda_families(settings_.budget, settings_.pid_label)),
+      family_set_(settings_.budget, settings_.pid_label),
+      families_(make_cuda_families(family_set_)),
       now_(settings_.started) {}
 
 // ---- from the rings ----

@@ -75,7 +75,7 @@ struct ProcessAllocations {
 };
 
 struct CudaSettings {
-    Budget budget = [](std::string_view) { return 2000U; };
+    series::Budget budget = [](std::string_view) { return 2000U; };
     bool pid_label = false;
     std::chrono::nanoseconds retention = std::chrono::minutes(10);
     std::vector<discovery::Gpu> gpus = {};  // of the node
@@ -197,6 +197,7 @@ private:
 
     CudaSettings settings_;
     CudaSurroundings surroundings_;
+    series::FamilySet family_set_;
     CudaFamilies families_;
     std::map<std::string, std::uint64_t> folded_gauges_;
 

@@ -40,119 +40,97 @@ const Label mode{"mode", true};
 
 }  // namespace
 
-CudaFamilies make_cuda_families(const Budget &budget, bool pid_label) {
-    const FamilyMaker maker(budget, pid_label);
+CudaFamilies make_cuda_families(series::FamilySet &set) {
     return {
         .allocations =
-            maker.counter("cuda_memory_allocations_total",
-                          "Successful allocations of GPU or GPU-visible memory.", {gpu, kind}),
-        .allocated_bytes = maker.counter("cuda_memory_allocated_bytes_total",
-                                         "Bytes asked for by successful allocations.", {gpu, kind}),
-        .frees = maker.counter("cuda_memory_frees_total",
-                               "Successful frees of allocations that were seen being made.",
-                               {gpu, kind}),
+            set.counter("cuda_memory_allocations_total",
+                        "Successful allocations of GPU or GPU-visible memory.", {gpu, kind}),
+        .allocated_bytes = set.counter("cuda_memory_allocated_bytes_total",
+                                       "Bytes asked for by successful allocations.", {gpu, kind}),
+        .frees =
+            set.counter("cuda_memory_frees_total",
+                        "Successful frees of allocations that were seen being made.", {gpu, kind}),
         .freed_bytes =
-            maker.counter("cuda_memory_freed_bytes_total",
-                          "Bytes given back by the frees in cuda_memory_frees_total.", {gpu, kind}),
-        .unknown_frees = maker.counter(
+            set.counter("cuda_memory_freed_bytes_total",
+                        "Bytes given back by the frees in cuda_memory_frees_total.", {gpu, kind}),
+        .unknown_frees = set.counter(
             "cuda_memory_unknown_frees_total",
             "Successful frees of memory whose allocation was not seen: it is older than the "
             "exporter, or its record was lost.",
             {gpu, kind}),
-        .unfreed_bytes =
-            maker.counter("cuda_memory_unfreed_at_exit_bytes_total",
-                          "Bytes that processes had not freed when they ended.", {gpu}),
+        .unfreed_bytes = set.counter("cuda_memory_unfreed_at_exit_bytes_total",
+                                     "Bytes that processes had not freed when they ended.", {gpu}),
         .unfreed_allocations =
-            maker.counter("cuda_memory_unfreed_at_exit_allocations_total",
-                          "Allocations that processes had not freed when they ended.", {gpu}),
-        .copies =
-            maker.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
-        .copied_bytes = maker.counter("cuda_memcpy_bytes_total",
-                                      "Bytes of successful memory copies.", {kind, mode, gpu}),
-        .copy_seconds = maker.counter(
+            set.counter("cuda_memory_unfreed_at_exit_allocations_total",
+                        "Allocations that processes had not freed when they ended.", {gpu}),
+        .copies = set.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
+        .copied_bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
+                                    {kind, mode, gpu}),
+        .copy_seconds = set.counter(
             "cuda_memcpy_seconds_total",
             "Time inside successful copy calls: of async copies, only the time to submit them.",
             {kind, mode, gpu}, nanoseconds),
-        .copy_bandwidth = maker.histogram("cuda_memcpy_bandwidth_bytes_per_second",
-                                          "Bytes over duration of each synchronous copy.", {kind},
-                                          bandwidth_bounds, kilobytes),
-        .copy_size = maker.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
-                                     powers_of_four(64, std::uint64_t{1} << 36)),
-        .copy_duration = maker.histogram("cuda_memcpy_duration_seconds",
-                                         "Time inside each synchronous copy call.", {kind},
-                                         duration_bounds, nanoseconds),
-        .sets =
-            maker.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
+        .copy_bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
+                                        "Bytes over duration of each synchronous copy.", {kind},
+                                        bandwidth_bounds, kilobytes),
+        .copy_size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
+                                   powers_of_four(64, std::uint64_t{1} << 36)),
+        .copy_duration =
+            set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
+                          {kind}, duration_bounds, nanoseconds),
+        .sets = set.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
         .set_bytes =
-            maker.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
-        .launches = maker.counter("cuda_kernel_launches_total",
-                                  "Successful kernel launches by kernel and shape (XxYxZ).",
-                                  {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
-        .graph_launches = maker.counter(
+            set.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
+        .launches = set.counter("cuda_kernel_launches_total",
+                                "Successful kernel launches by kernel and shape (XxYxZ).",
+                                {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
+        .graph_launches = set.counter(
             "cuda_graph_launches_total",
             "Successful launches of CUDA graphs; the kernels inside are not seen.", {gpu}),
         .launch_duration =
-            maker.histogram("cuda_kernel_launch_duration_seconds",
-                            "Time inside each launch call, not the kernel's own run time.", {gpu},
-                            duration_bounds, nanoseconds),
+            set.histogram("cuda_kernel_launch_duration_seconds",
+                          "Time inside each launch call, not the kernel's own run time.", {gpu},
+                          duration_bounds, nanoseconds),
         .launch_threads =
-            maker.histogram("cuda_kernel_launch_threads",
-                            "GPU threads of each launch: the product of its grid and its block.",
-                            {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
-        .errors = maker.counter("cuda_api_errors_total",
-                                "CUDA calls that returned an error, by the error's name.",
-                                {{"function"}, {"error"}}),
+            set.histogram("cuda_kernel_launch_threads",
+                          "GPU threads of each launch: the product of its grid and its block.",
+                          {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
+        .errors = set.counter("cuda_api_errors_total",
+                              "CUDA calls that returned an error, by the error's name.",
+                              {{"function"}, {"error"}}),
     };
 }
 
-std::vector<series::Family *> CudaFamilies::all() {
-    return {
-        &allocations,    &allocated_bytes,     &frees,           &freed_bytes,    &unknown_frees,
-        &unfreed_bytes,  &unfreed_allocations, &copies,          &copied_bytes,   &copy_seconds,
-        &copy_bandwidth, &copy_size,           &copy_duration,   &sets,           &set_bytes,
-        &launches,       &graph_launches,      &launch_duration, &launch_threads, &errors};
-}
-
-CudaGauges make_cuda_gauges(const Budget &budget) {
-    const FamilyMaker maker(budget, true);
+CudaGauges make_cuda_gauges(series::FamilySet &set) {
     return {
         .outstanding_bytes =
-            maker.gauge("cuda_memory_outstanding_bytes",
-                        "Bytes allocated and not freed now, of each running process.", {gpu, kind}),
+            set.gauge("cuda_memory_outstanding_bytes",
+                      "Bytes allocated and not freed now, of each running process.", {gpu, kind}),
         .outstanding_allocations =
-            maker.gauge("cuda_memory_outstanding_allocations",
-                        "Allocations not freed now, of each running process.", {gpu, kind}),
-        .aged_bytes =
-            maker.gauge("cuda_memory_aged_bytes",
-                        "Outstanding bytes that were allocated longer ago than older_than.",
-                        {{"older_than", true}}),
-        .site_bytes = maker.gauge(
+            set.gauge("cuda_memory_outstanding_allocations",
+                      "Allocations not freed now, of each running process.", {gpu, kind}),
+        .aged_bytes = set.gauge("cuda_memory_aged_bytes",
+                                "Outstanding bytes that were allocated longer ago than older_than.",
+                                {{"older_than", true}}),
+        .site_bytes = set.gauge(
             "cuda_memory_site_outstanding_bytes",
             "Outstanding bytes by where in the program they were allocated, of the call sites that "
             "hold the most in each running process; /api/v1/allocations has all.",
             {{"site"}}),
-        .copies_in_flight = maker.gauge(
+        .copies_in_flight = set.gauge(
             "cuda_memcpy_async_in_flight_bytes_estimate",
             "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
             "stream of each running process, numbered in the order of first use.",
             {{"stream"}}),
-        .process_info = maker.gauge(
+        .process_info = set.gauge(
             "process_info",
             "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
             {{"exe"}, {"pod_uid"}, {"linkage", true}}),
-        .gpu_info =
-            series::Family({.name = "gpusnoop_gpu_info",
-                            .help = "1 for each GPU of the node: what the label gpu stands for.",
-                            .type = Type::gauge,
-                            .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}},
-                           budget("gpusnoop_gpu_info")),
+        .gpu_info = set.add({.name = "gpusnoop_gpu_info",
+                             .help = "1 for each GPU of the node: what the label gpu stands for.",
+                             .type = Type::gauge,
+                             .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}}),
     };
-}
-
-std::vector<series::Family *> CudaGauges::all() {
-    return {&outstanding_bytes, &outstanding_allocations, &aged_bytes,
-            &site_bytes,        &copies_in_flight,        &process_info,
-            &gpu_info};
 }
 
 }  // namespace gpusnoop::probes

@@ -169,9 +169,7 @@ void CudaAggregator::tidy(nanoseconds now) {
     }
     families_.launches.rebalance();
     for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
+        family_set_.remove(owner);
     }
 }
 

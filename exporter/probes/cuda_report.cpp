@@ -1,5 +1,6 @@
 // The part of the CUDA aggregator that says what it knows.
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "exporter/probes/cuda_aggregator.h"
@@ -91,7 +92,8 @@ void CudaAggregator::report_process(const Process &process, CudaGauges &gauges,
 }
 
 std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
-    CudaGauges gauges = make_cuda_gauges(settings_.budget);
+    series::FamilySet gauge_set(settings_.budget, true);
+    CudaGauges gauges = make_cuda_gauges(gauge_set);
     for (const auto &[key, process] : processes_) {
         if (!process->ended) {
             report_process(*process, gauges, now);
@@ -100,16 +102,13 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     for (const discovery::Gpu &gpu : settings_.gpus) {
         set(gauges.gpu_info, {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, gpu.name}, 1);
     }
-    std::vector<series::FamilySnapshot> snapshots;
-    for (const series::Family *family : families_.all()) {
-        snapshots.push_back(family->snapshot());
+    // Each page has gauges of its own, so this is the most that did not fit on one page.
+    for (const auto &[family, folded] : gauge_set.folded()) {
+        std::uint64_t &most = folded_gauges_[family];
+        most = std::max(most, folded);
     }
-    for (const series::Family *family : gauges.all()) {
-        // Gauges are made anew for each page, so the most that were folded on one.
-        std::uint64_t &most = folded_gauges_[family->description().name];
-        most = std::max(most, family->folded());
-        snapshots.push_back(family->snapshot());
-    }
+    std::vector<series::FamilySnapshot> snapshots = family_set_.snapshots();
+    std::ranges::move(gauge_set.snapshots(), std::back_inserter(snapshots));
     return snapshots;
 }
 
@@ -136,10 +135,8 @@ std::vector<ProcessAllocations> CudaAggregator::allocations() const {
 }
 
 std::map<std::string, std::uint64_t> CudaAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded = folded_gauges_;
-    for (const series::Family *family : const_cast<CudaFamilies &>(families_).all()) {
-        folded[family->description().name] += family->folded();
-    }
+    std::map<std::string, std::uint64_t> folded = family_set_.folded();
+    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
     return folded;
 }
 

@@ -13,6 +13,7 @@
 #include "exporter/kernel/skeleton.h"
 #include "exporter/kernel/tracepoint.h"
 #include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/budget.h"
 #include "exporter/probes/fence_aggregator.h"
 #include "fence.skel.h"
 
@@ -37,9 +38,11 @@ public:
 
     Result<> start() override;
     void drain() override;
-    std::vector<series::FamilySnapshot> report() override { return aggregator_.report(); }
+    std::vector<series::FamilySnapshot> report() override {
+        return aggregator_.families().snapshots();
+    }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
-        return aggregator_.folded();
+        return aggregator_.families().folded();
     }
     [[nodiscard]] Health health() const override;
 

@@ -29,7 +29,8 @@ std::string label_text(const char (&bytes)[N]) {
 FenceAggregator::FenceAggregator(FenceSettings settings,
                                  std::function<bool(ProcessIdentity &)> look_up)
     : settings_(std::move(settings)),
-      families_(make_fence_families(settings_.budget, settings_.pid_label)),
+      family_set_(settings_.budget, settings_.pid_label),
+      families_(make_fence_families(family_set_)),
       processes_(settings_.pid_label, std::move(look_up)) {}
 
 void FenceAggregator::on_record(std::span<const std::byte> bytes) {
@@ -64,28 +65,10 @@ void FenceAggregator::on_record(std::span<const std::byte> bytes) {
 
 void FenceAggregator::tidy(nanoseconds now) {
     (void)processes_.take_ended(now - grace);
-    for (series::Family *family : families_.all()) {
-        family->rebalance();
-    }
+    family_set_.rebalance();
     for (const series::Owner owner : processes_.expire(now, settings_.retention)) {
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
+        family_set_.remove(owner);
     }
-}
-
-std::vector<series::FamilySnapshot> FenceAggregator::report() const {
-    return {families_.events.snapshot(), families_.waits.snapshot(),
-            families_.latencies.snapshot()};
-}
-
-std::map<std::string, std::uint64_t> FenceAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded;
-    for (const series::Family *family :
-         {&families_.events, &families_.waits, &families_.latencies}) {
-        folded[family->description().name] = family->folded();
-    }
-    return folded;
 }
 
 }  // namespace gpusnoop::probes

@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "bpf/fence.h"
-#include "exporter/probes/family_maker.h"
 #include "exporter/probes/fence_families.h"
 #include "exporter/probes/traced_processes.h"
 
 namespace gpusnoop::probes {
 
 struct FenceSettings {
-    Budget budget;
+    series::Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
 };
@@ -34,14 +33,13 @@ public:
     void tidy(std::chrono::nanoseconds now);
 
     [[nodiscard]] TracedProcesses &processes() { return processes_; }
-    [[nodiscard]] std::vector<series::FamilySnapshot> report() const;
-    // Label sets folded so far, by family.
-    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    [[nodiscard]] const series::FamilySet &families() const { return family_set_; }
     // Records that were none of ours, or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
 private:
     FenceSettings settings_;
+    series::FamilySet family_set_;
     FenceFamilies families_;
     TracedProcesses processes_;
     std::uint64_t undecodable_ = 0;

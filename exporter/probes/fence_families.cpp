@@ -12,25 +12,20 @@ const std::vector<std::uint64_t> bounds = {
 
 }  // namespace
 
-FenceFamilies make_fence_families(const Budget &budget, bool pid_label) {
-    const FamilyMaker maker(budget, pid_label);
+FenceFamilies make_fence_families(series::FamilySet &set) {
     return {
-        .events = maker.counter("dma_fence_events_total",
-                                "What happened to DMA fences, of the process that made the fence; "
-                                "waits, of the process that waits.",
-                                {{"driver"}, {"timeline"}, {"event", true}}),
-        .waits = maker.histogram("dma_fence_wait_duration_seconds",
-                                 "Time in each wait for a fence, waits that were interrupted or "
-                                 "took too long included.",
-                                 {{"driver"}}, bounds, 1e9),
-        .latencies = maker.histogram("dma_fence_signal_latency_seconds",
-                                     "Time from a fence's emission to its signal.", {{"driver"}},
-                                     bounds, 1e9),
+        .events = set.counter("dma_fence_events_total",
+                              "What happened to DMA fences, of the process that made the fence; "
+                              "waits, of the process that waits.",
+                              {{"driver"}, {"timeline"}, {"event", true}}),
+        .waits = set.histogram("dma_fence_wait_duration_seconds",
+                               "Time in each wait for a fence, waits that were interrupted or "
+                               "took too long included.",
+                               {{"driver"}}, bounds, 1e9),
+        .latencies =
+            set.histogram("dma_fence_signal_latency_seconds",
+                          "Time from a fence's emission to its signal.", {{"driver"}}, bounds, 1e9),
     };
-}
-
-std::vector<series::Family *> FenceFamilies::all() {
-    return {&events, &waits, &latencies};
 }
 
 }  // namespace gpusnoop::probes

@@ -1,21 +1,17 @@
 // The metric families of the fence probe.
 #pragma once
 
-#include <vector>
-
-#include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct FenceFamilies {
-    series::Family events;
-    series::Family waits;
-    series::Family latencies;
-
-    [[nodiscard]] std::vector<series::Family *> all();
+    series::Family &events;
+    series::Family &waits;
+    series::Family &latencies;
 };
 
-FenceFamilies make_fence_families(const Budget &budget, bool pid_label);
+FenceFamilies make_fence_families(series::FamilySet &set);
 
 }  // namespace gpusnoop::probes

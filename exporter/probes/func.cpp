@@ -11,6 +11,7 @@
 #include "exporter/base/text.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/budget.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/func_details.h"
 #include "exporter/probes/func_document.h"

@@ -1,6 +1,7 @@
 #include "exporter/probes/func_aggregator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "exporter/kernel/record.h"
@@ -26,7 +27,8 @@ FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
     : settings_(std::move(settings)),
       table_(&table),
       look_up_(std::move(look_up)),
-      families_(make_func_families(settings_.budget, settings_.pid_label)) {}
+      family_set_(settings_.budget, settings_.pid_label),
+      families_(make_func_families(family_set_)) {}
 
 void FuncAggregator::on_record(std::span<const std::byte> bytes) {
     const auto head =
@@ -237,11 +239,9 @@ series::Family &FuncAggregator::durations(const config::FunctionOptions &options
     const auto bounds = func_bounds(options);
     const auto found = durations_.find(bounds);
     return found != durations_.end()
-               ? found->second
-               : durations_
-                     .emplace(bounds,
-                              make_func_durations(settings_.budget, settings_.pid_label, bounds))
-                     .first->second;
+               ? *found->second
+               : *durations_.emplace(bounds, &add_func_durations(family_set_, bounds))
+                      .first->second;
 }
 
 series::LabelValues FuncAggregator::labels(const Process &process,
@@ -290,23 +290,17 @@ void FuncAggregator::tidy(nanoseconds now) {
         return is_over;
     });
     recent_ = nullptr;
-    for (series::Family *family : families_.all()) {
-        family->rebalance();
-    }
+    family_set_.rebalance();
     forget_removed(now);
     for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
-        for (auto &[bounds, family] : durations_) {
-            family.remove(owner);
-        }
+        family_set_.remove(owner);
         std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
     }
 }
 
 std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
-    FuncGauges gauges = make_func_gauges(settings_.budget, settings_.pid_label);
+    series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
+    const FuncGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {
         if (const auto range = shown.extremes.before(now)) {
             // What is folded is one label set: its extremes are those of all.
@@ -320,35 +314,19 @@ std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
     for (const auto &[key, process] : processes_) {
         keep_exemplars(*process);
     }
-    std::vector<series::FamilySnapshot> snapshots;
-    for (const series::Family *family : families_.all()) {
-        snapshots.push_back(family->snapshot());
+    // Each page has gauges of its own, so this is the most that did not fit on one page.
+    for (const auto &[family, folded] : gauge_set.folded()) {
+        std::uint64_t &most = folded_gauges_[family];
+        most = std::max(most, folded);
     }
-    for (const auto &[bounds, family] : durations_) {
-        snapshots.push_back(family.snapshot());
-    }
-    for (const series::Family *family : gauges.all()) {
-        // Gauges are made anew for each page, so the most that were folded on one.
-        std::uint64_t &most = folded_gauges_[family->description().name];
-        most = std::max(most, family->folded());
-        snapshots.push_back(family->snapshot());
-    }
+    std::vector<series::FamilySnapshot> snapshots = family_set_.snapshots();
+    std::ranges::move(gauge_set.snapshots(), std::back_inserter(snapshots));
     return snapshots;
 }
 
 std::map<std::string, std::uint64_t> FuncAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded = folded_gauges_;
-    const auto add = [&](const series::Family &family) {
-        folded[family.description().name] += family.folded();
-    };
-    add(families_.calls);
-    add(families_.errors);
-    add(families_.slow_calls);
-    add(families_.nccl_operations);
-    add(families_.nccl_bytes);
-    for (const auto &[bounds, family] : durations_) {
-        add(family);
-    }
+    std::map<std::string, std::uint64_t> folded = family_set_.folded();
+    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
     return folded;
 }
 

@@ -18,7 +18,6 @@
 #include <tsl/robin_map.h>
 
 #include "bpf/func.h"
-#include "exporter/probes/family_maker.h"
 #include "exporter/probes/func_call.h"
 #include "exporter/probes/func_extremes.h"
 #include "exporter/probes/func_families.h"
@@ -31,7 +30,7 @@
 namespace gpusnoop::probes {
 
 struct FuncSettings {
-    Budget budget;
+    series::Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
     // Who wants to know of single calls, if anybody: of those that are slow, and of each.
@@ -137,8 +136,9 @@ private:
     FuncSettings settings_;
     const FuncTable *table_;
     std::function<bool(ProcessIdentity &)> look_up_;
+    series::FamilySet family_set_;
     FuncFamilies families_;
-    std::map<std::vector<std::uint64_t>, series::Family> durations_;  // by their bounds
+    std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;
     // What was configured away, and when: series of it stay for a while, as those of processes do.

@@ -20,36 +20,33 @@ std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options) {
     return bounds;
 }
 
-series::Family make_func_durations(const Budget &budget, bool pid_label,
-                                   std::vector<std::uint64_t> bounds) {
-    return FamilyMaker(budget, pid_label)
-        .histogram("function_duration_seconds",
-                   "Time inside each call of a traced function, calls that failed included, until "
-                   "it returned or jumped to another function that returns for it.",
-                   of_function, std::move(bounds), nanoseconds);
+series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds) {
+    return set.histogram(
+        "function_duration_seconds",
+        "Time inside each call of a traced function, calls that failed included, until "
+        "it returned or jumped to another function that returns for it.",
+        of_function, std::move(bounds), nanoseconds);
 }
 
-FuncFamilies make_func_families(const Budget &budget, bool pid_label) {
-    const FamilyMaker maker(budget, pid_label);
+FuncFamilies make_func_families(series::FamilySet &set) {
     return {
-        .calls =
-            maker.counter("function_calls_total",
-                          "Calls of traced functions that have ended; of those that are traced "
-                          "at their entry only, calls that have begun.",
-                          of_function),
-        .errors = maker.counter("function_errors_total",
-                                "Calls of traced functions that returned an error, by its name.",
-                                {{"library"}, {"function"}, {"code"}}),
-        .slow_calls = maker.counter("function_slow_calls_total",
-                                    "Calls that took as long as the function's slow_threshold, or "
-                                    "longer.",
-                                    of_function),
-        .nccl_operations = maker.counter(
+        .calls = set.counter("function_calls_total",
+                             "Calls of traced functions that have ended; of those that are traced "
+                             "at their entry only, calls that have begun.",
+                             of_function),
+        .errors = set.counter("function_errors_total",
+                              "Calls of traced functions that returned an error, by its name.",
+                              {{"library"}, {"function"}, {"code"}}),
+        .slow_calls = set.counter("function_slow_calls_total",
+                                  "Calls that took as long as the function's slow_threshold, or "
+                                  "longer.",
+                                  of_function),
+        .nccl_operations = set.counter(
             "nccl_operations_total",
             "Calls of NCCL's communicating functions that succeeded. A rank whose number stays "
             "behind that of the others of its communicator is the one that they wait for.",
             of_nccl_operation),
-        .nccl_bytes = maker.counter(
+        .nccl_bytes = set.counter(
             "nccl_bytes_total",
             "Size of what the operations were asked to communicate: the call's number of elements "
             "times their size, of types that are known.",
@@ -57,24 +54,15 @@ FuncFamilies make_func_families(const Budget &budget, bool pid_label) {
     };
 }
 
-std::vector<series::Family *> FuncFamilies::all() {
-    return {&calls, &errors, &slow_calls, &nccl_operations, &nccl_bytes};
-}
-
-FuncGauges make_func_gauges(const Budget &budget, bool pid_label) {
-    const FamilyMaker maker(budget, pid_label);
+FuncGauges make_func_gauges(series::FamilySet &set) {
     return {
-        .min = maker.gauge("function_duration_min_seconds",
-                           "Shortest call that ended in the last whole minute.", of_function,
-                           nanoseconds),
-        .max = maker.gauge("function_duration_max_seconds",
-                           "Longest call that ended in the last whole minute.", of_function,
-                           nanoseconds),
+        .min = set.gauge("function_duration_min_seconds",
+                         "Shortest call that ended in the last whole minute.", of_function,
+                         nanoseconds),
+        .max = set.gauge("function_duration_max_seconds",
+                         "Longest call that ended in the last whole minute.", of_function,
+                         nanoseconds),
     };
-}
-
-std::vector<series::Family *> FuncGauges::all() {
-    return {&min, &max};
 }
 
 }  // namespace gpusnoop::probes

@@ -27,9 +27,9 @@ void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanos
             const auto found = with_durations.find(shown_as(values));
             return found != with_durations.end() && !found->second->bounds.contains(bounds);
         };
-        family.remove_if(is_gone);
-        std::erase_if(shown_, [&, &family = family](const auto &entry) {
-            return entry.second.durations == &family && is_gone(entry.first.second);
+        family->remove_if(is_gone);
+        std::erase_if(shown_, [&, family = family](const auto &entry) {
+            return entry.second.durations == family && is_gone(entry.first.second);
         });
     }
 }
@@ -72,7 +72,7 @@ void FuncAggregator::forget_removed(nanoseconds now) {
     remove(families_.slow_calls, [](const InUse &of) { return of.slow_calls; });
     const auto has_durations = [](const InUse &of) { return !of.bounds.empty(); };
     for (auto &[bounds, family] : durations_) {
-        remove(family, has_durations);
+        remove(*family, has_durations);
     }
     std::erase_if(shown_, [&](const auto &entry) {
         const ShownAs as = shown_as(entry.first.second);

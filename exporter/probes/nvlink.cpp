@@ -8,6 +8,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/budget.h"
 #include "exporter/probes/nvlink_aggregator.h"
 #include "exporter/probes/nvlink_programs.h"
 
@@ -31,10 +32,11 @@ public:
     Result<> start() override;
     void drain() override;
     std::vector<series::FamilySnapshot> report() override {
-        return programs_ ? aggregator_.report() : std::vector<series::FamilySnapshot>{};
+        return programs_ ? aggregator_.families().snapshots()
+                         : std::vector<series::FamilySnapshot>{};
     }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
-        return aggregator_.folded();
+        return aggregator_.families().folded();
     }
     [[nodiscard]] Health health() const override;
 
@@ -111,7 +113,7 @@ void NvlinkProbe::drain() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     if (now - rebalanced_ > std::chrono::seconds(1)) {
         rebalanced_ = now;
-        aggregator_.rebalance();
+        aggregator_.families().rebalance();
     }
     if (now - tidied_ >= rescan_interval_) {
         tidied_ = now;

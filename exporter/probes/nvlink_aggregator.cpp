@@ -9,33 +9,24 @@ constexpr std::array<const char *, NVLINK_OP_COUNT> op_names = {"strcpy", "memcp
 
 }  // namespace
 
-NvlinkFamilies make_nvlink_families(const Budget &budget, bool pid_label) {
+NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
     constexpr double nanoseconds = 1e9;
     const std::vector<series::Label> of_op = {{"op", true}};
-    const FamilyMaker maker(budget, pid_label);
     return {
-        .calls = maker.counter("nvlink_helper_calls_total",
-                               "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset, helpers "
-                               "inside the NVIDIA driver (link training, ioctls): not NVLink "
-                               "traffic.",
-                               of_op),
-        .bytes = maker.counter("nvlink_helper_bytes_total",
-                               "Bytes that the helpers inside the driver were asked to copy or to "
-                               "set, of strings up to 4096 each: not NVLink traffic.",
-                               of_op),
-        .duration = maker.histogram(
+        .calls = set.counter("nvlink_helper_calls_total",
+                             "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset, helpers "
+                             "inside the NVIDIA driver (link training, ioctls): not NVLink "
+                             "traffic.",
+                             of_op),
+        .bytes = set.counter("nvlink_helper_bytes_total",
+                             "Bytes that the helpers inside the driver were asked to copy or to "
+                             "set, of strings up to 4096 each: not NVLink traffic.",
+                             of_op),
+        .duration = set.histogram(
             "nvlink_helper_duration_seconds", "Time inside a call of the helpers.", of_op,
             {100, 200, 500, 1'000, 2'000, 5'000, 10'000, 100'000, 1'000'000, 10'000'000},
             nanoseconds),
     };
-}
-
-std::vector<series::Family *> NvlinkFamilies::all() {
-    return {&calls, &bytes, &duration};
-}
-
-std::vector<const series::Family *> NvlinkFamilies::all() const {
-    return {&calls, &bytes, &duration};
 }
 
 void NvlinkAggregator::on_record(const nvlink_record &record) {
@@ -54,35 +45,11 @@ void NvlinkAggregator::on_record(const nvlink_record &record) {
     families_.duration.observe(slots.duration, record.duration_ns);
 }
 
-void NvlinkAggregator::rebalance() {
-    for (series::Family *family : families_.all()) {
-        family->rebalance();
-    }
-}
-
 void NvlinkAggregator::tidy(std::chrono::nanoseconds now) {
     for (const series::Owner owner : callers_.tidy(now)) {
         std::erase_if(slots_, [&](const auto &entry) { return entry.first.first == owner; });
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
+        family_set_.remove(owner);
     }
-}
-
-std::vector<series::FamilySnapshot> NvlinkAggregator::report() const {
-    std::vector<series::FamilySnapshot> snapshots;
-    for (const series::Family *family : families_.all()) {
-        snapshots.push_back(family->snapshot());
-    }
-    return snapshots;
-}
-
-std::map<std::string, std::uint64_t> NvlinkAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded;
-    for (const series::Family *family : families_.all()) {
-        folded[family->description().name] = family->folded();
-    }
-    return folded;
 }
 
 }  // namespace gpusnoop::probes

@@ -11,42 +11,38 @@
 
 #include "bpf/nvlink.h"
 #include "exporter/probes/callers.h"
-#include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct NvlinkFamilies {
-    series::Family calls, bytes, duration;
-
-    std::vector<series::Family *> all();
-    [[nodiscard]] std::vector<const series::Family *> all() const;
+    series::Family &calls, &bytes, &duration;
 };
 
-NvlinkFamilies make_nvlink_families(const Budget &budget, bool pid_label);
+NvlinkFamilies make_nvlink_families(series::FamilySet &set);
 
 class NvlinkAggregator {
 public:
-    NvlinkAggregator(const Budget &budget, bool pid_label, std::chrono::nanoseconds retention)
-        : families_(make_nvlink_families(budget, pid_label)), callers_(pid_label, retention) {}
+    NvlinkAggregator(series::Budget budget, bool pid_label, std::chrono::nanoseconds retention)
+        : family_set_(std::move(budget), pid_label), callers_(pid_label, retention) {}
 
     // Its op is one that there is.
     void on_record(const nvlink_record &record);
 
-    // Once a second: shows what is busy, where not all is shown.
-    void rebalance();
     // Every so often: forgets the series of those who have been gone for the retention.
     void tidy(std::chrono::nanoseconds now);
 
-    [[nodiscard]] std::vector<series::FamilySnapshot> report() const;
-    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    [[nodiscard]] series::FamilySet &families() { return family_set_; }
+    [[nodiscard]] const series::FamilySet &families() const { return family_set_; }
 
 private:
     struct Slots {
         series::Slot calls, bytes, duration;
     };
 
-    NvlinkFamilies families_;
+    series::FamilySet family_set_;
+    NvlinkFamilies families_ = make_nvlink_families(family_set_);
     Callers callers_;
     std::map<std::pair<series::Owner, std::uint32_t>, Slots> slots_;
 };

@@ -22,36 +22,27 @@ const char *op_of(std::uint32_t access) {
 
 }  // namespace
 
-PcieFamilies make_pcie_families(const Budget &budget, bool pid_label) {
+PcieFamilies make_pcie_families(series::FamilySet &set) {
     constexpr double nanoseconds = 1e9;
-    const FamilyMaker maker(budget, pid_label);
     return {
-        .accesses = maker.counter("pcie_config_accesses_total",
-                                  "Accesses to the configuration space of a PCI device that have "
-                                  "ended, failed ones included; `origin` is who asked: a driver, "
-                                  "or user space (setpci, lspci, nvidia-smi).",
-                                  of_access),
-        .errors = maker.counter("pcie_config_errors_total",
-                                "Accesses to the configuration space that failed.", of_access),
-        .all_ones = maker.counter("pcie_config_all_ones_reads_total",
-                                  "Reads of four bytes that gave nothing but ones: what a device "
-                                  "that fell off the bus answers. A few registers may hold that.",
-                                  of_access),
+        .accesses = set.counter("pcie_config_accesses_total",
+                                "Accesses to the configuration space of a PCI device that have "
+                                "ended, failed ones included; `origin` is who asked: a driver, "
+                                "or user space (setpci, lspci, nvidia-smi).",
+                                of_access),
+        .errors = set.counter("pcie_config_errors_total",
+                              "Accesses to the configuration space that failed.", of_access),
+        .all_ones = set.counter("pcie_config_all_ones_reads_total",
+                                "Reads of four bytes that gave nothing but ones: what a device "
+                                "that fell off the bus answers. A few registers may hold that.",
+                                of_access),
         .duration =
-            maker.histogram("pcie_config_access_duration_seconds",
-                            "Time inside an access to the configuration space.", {{"op", true}},
-                            {200, 500, 1'000, 2'000, 5'000, 10'000, 50'000, 100'000, 1'000'000,
-                             10'000'000, 100'000'000, 1'000'000'000},
-                            nanoseconds),
+            set.histogram("pcie_config_access_duration_seconds",
+                          "Time inside an access to the configuration space.", {{"op", true}},
+                          {200, 500, 1'000, 2'000, 5'000, 10'000, 50'000, 100'000, 1'000'000,
+                           10'000'000, 100'000'000, 1'000'000'000},
+                          nanoseconds),
     };
-}
-
-std::vector<series::Family *> PcieFamilies::all() {
-    return {&accesses, &errors, &all_ones, &duration};
-}
-
-std::vector<const series::Family *> PcieFamilies::all() const {
-    return {&accesses, &errors, &all_ones, &duration};
 }
 
 bool is_all_ones(const pcie_record &record) {
@@ -93,35 +84,11 @@ void PcieAggregator::on_record(const pcie_record &record) {
     }
 }
 
-void PcieAggregator::rebalance() {
-    for (series::Family *family : families_.all()) {
-        family->rebalance();
-    }
-}
-
 void PcieAggregator::tidy(std::chrono::nanoseconds now) {
     for (const series::Owner owner : callers_.tidy(now)) {
         std::erase_if(slots_, [&](const auto &entry) { return std::get<0>(entry.first) == owner; });
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
+        family_set_.remove(owner);
     }
-}
-
-std::vector<series::FamilySnapshot> PcieAggregator::report() const {
-    std::vector<series::FamilySnapshot> snapshots;
-    for (const series::Family *family : families_.all()) {
-        snapshots.push_back(family->snapshot());
-    }
-    return snapshots;
-}
-
-std::map<std::string, std::uint64_t> PcieAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded;
-    for (const series::Family *family : families_.all()) {
-        folded[family->description().name] = family->folded();
-    }
-    return folded;
 }
 
 }  // namespace gpusnoop::probes

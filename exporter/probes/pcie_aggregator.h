@@ -11,19 +11,16 @@
 
 #include "bpf/pcie.h"
 #include "exporter/probes/callers.h"
-#include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct PcieFamilies {
-    series::Family accesses, errors, all_ones, duration;
-
-    std::vector<series::Family *> all();
-    [[nodiscard]] std::vector<const series::Family *> all() const;
+    series::Family &accesses, &errors, &all_ones, &duration;
 };
 
-PcieFamilies make_pcie_families(const Budget &budget, bool pid_label);
+PcieFamilies make_pcie_families(series::FamilySet &set);
 
 // A read of four bytes that a device answered with ones alone, or that nobody answered: what a
 // device that fell off the bus looks like.
@@ -31,18 +28,16 @@ PcieFamilies make_pcie_families(const Budget &budget, bool pid_label);
 
 class PcieAggregator {
 public:
-    PcieAggregator(const Budget &budget, bool pid_label, std::chrono::nanoseconds retention)
-        : families_(make_pcie_families(budget, pid_label)), callers_(pid_label, retention) {}
+    PcieAggregator(series::Budget budget, bool pid_label, std::chrono::nanoseconds retention)
+        : family_set_(std::move(budget), pid_label), callers_(pid_label, retention) {}
 
     void on_record(const pcie_record &record);
 
-    // Once a second: shows what is busy, where not all is shown.
-    void rebalance();
     // Every so often: forgets the series of those who have been gone for the retention.
     void tidy(std::chrono::nanoseconds now);
 
-    [[nodiscard]] std::vector<series::FamilySnapshot> report() const;
-    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    [[nodiscard]] series::FamilySet &families() { return family_set_; }
+    [[nodiscard]] const series::FamilySet &families() const { return family_set_; }
 
 private:
     struct Slots {
@@ -52,7 +47,8 @@ private:
 
     Slots &slots_of(const pcie_record &record);
 
-    PcieFamilies families_;
+    series::FamilySet family_set_;
+    PcieFamilies families_ = make_pcie_families(family_set_);
     Callers callers_;
     std::map<Key, Slots> slots_;
 };

@@ -8,6 +8,7 @@
 #include "exporter/kernel/record.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
+#include "exporter/probes/budget.h"
 #include "exporter/probes/syscall_aggregator.h"
 #include "exporter/probes/syscall_programs.h"
 
@@ -34,7 +35,7 @@ public:
     void drain() override;
     std::vector<series::FamilySnapshot> report() override;
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
-        return aggregator_.folded();
+        return aggregator_.families().folded();
     }
     [[nodiscard]] Health health() const override;
 
@@ -142,7 +143,7 @@ std::vector<series::FamilySnapshot> SyscallProbe::report() {
     if (programs_) {
         read_tables(false);
     }
-    return aggregator_.report();
+    return aggregator_.families().snapshots();
 }
 
 Health SyscallProbe::health() const {

@@ -29,7 +29,8 @@ void keep_last_of_each(std::vector<std::pair<syscall_key, syscall_counts>> &entr
 SyscallAggregator::SyscallAggregator(SyscallSettings settings,
                                      std::function<bool(ProcessIdentity &)> look_up)
     : settings_(std::move(settings)),
-      families_(make_syscall_families(settings_.budget, settings_.pid_label)),
+      family_set_(settings_.budget, settings_.pid_label),
+      families_(make_syscall_families(family_set_)),
       processes_(settings_.pid_label, std::move(look_up)) {}
 
 void SyscallAggregator::on_record(std::span<const std::byte> bytes) {
@@ -114,29 +115,11 @@ std::vector<ProcessKey> SyscallAggregator::tidy(nanoseconds read_at, nanoseconds
     for (const ProcessKey &key : ended) {
         of_.erase(key);
     }
-    for (series::Family *family : families_.all()) {
-        family->rebalance();
-    }
+    family_set_.rebalance();
     for (const series::Owner owner : processes_.expire(now, settings_.retention)) {
-        for (series::Family *family : families_.all()) {
-            family->remove(owner);
-        }
+        family_set_.remove(owner);
     }
     return ended;
-}
-
-std::vector<series::FamilySnapshot> SyscallAggregator::report() const {
-    return {families_.calls.snapshot(), families_.errors.snapshot(),
-            families_.durations.snapshot()};
-}
-
-std::map<std::string, std::uint64_t> SyscallAggregator::folded() const {
-    std::map<std::string, std::uint64_t> folded;
-    for (const series::Family *family :
-         {&families_.calls, &families_.errors, &families_.durations}) {
-        folded[family->description().name] = family->folded();
-    }
-    return folded;
 }
 
 }  // namespace gpusnoop::probes

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bpf/syscall.h"
-#include "exporter/probes/family_maker.h"
 #include "exporter/probes/syscall_families.h"
 #include "exporter/probes/traced_processes.h"
 
@@ -29,7 +28,7 @@ struct SyscallReading {
 };
 
 struct SyscallSettings {
-    Budget budget;
+    series::Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
 };
@@ -52,9 +51,7 @@ public:
     std::vector<ProcessKey> tidy(std::chrono::nanoseconds read_at, std::chrono::nanoseconds now);
 
     [[nodiscard]] TracedProcesses &processes() { return processes_; }
-    [[nodiscard]] std::vector<series::FamilySnapshot> report() const;
-    // Label sets folded so far, by family.
-    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    [[nodiscard]] const series::FamilySet &families() const { return family_set_; }
     // Records that were none of ours, or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
@@ -78,6 +75,7 @@ private:
 
     Counted &counted(const ProcessKey &key, std::uint16_t number);
     SyscallSettings settings_;
+    series::FamilySet family_set_;
     SyscallFamilies families_;
     TracedProcesses processes_;
     std::unordered_map<ProcessKey, Of, ProcessKeyHash> of_;

@@ -1,21 +1,17 @@
 // The metric families of the syscall probe.
 #pragma once
 
-#include <vector>
-
-#include "exporter/probes/family_maker.h"
 #include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct SyscallFamilies {
-    series::Family calls;
-    series::Family errors;
-    series::Family durations;
-
-    [[nodiscard]] std::vector<series::Family *> all();
+    series::Family &calls;
+    series::Family &errors;
+    series::Family &durations;
 };
 
-SyscallFamilies make_syscall_families(const Budget &budget, bool pid_label);
+SyscallFamilies make_syscall_families(series::FamilySet &set);
 
 }  // namespace gpusnoop::probes

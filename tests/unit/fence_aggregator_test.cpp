@@ -41,7 +41,7 @@ struct Bench {
     [[nodiscard]] std::uint64_t sum(const std::string &family,
                                     const std::vector<std::string> &with) const {
         std::uint64_t sum = 0;
-        for (const auto &snapshot : aggregator.report()) {
+        for (const auto &snapshot : aggregator.families().snapshots()) {
             for (std::size_t i = 0;
                  snapshot.description->name == "gpusnoop_" + family && i < snapshot.labels.size();
                  i++) {
@@ -88,7 +88,7 @@ TEST_CASE("a timeline for each fence costs no more series than the budget, and n
     }
     CHECK(bench.sum("dma_fence_events_total", {}) == 100);
     CHECK(bench.sum("dma_fence_events_total", {"other", "emit"}) == 90);
-    CHECK(bench.aggregator.folded().at("gpusnoop_dma_fence_events_total") == 90);
+    CHECK(bench.aggregator.families().folded().at("gpusnoop_dma_fence_events_total") == 90);
     bench.happen(7, FENCE_emit, "\xff\xfe" + std::string(70, 'x'));
     CHECK(bench.sum("dma_fence_events_total", {}) == 101);
     fence_record wrong{};

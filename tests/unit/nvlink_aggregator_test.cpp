@@ -26,7 +26,7 @@ nvlink_record call(std::uint32_t op, std::uint64_t bytes, std::uint64_t duration
 }  // namespace
 
 TEST_CASE("calls of the driver's helpers are counted by what they do") {
-    const Budget any = [](std::string_view) { return 1000U; };
+    const series::Budget any = [](std::string_view) { return 1000U; };
     NvlinkAggregator aggregator(any, false, 1min);
     aggregator.on_record(call(NVLINK_STRCPY, 101, 90));
     aggregator.on_record(call(NVLINK_MEMCPY, 1000, 150));
@@ -36,11 +36,12 @@ TEST_CASE("calls of the driver's helpers are counted by what they do") {
     const series::LabelValues copies = {"nvidia-persiste", "", "memcpy"};
     const series::LabelValues strings = {"nvidia-persiste", "", "strcpy"};
     const series::LabelValues sets = {"modprobe", "", "memset"};
-    CHECK(values_of(aggregator.report(), "nvlink_helper_calls_total") ==
+    CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_calls_total") ==
           Values{{copies, {2}}, {strings, {1}}, {sets, {1}}});
-    CHECK(values_of(aggregator.report(), "nvlink_helper_bytes_total") ==
+    CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_bytes_total") ==
           Values{{copies, {1024}}, {strings, {101}}, {sets, {4096}}});
-    const auto durations = values_of(aggregator.report(), "nvlink_helper_duration_seconds");
+    const auto durations =
+        values_of(aggregator.families().snapshots(), "nvlink_helper_duration_seconds");
     CHECK(durations.at(copies) == std::vector<std::uint64_t>{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 250});
     CHECK(durations.at(sets) ==
           std::vector<std::uint64_t>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 99'999'999});
@@ -48,5 +49,5 @@ TEST_CASE("calls of the driver's helpers are counted by what they do") {
     aggregator.tidy(1s);
     aggregator.tidy(2s);
     aggregator.tidy(1h);
-    CHECK(values_of(aggregator.report(), "nvlink_helper_calls_total").empty());
+    CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_calls_total").empty());
 }

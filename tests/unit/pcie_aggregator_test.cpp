@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::uint32_t nobody = 0x7fffffff;  // no process has this id
-const Budget any = [](std::string_view) { return 1000U; };
+const series::Budget any = [](std::string_view) { return 1000U; };
 
 pcie_record access(std::uint32_t how, std::uint32_t value = 0, std::int32_t result = 0,
                    const std::string &device = "0000:3b:00.0") {
@@ -57,7 +57,8 @@ TEST_CASE("accesses are counted by device, operation, size, origin and process")
     const std::string container(64, 'a');
     aggregator.on_record(
         by(nobody, identity_of("nvidia-smi", 6, "docker-" + container + ".scope"), access(4)));
-    const auto accesses = values_of(aggregator.report(), "pcie_config_accesses_total");
+    const auto accesses =
+        values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 14);
     const auto of = [](const char *op, const char *size, const char *origin) {
         return series::LabelValues{"lspci", "", "0000:3b:00.0", op, size, origin};
@@ -70,7 +71,8 @@ TEST_CASE("accesses are counted by device, operation, size, origin and process")
           std::vector<std::uint64_t>{1});
     CHECK(accesses.at({"nvidia-smi", container, "0000:3b:00.0", "read", "4", "driver"}) ==
           std::vector<std::uint64_t>{1});
-    const auto durations = values_of(aggregator.report(), "pcie_config_access_duration_seconds");
+    const auto durations =
+        values_of(aggregator.families().snapshots(), "pcie_config_access_duration_seconds");
     const auto &writes = durations.at({"lspci", "", "write"});
     CHECK(writes.back() == 700 * (7 + 3 * 8 + 7 + 3 * 24));
     CHECK(writes[2] == 7 + 3 * 8 + 7 + 3 * 24);  // 500 to 1000 ns
@@ -101,11 +103,12 @@ TEST_CASE("reads of nothing but ones are counted where the device was asked") {
         aggregator.on_record(access(one.access, one.value, one.result));
         std::uint64_t all_ones = 0;
         for (const auto &[labels, values] :
-             values_of(aggregator.report(), "pcie_config_all_ones_reads_total")) {
+             values_of(aggregator.families().snapshots(), "pcie_config_all_ones_reads_total")) {
             all_ones += values[0];
         }
         CHECK(all_ones == (one.is_all_ones ? 1 : 0));
-        const auto errors = values_of(aggregator.report(), "pcie_config_errors_total");
+        const auto errors =
+            values_of(aggregator.families().snapshots(), "pcie_config_errors_total");
         REQUIRE(errors.size() == 1);
         CHECK(errors.begin()->second[0] == (one.result == 0 ? 0 : 1));
     }
@@ -116,7 +119,8 @@ TEST_CASE("interrupts and kernel workers have a name of their own") {
     aggregator.on_record(by(0, process_identity{}, access(4)));
     aggregator.on_record(by(7, identity_of("kworker/0:1", 1), access(4)));
     aggregator.on_record(by(7, identity_of("kworker/u8:2", 1), access(4)));
-    const auto accesses = values_of(aggregator.report(), "pcie_config_accesses_total");
+    const auto accesses =
+        values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 2);
     const series::LabelValues rest = {"0000:3b:00.0", "read", "4", "driver"};
     series::LabelValues interrupt = {"interrupt", "", "0"};
@@ -136,7 +140,7 @@ TEST_CASE("the series of a process stay until it has been gone for the retention
                             access(4)));
     aggregator.on_record(access(4));
     const auto count = [&] {
-        return values_of(aggregator.report(), "pcie_config_accesses_total").size();
+        return values_of(aggregator.families().snapshots(), "pcie_config_accesses_total").size();
     };
     aggregator.tidy(100s);  // seen to be gone, and ended at the second look
     aggregator.tidy(101s);
@@ -145,13 +149,14 @@ TEST_CASE("the series of a process stay until it has been gone for the retention
     aggregator.tidy(162s);
     CHECK(count() == 1);
     aggregator.on_record(access(4));  // it starts again at 0, and is not mixed with others
-    const auto accesses = values_of(aggregator.report(), "pcie_config_accesses_total");
+    const auto accesses =
+        values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.at({"lspci", "", "0000:3b:00.0", "read", "4", "driver"})[0] == 1);
     CHECK(accesses.size() == 2);
 }
 
 TEST_CASE("accesses past the budget are counted as other") {
-    const Budget small = [](std::string_view) { return 10U; };
+    const series::Budget small = [](std::string_view) { return 10U; };
     PcieAggregator aggregator(small, false, 1min);
     for (std::uint32_t slot = 0; slot < 32; slot++) {
         auto record = access(4 | PCIE_USER);
@@ -160,9 +165,9 @@ TEST_CASE("accesses past the budget are counted as other") {
     }
     std::uint64_t sum = 0;
     for (const auto &[labels, values] :
-         values_of(aggregator.report(), "pcie_config_accesses_total")) {
+         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total")) {
         sum += values[0];
     }
     CHECK(sum == 32);
-    CHECK(aggregator.folded().at("gpusnoop_pcie_config_accesses_total") == 22);
+    CHECK(aggregator.families().folded().at("gpusnoop_pcie_config_accesses_total") == 22);
 }

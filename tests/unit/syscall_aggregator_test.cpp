@@ -39,7 +39,7 @@ struct Bench {
     [[nodiscard]] std::uint64_t sum(const std::string &family,
                                     const std::vector<std::string> &with) const {
         std::uint64_t sum = 0;
-        for (const auto &snapshot : aggregator.report()) {
+        for (const auto &snapshot : aggregator.families().snapshots()) {
             if (snapshot.description->name != "gpusnoop_" + family) {
                 continue;
             }
@@ -109,7 +109,7 @@ TEST_CASE("of each reading of system calls only what is new is counted") {
     CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 13);
     CHECK(bench.sum("syscall_duration_seconds", {"prog", "read"}) == 13);
     CHECK(bench.sum("syscall_errors_total", {"prog", "read", "EAGAIN"}) == 9);
-    for (const auto &snapshot : bench.aggregator.report()) {
+    for (const auto &snapshot : bench.aggregator.families().snapshots()) {
         if (snapshot.stride > 1 && snapshot.labels.front()->back() == "read") {
             CHECK(snapshot.values[0] == 3);
             CHECK(snapshot.values[15] == 10);
@@ -155,7 +155,7 @@ TEST_CASE("system calls past the budget are counted as other") {
     bench.aggregator.on_reading(reading);
     CHECK(bench.sum("syscalls_total", {}) == 80);
     CHECK(bench.sum("syscalls_total", {"other"}) == 60);
-    CHECK(bench.aggregator.folded().at("gpusnoop_syscalls_total") == 30);
+    CHECK(bench.aggregator.families().folded().at("gpusnoop_syscalls_total") == 30);
 }
 
 TEST_CASE("records that are none are counted") {

@@ -1,0 +1,54 @@
+// The metric families of one probe, in the order of the page.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/series/family.h"
+
+namespace gpusnoop::series {
+
+// The budget of a family, by its full name: how many label sets it shows.
+using Budget = std::function<std::uint32_t(std::string_view)>;
+
+// References to its families stay valid as long as the set. Not thread-safe, as Family.
+class FamilySet {
+public:
+    // With `pid_label`, each family has the label pid behind comm and container.
+    FamilySet(Budget budget, bool pid_label);
+
+    // Names without the prefix gpusnoop_. `own` labels follow those of the process: comm, container
+    // and pid. What is counted is shown divided by `divisor`, histograms' `bounds` too.
+    Family &counter(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
+    Family &gauge(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
+    Family &histogram(std::string name, std::string help, std::vector<Label> own,
+                      std::vector<std::uint64_t> bounds, double divisor = 1);
+    // A family without the process's labels, under its full name.
+    Family &add(Description description);
+
+    // Shows the heaviest label sets of the families that are past their budget. For once a second.
+    void rebalance();
+    // Forgets every label set of the owner, in all families.
+    void remove(Owner owner);
+
+    [[nodiscard]] std::vector<FamilySnapshot> snapshots() const;
+    // Label sets that did not fit, by family.
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+
+    [[nodiscard]] std::deque<Family> &families() { return families_; }
+
+private:
+    Family &add(std::string name, std::string help, Type type, std::vector<Label> own,
+                double divisor, std::vector<std::uint64_t> bounds);
+
+    Budget budget_;
+    bool pid_label_;
+    std::deque<Family> families_;
+};
+
+}  // namespace gpusnoop::series
