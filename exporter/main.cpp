@@ -10,6 +10,7 @@
 
 #include "exporter/app.h"
 #include "exporter/base/log.h"
+#include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/cli/doctor_command.h"
 #include "exporter/cli/settings.h"
@@ -24,6 +25,8 @@
 namespace {
 
 using gpusnoop::App;
+using gpusnoop::printable;
+using gpusnoop::printable_lines;
 using gpusnoop::cli::complain;
 using gpusnoop::cli::configure;
 using gpusnoop::cli::Settings;
@@ -40,10 +43,10 @@ int check_config(const Settings &settings) {
         !rules) {
         return complain(rules.error());
     }
-    std::printf("%s: ok\n",
-                settings.config_file.empty() ? "defaults" : settings.config_file.c_str());
+    const std::string &file = settings.config_file;
+    std::printf("%s: ok\n", file.empty() ? "defaults" : printable(file).c_str());
     if (!web.empty()) {
-        std::printf("%s: ok\n", web.c_str());
+        std::printf("%s: ok\n", printable(web).c_str());
     }
     return 0;
 }
@@ -58,7 +61,7 @@ int unpin(const Settings &settings) {
     if (!removed) {
         return complain(removed.error());
     }
-    std::printf("%s: removed %u pinned objects\n", path.c_str(), *removed);
+    std::printf("%s: removed %u pinned objects\n", printable(path).c_str(), *removed);
     return 0;
 }
 
@@ -147,10 +150,10 @@ int main(int argc, char **argv) {
     } catch (const CLI::Success &wish) {  // --help, --version
         return command.exit(wish);
     } catch (const CLI::ParseError &error) {
-        std::fprintf(stderr, "gpusnoop_exporter: %s\n", error.what());
+        std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 2;
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "gpusnoop_exporter: %s\n", error.what());
+        std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 1;
     }
 }

@@ -39,31 +39,29 @@ std::string_view take_part(std::string_view &payload) {
     return part;
 }
 
-// Between double quotes, in JSON's escapes, which read well in logfmt too. C1 controls (U+0080 to
-// U+009F) are escaped as well: some terminals obey them.
+// Between double quotes, in JSON's escapes, which read well in logfmt too. So are C1 controls
+// (U+0080 to U+009F), which some terminals obey, and marks that change the direction of writing.
 void append_quoted(std::string &line, std::string_view bytes) {
     line += '"';
     while (!bytes.empty()) {
         const Utf8Step step = utf8_step(bytes);
-        const auto first = static_cast<unsigned char>(bytes[0]);
-        const bool c1 =
-            step.size == 2 && first == 0xC2 && static_cast<unsigned char>(bytes[1]) < 0xA0;
+        const char first = bytes[0];
+        const auto character = bytes.substr(0, step.size);
         if (!step.valid) {
             line += "\xEF\xBF\xBD";
         } else if (first == '"' || first == '\\') {
             line += '\\';
-            line += bytes[0];
+            line += first;
         } else if (first == '\n') {
             line += "\\n";
         } else if (first == '\r') {
             line += "\\r";
         } else if (first == '\t') {
             line += "\\t";
-        } else if (first < 0x20 || first == 0x7F || c1) {
-            const unsigned code = c1 ? static_cast<unsigned char>(bytes[1]) : first;
-            line += fmt::format("\\u{:04x}", code);
+        } else if (const auto code = misleading_code(character)) {
+            line += fmt::format("\\u{:04x}", *code);
         } else {
-            line += bytes.substr(0, step.size);
+            line += character;
         }
         bytes.remove_prefix(step.size);
     }

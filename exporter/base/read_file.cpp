@@ -10,7 +10,7 @@
 namespace gpusnoop {
 
 Result<std::string> read_start(const std::string &path, std::size_t most) {
-    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file) {
         return fail_errno("open " + path);
     }

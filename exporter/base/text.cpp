@@ -52,12 +52,17 @@ unsigned code_point(std::string_view character) {
     }
 }
 
+// C0, DEL and C1.
+bool is_control(unsigned code) {
+    return code < 0x20 || (code >= 0x7F && code <= 0x9F);
+}
+
 bool is_harmless(unsigned code) {
     const auto between = [code](unsigned first, unsigned last) {
         return code >= first && code <= last;
     };
-    return !(between(0, 0x1F) || between(0x7F, 0x9F) ||             // controls
-             code == 0x061C || between(0x200B, 0x200F) ||           // marks of direction, no width
+    return !(is_control(code) || code == 0x061C ||
+             between(0x200B, 0x200F) ||                             // direction, no width
              between(0x2028, 0x202E) || between(0x2060, 0x206F) ||  // separators, overrides
              code == 0xFEFF);
 }
@@ -97,9 +102,10 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
     out.reserve(std::min(bytes.size(), max_bytes));
     while (!bytes.empty()) {
         const Utf8Step step = utf8_step(bytes);
-        const bool control = byte_at(bytes, 0) < 0x20 || byte_at(bytes, 0) == 0x7F;
         const std::string_view piece =
-            step.valid && !control ? bytes.substr(0, step.size) : kReplacement;
+            step.valid && !is_control(code_point(bytes.substr(0, step.size)))
+                ? bytes.substr(0, step.size)
+                : kReplacement;
         if (out.size() + piece.size() > max_bytes) {
             break;
         }
@@ -107,6 +113,11 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
         bytes.remove_prefix(step.size);
     }
     return out;
+}
+
+std::optional<unsigned> misleading_code(std::string_view character) {
+    const unsigned code = code_point(character);
+    return is_harmless(code) ? std::nullopt : std::optional(code);
 }
 
 std::string printable(std::string_view text) {
@@ -118,6 +129,19 @@ std::string printable(std::string_view text) {
         text.remove_prefix(step.size);
     }
     return out;
+}
+
+std::string printable_lines(std::string_view text) {
+    std::string out;
+    while (true) {
+        const std::size_t end = text.find('\n');
+        out += printable(text.substr(0, end));
+        if (end == std::string_view::npos) {
+            return out;
+        }
+        out += '\n';
+        text.remove_prefix(end + 1);
+    }
 }
 
 std::string in_quotes(std::string_view bytes) {

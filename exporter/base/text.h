@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,7 @@ struct Utf8Step {
 [[nodiscard]] std::size_t find_invalid_utf8(std::string_view bytes);
 
 // `bytes` as a label value: ends at the first NUL (kernel strings are padded with them), invalid
-// sequences and control characters (C0 and DEL) each become U+FFFD, and the result is cut at a
+// sequences and control characters (C0, DEL and C1) each become U+FFFD, and the result is cut at a
 // character boundary to at most `max_bytes` bytes.
 [[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
 
@@ -30,6 +31,12 @@ struct Utf8Step {
 // beside it is read: controls (C0, DEL, C1), line and paragraph separators and marks for the
 // direction of writing are U+FFFD, as is what is not valid UTF-8.
 [[nodiscard]] std::string printable(std::string_view text);
+
+// The same of each line of a text whose line breaks are ours.
+[[nodiscard]] std::string printable_lines(std::string_view text);
+
+// The number of one valid character that printable() would replace.
+[[nodiscard]] std::optional<unsigned> misleading_code(std::string_view character);
 
 // For a sentence about what somebody wrote: at most 64 bytes of it, between double quotes.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);

@@ -6,6 +6,7 @@
 
 #include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
+#include "exporter/base/text.h"
 #include "exporter/probes/budgets.h"
 
 namespace gpusnoop::cli {
@@ -78,7 +79,7 @@ Result<config::Config> configure(const Settings &settings) {
 }
 
 int complain(const Error &error) {
-    std::fprintf(stderr, "%s\n", error.message.c_str());
+    std::fprintf(stderr, "%s\n", printable_lines(error.message).c_str());
     return 1;
 }
 

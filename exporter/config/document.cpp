@@ -1,12 +1,10 @@
 #include "exporter/config/document.h"
 
-#include <fcntl.h>
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <exception>
 #include <optional>
@@ -14,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/fd.h"
 #include "exporter/base/text.h"
 
 namespace gpusnoop::config {
@@ -89,7 +86,7 @@ std::optional<Position> find_second_document(const std::string &text) {
 Result<> read_document(std::string_view text, const std::string &name,
                        const std::function<void(const YAML::Node &, Problems &)> &read) {
     if (text.size() > kMaxFileBytes) {
-        return fail(name + ": larger than 1 MiB, which no configuration is", EFBIG);
+        return fail(printable(name) + ": larger than 1 MiB, which no configuration is", EFBIG);
     }
     Problems problems(name, text);
     if (const auto bad = find_bad_byte(text)) {
@@ -108,7 +105,7 @@ Result<> read_document(std::string_view text, const std::string &name,
     } catch (const YAML::Exception &error) {
         problems.add({error.mark.line, error.mark.column}, "", "not valid YAML: " + error.msg);
     } catch (const std::exception &error) {
-        return fail(name + ": cannot be read as YAML: " + error.what());
+        return fail(printable(name) + ": cannot be read as YAML: " + error.what());
     }
     if (!problems.empty()) {
         return fail(problems.text());
@@ -116,27 +113,15 @@ Result<> read_document(std::string_view text, const std::string &name,
     return {};
 }
 
-Result<std::string> read_config_file(const std::string &path) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) {
-        return fail_errno(path);
+Result<std::string> read_config_file(const std::string &path, ReadingDeadline until) {
+    auto text = read_text(path, kMaxFileBytes, until);
+    if (!text) {
+        const bool too_large = text.error().code == EFBIG;
+        return fail(printable(path) + ": " + text.error().message +
+                        (too_large ? ", which no configuration is" : ""),
+                    text.error().code);
     }
-    std::string text;
-    std::array<char, 16384> chunk{};
-    while (text.size() <= kMaxFileBytes) {
-        const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return fail_errno(path);
-        }
-        if (n == 0) {
-            return text;
-        }
-        text.append(chunk.data(), static_cast<std::size_t>(n));
-    }
-    return fail(path + ": larger than 1 MiB, which no configuration is", EFBIG);
+    return text;
 }
 
 }  // namespace gpusnoop::config

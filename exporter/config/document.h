@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/read_text.h"
 #include "exporter/base/result.h"
 #include "exporter/config/problems.h"
 
@@ -21,6 +22,7 @@ namespace gpusnoop::config {
     const std::function<void(const YAML::Node &, Problems &)> &read);
 
 // All of the file, of which 1 MiB is the most.
-[[nodiscard]] Result<std::string> read_config_file(const std::string &path);
+[[nodiscard]] Result<std::string> read_config_file(const std::string &path,
+                                                   ReadingDeadline until = reading_deadline());
 
 }  // namespace gpusnoop::config

@@ -39,8 +39,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Problems::Problems(std::string file, std::string_view source)
-    : file_(std::move(file)), source_(source), line_starts_({0}) {
+Problems::Problems(std::string_view file, std::string_view source)
+    : file_(printable(file)), source_(source), line_starts_({0}) {
     for (std::size_t at = 0; (at = source_.find('\n', at)) != std::string_view::npos;) {
         line_starts_.push_back(++at);
     }

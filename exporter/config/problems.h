@@ -17,7 +17,7 @@ struct Position {
 class Problems {
 public:
     // `file` names the file in messages, `source` is its text, which must outlive this object.
-    explicit Problems(std::string file, std::string_view source = {});
+    explicit Problems(std::string_view file, std::string_view source = {});
 
     // What the file has at that place, up to the end of the line.
     [[nodiscard]] std::string_view line_from(Position at) const;

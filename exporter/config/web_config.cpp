@@ -274,8 +274,8 @@ Result<WebConfig> parse_web_config(std::string_view text, const std::string &nam
     return config;
 }
 
-Result<WebConfig> load_web_config(const std::string &path) {
-    const Result<std::string> text = read_config_file(path);
+Result<WebConfig> load_web_config(const std::string &path, ReadingDeadline until) {
+    const Result<std::string> text = read_config_file(path, until);
     if (!text) {
         return tl::unexpected<Error>(text.error());
     }

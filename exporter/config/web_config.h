@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/base/read_text.h"
 #include "exporter/base/result.h"
 
 namespace gpusnoop::config {
@@ -31,7 +32,7 @@ struct WebTls {
     ClientAuth client_auth = ClientAuth::none;
     TlsVersion min_version = TlsVersion::tls12;
     TlsVersion max_version = TlsVersion::tls13;
-    // As OpenSSL calls them; empty: its own choice.
+    // As OpenSSL calls them; empty: the exporter's choice of TLS 1.2, and OpenSSL's of the others.
     std::vector<std::string> cipher_suites;        // of TLS 1.2
     std::vector<std::string> tls13_cipher_suites;  // of TLS 1.3
     std::vector<std::string> curves;
@@ -50,6 +51,7 @@ struct WebConfig {
 // `name`, which is the file's path in messages; see read_document() for these. They hold no hash.
 // The files that it names are not looked at.
 [[nodiscard]] Result<WebConfig> parse_web_config(std::string_view text, const std::string &name);
-[[nodiscard]] Result<WebConfig> load_web_config(const std::string &path);
+[[nodiscard]] Result<WebConfig> load_web_config(const std::string &path,
+                                                ReadingDeadline until = reading_deadline());
 
 }  // namespace gpusnoop::config

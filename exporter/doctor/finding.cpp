@@ -28,7 +28,7 @@ constexpr std::size_t kMaxText = 4096;  // bytes: paths and names are other peop
 // One line of valid characters, none of which moves a terminal's cursor.
 std::string plain(std::string text) {
     std::ranges::replace(text, '\n', ' ');
-    return to_valid_utf8(text, kMaxText);
+    return printable(to_valid_utf8(text, kMaxText));
 }
 
 std::string summary_of(std::span<const Finding> findings) {

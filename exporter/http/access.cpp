@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
+#include "exporter/base/text.h"
 
 namespace gpusnoop::http {
 
@@ -20,12 +21,13 @@ std::int64_t nanoseconds(const timespec &time) {
     return time.tv_sec * kNanoseconds + time.tv_nsec;
 }
 
-Result<AccessRules> make_rules(const std::string &path, config::WebConfig config) {
+Result<AccessRules> make_rules(const std::string &path, config::WebConfig config,
+                               ReadingDeadline until = reading_deadline()) {
     AccessRules rules;
     if (config.tls) {
-        auto tls = TlsSettings::load(*config.tls);
+        auto tls = TlsSettings::load(*config.tls, until);
         if (!tls) {
-            return fail_in(path, tls.error());
+            return fail_in(printable(path), tls.error());
         }
         rules.tls = *std::move(tls);
     }
@@ -50,11 +52,12 @@ std::vector<std::string> files_of(const config::WebConfig &config) {
 }  // namespace
 
 Result<AccessRules> load_access_rules(const std::string &path) {
-    auto config = config::load_web_config(path);
+    const ReadingDeadline until = reading_deadline();
+    auto config = config::load_web_config(path, until);
     if (!config) {
         return tl::unexpected<Error>(config.error());
     }
-    return make_rules(path, *std::move(config));
+    return make_rules(path, *std::move(config), until);
 }
 
 Result<std::unique_ptr<Access>> Access::open(const std::string &path, Clock::duration every) {
@@ -79,6 +82,10 @@ Access::Stamp Access::stamp_of(const std::string &path) {
     if (::stat(path.c_str(), &status) != 0) {
         return {};
     }
+    if (!S_ISREG(status.st_mode)) {
+        // What a pipe holds changes while it is written and read, and is read once.
+        return {.device = status.st_dev, .inode = status.st_ino};
+    }
     return {.device = status.st_dev,
             .inode = status.st_ino,
             .size = status.st_size,
@@ -92,7 +99,8 @@ Result<AccessRules> Access::read() {
         stamp = stamp_of(file);
     }
     stamps_[path_] = stamp_of(path_);
-    auto config = config::load_web_config(path_);
+    const ReadingDeadline until = reading_deadline();
+    auto config = config::load_web_config(path_, until);
     if (!config) {
         return tl::unexpected<Error>(config.error());
     }
@@ -101,7 +109,7 @@ Result<AccessRules> Access::read() {
         stamps[file] = stamp_of(file);
     }
     stamps_ = std::move(stamps);
-    return make_rules(path_, *std::move(config));
+    return make_rules(path_, *std::move(config), until);
 }
 
 bool Access::is_unchanged() const {
@@ -110,23 +118,37 @@ bool Access::is_unchanged() const {
 }
 
 std::shared_ptr<const AccessRules> Access::rules() noexcept {
-    const std::lock_guard lock(mutex_);
     try {
-        if (const auto now = Clock::now(); !path_.empty() && now - looked_ >= every_) {
-            looked_ = now;
-            if (!is_unchanged()) {
-                read_again();
-            }
+        // Files may take their time. Whoever comes meanwhile gets the rules as they are.
+        if (const std::unique_lock looking(looking_, std::try_to_lock); looking) {
+            look();
         }
     } catch (const std::exception &) {  // out of memory
     }
+    return current();
+}
+
+std::shared_ptr<const AccessRules> Access::current() const noexcept {
+    const std::lock_guard lock(mutex_);
     return rules_;
+}
+
+void Access::look() {
+    const auto now = Clock::now();
+    if (path_.empty() || now - looked_ < every_) {
+        return;
+    }
+    looked_ = now;
+    if (!is_unchanged()) {
+        read_again();
+    }
 }
 
 void Access::read_again() {
     auto read = this->read();
     if (read && (read->tls != nullptr) != has_tls_) {
-        read = fail(path_ + ": whether there is TLS or not cannot change without a restart");
+        read = fail(printable(path_) +
+                    ": whether there is TLS or not cannot change without a restart");
     }
     if (!read) {
         std::istringstream lines(read.error().message);
@@ -136,10 +158,14 @@ void Access::read_again() {
         }
         return;
     }
-    if (read->config.users == rules_->config.users) {
-        read->auth = rules_->auth;  // with the logins that it remembers
+    if (const auto before = current(); read->config.users == before->config.users) {
+        read->auth = before->auth;  // with the logins that it remembers
     }
-    rules_ = std::make_shared<const AccessRules>(*std::move(read));
+    auto rules = std::make_shared<const AccessRules>(*std::move(read));
+    {
+        const std::lock_guard lock(mutex_);
+        rules_ = std::move(rules);
+    }
     log::info("web configuration read again", {{"file", path_}});
 }
 

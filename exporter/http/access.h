@@ -27,8 +27,9 @@ struct AccessRules {
 [[nodiscard]] Result<AccessRules> load_access_rules(const std::string &path);
 
 // The rules of now, for any thread. Files that changed are read again, once they are asked for, and
-// no more than once in `every`. If they are wrong then, the old rules stay, and the log says so,
-// once. Whether there is TLS at all stays as it was at the start.
+// no more than once in `every`, by one thread; others have the old rules until it is done. If they
+// are wrong then, the old rules stay, and the log says so, once. Whether there is TLS at all stays
+// as it was at the start.
 class Access {
 public:
     using Clock = std::chrono::steady_clock;
@@ -58,16 +59,20 @@ private:
     [[nodiscard]] static Stamp stamp_of(const std::string &path);
     [[nodiscard]] Result<AccessRules> read();
     [[nodiscard]] bool is_unchanged() const;
+    [[nodiscard]] std::shared_ptr<const AccessRules> current() const noexcept;
+    void look();
     void read_again();
 
     const std::string path_;  // empty: none
     const Clock::duration every_;
     bool has_tls_ = false;
 
-    std::mutex mutex_;
-    std::shared_ptr<const AccessRules> rules_;
-    Stamps stamps_;  // of the files as they were when they were last read
+    std::mutex looking_;  // of the two after it
+    Stamps stamps_;       // of the files as they were when they were last read
     Clock::time_point looked_{};
+
+    mutable std::mutex mutex_;
+    std::shared_ptr<const AccessRules> rules_;
 };
 
 }  // namespace gpusnoop::http

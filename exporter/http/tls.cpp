@@ -4,10 +4,11 @@
 #include <openssl/ssl.h>
 
 #include <array>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "exporter/http/certificate_files.h"
 
 namespace gpusnoop::http {
 
@@ -18,26 +19,6 @@ using config::TlsVersion;
 
 // Names the sessions of this program; none is kept.
 constexpr std::array<unsigned char, 8> kSessions = {'g', 'p', 'u', 's', 'n', 'o', 'o', 'p'};
-
-// Why the last call failed, and forgets it. What went wrong first is behind the rest.
-std::string reason() {
-    const unsigned long code = ERR_peek_error();
-    // Of a file that is not there OpenSSL keeps the errno.
-    const char *text = ERR_SYSTEM_ERROR(code) ? std::strerror(ERR_GET_REASON(code))
-                                              : ERR_reason_error_string(code);
-    std::string said = text == nullptr ? "OpenSSL does not say why" : text;
-    ERR_clear_error();
-    return said;
-}
-
-tl::unexpected<Error> wrong(const std::string &what, const std::string &path) {
-    return fail(what + " " + path + ": " + reason());
-}
-
-// Without it OpenSSL asks on the terminal.
-int no_password(char *, int, int, void *) {
-    return -1;
-}
 
 int version_of(TlsVersion version) {
     return version == TlsVersion::tls12 ? TLS1_2_VERSION : TLS1_3_VERSION;
@@ -83,29 +64,8 @@ std::shared_ptr<SSL_CTX> new_context() {
         SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
         SSL_CTX_set_num_tickets(context.get(), 0);
         SSL_CTX_set_session_id_context(context.get(), kSessions.data(), kSessions.size());
-        SSL_CTX_set_default_passwd_cb(context.get(), no_password);
     }
     return context;
-}
-
-Result<> load_certificate(SSL_CTX *context, const config::WebTls &config) {
-    if (SSL_CTX_use_certificate_chain_file(context, config.cert_file.c_str()) != 1) {
-        return wrong("cannot use the certificate", config.cert_file);
-    }
-    if (SSL_CTX_use_PrivateKey_file(context, config.key_file.c_str(), SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1) {
-        return wrong("cannot use the key", config.key_file);
-    }
-    if (config.client_ca_file.empty()) {
-        return {};
-    }
-    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(config.client_ca_file.c_str());
-    if (names == nullptr || SSL_CTX_load_verify_file(context, config.client_ca_file.c_str()) != 1) {
-        sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return wrong("cannot use the client authorities", config.client_ca_file);
-    }
-    SSL_CTX_set_client_CA_list(context, names);
-    return {};
 }
 
 Result<> choose(SSL_CTX *context, const config::WebTls &config) {
@@ -114,10 +74,10 @@ Result<> choose(SSL_CTX *context, const config::WebTls &config) {
     const std::string curves = joined(config.curves);
     if ((!suites.empty() && SSL_CTX_set_cipher_list(context, suites.c_str()) != 1) ||
         (!tls13_suites.empty() && SSL_CTX_set_ciphersuites(context, tls13_suites.c_str()) != 1)) {
-        return fail("cannot use the cipher suites: " + reason());
+        return fail("cannot use the cipher suites: " + openssl_reason());
     }
     if (!curves.empty() && SSL_CTX_set1_groups_list(context, curves.c_str()) != 1) {
-        return fail("cannot use the curves: " + reason());
+        return fail("cannot use the curves: " + openssl_reason());
     }
     return {};
 }
@@ -156,13 +116,14 @@ int on_hello(SSL *connection, int *alert, void *argument) noexcept {
 
 }  // namespace
 
-Result<std::shared_ptr<const TlsSettings>> TlsSettings::load(const config::WebTls &config) {
+Result<std::shared_ptr<const TlsSettings>> TlsSettings::load(const config::WebTls &config,
+                                                             ReadingDeadline until) {
     ERR_clear_error();
     const auto context = new_context();
     if (context == nullptr) {
-        return fail("cannot use TLS: " + reason());
+        return fail("cannot use TLS: " + openssl_reason());
     }
-    if (const auto loaded = load_certificate(context.get(), config); !loaded) {
+    if (const auto loaded = use_certificates(context.get(), config, until); !loaded) {
         return tl::unexpected<Error>(loaded.error());
     }
     if (const auto chosen = choose(context.get(), config); !chosen) {
@@ -174,7 +135,7 @@ Result<std::shared_ptr<const TlsSettings>> TlsSettings::load(const config::WebTl
 Result<std::shared_ptr<ssl_ctx_st>> make_rotating_context(const CurrentTls &current) {
     auto context = new_context();
     if (context == nullptr) {
-        return fail("cannot use TLS: " + reason());
+        return fail("cannot use TLS: " + openssl_reason());
     }
     SSL_CTX_set_client_hello_cb(context.get(), on_hello, const_cast<CurrentTls *>(&current));
     return context;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "exporter/base/read_text.h"
 #include "exporter/base/result.h"
 #include "exporter/config/web_config.h"
 
@@ -14,9 +15,9 @@ namespace gpusnoop::http {
 // What a connection is made with: certificate, key, authorities, versions. Does not change.
 class TlsSettings {
 public:
-    // Reads the files. Errors name the one that is wrong.
+    // Reads the files, which must end before `until`. Errors name the one that is wrong.
     [[nodiscard]] static Result<std::shared_ptr<const TlsSettings>> load(
-        const config::WebTls &config);
+        const config::WebTls &config, ReadingDeadline until = reading_deadline());
 
     [[nodiscard]] ssl_ctx_st *context() const { return context_.get(); }
     [[nodiscard]] const config::WebTls &config() const { return config_; }

@@ -1,5 +1,6 @@
 // What keeps the exporter from starting is said in one sentence, with an exit code that is not 0.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -78,6 +79,49 @@ TEST_CASE("check-config tells right from wrong", "[e2e]") {
     CHECK(wrong.output.find(":4:3: log.levle: ") != std::string::npos);
     std::filesystem::remove(file);
     CHECK(check().code == 1);
+}
+
+TEST_CASE("a configuration that never ends is one sentence, and one out of a pipe is read",
+          "[e2e]") {
+    const TemporaryDirectory directory;
+    const auto fifo = directory / "fifo";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    const std::string nothing = fifo.string() + ": nothing came out of the file within 2 s";
+    check_one_sentence(start({"check-config", "--config.file=" + fifo.string()}), nothing);
+    check_one_sentence(start({"check-config", "--web.config.file=" + fifo.string()}), nothing);
+    check_one_sentence(start({no_address, "--config.file=" + fifo.string()}), nothing);
+    if (const std::string messages = "/dev/kmsg"; ::access(messages.c_str(), R_OK) == 0) {
+        const Finished finished = start({"check-config", "--config.file=" + messages});
+        INFO(finished.output);
+        CHECK(finished.code == 1);
+        CHECK(finished.output.starts_with(messages + ":"));
+    }
+    const Finished piped = run({"bash", "-c",
+                                "\"$0\" check-config --config.file=<(sleep 0.3; echo 'log: "
+                                "{level: warn}') --web.config.file=<(echo)",
+                                exporter_binary()});
+    INFO(piped.output);
+    CHECK(piped.code == 0);
+}
+
+TEST_CASE("a name that a terminal would obey is made printable", "[e2e]") {
+    const TemporaryDirectory directory;
+    const std::string name = "bad\x1B[31m\n\xC2\x9B.yaml";
+    const std::string shown = "bad\xEF\xBF\xBD[31m\xEF\xBF\xBD\xEF\xBF\xBD.yaml";
+    const auto file = directory / name;
+    check_one_sentence(start({"check-config", "--config.file=" + file.string()}),
+                       shown + ": No such file or directory");
+    check_one_sentence(start({"check-config", "--web.config.file=" + file.string()}),
+                       shown + ": No such file or directory");
+    write_file(file, "web: {x: 1}");
+    check_one_sentence(start({"check-config", "--config.file=" + file.string()}),
+                       shown + ":1:7: web.x: unknown key");
+    write_file(file, "");
+    const Finished good =
+        run({exporter_binary(), "check-config", "--config.file=" + file.string()});
+    CHECK(good.output == (directory / shown).string() + ": ok\n");
+    const Finished flag = start({"--\x1B[31m"});
+    CHECK(flag.output.find('\x1B') == std::string::npos);
 }
 
 TEST_CASE("an unknown flag or command is named", "[e2e]") {

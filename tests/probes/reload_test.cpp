@@ -1,5 +1,9 @@
 // Reloads of the configuration that fail, that bring what cannot change, or that come too often.
+#include <signal.h>
+#include <sys/stat.h>
+
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "tests/harness/cuda_truth.h"
@@ -46,6 +50,24 @@ TEST_CASE("an invalid file changes nothing and is explained, and the next good o
     present = stays;
     present.insert(in_other.begin(), in_other.end());
     check_counted(exporter, only(run_mix("after"), present), "after", in_one);
+}
+
+TEST_CASE("a configuration that has become a FIFO hangs neither a reload nor the end", "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory / "config.yaml";
+    const std::filesystem::path fifo = directory / "fifo";
+    write_file(file, "cuda: {enabled: false}\nfunctions: {enabled: false}\n");
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    Process exporter(
+        {exporter_binary(), "--config.file=" + file.string(), "--web.listen-address=127.0.0.1:0"});
+    exporter.wait_for_output("msg=\"listening\"");
+    std::filesystem::rename(fifo, file);
+    exporter.signal(SIGHUP);
+    exporter.wait_for_output("nothing came out of the file within 2 s");
+    exporter.signal(SIGHUP);
+    exporter.signal(SIGTERM);
+    CHECK(exporter.wait() == 0);
 }
 
 TEST_CASE("what needs a restart is named, and the rest is taken over", "[kernel]") {

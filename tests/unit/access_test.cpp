@@ -1,6 +1,10 @@
 // The web configuration at work: what changes in its files, and the server that asks it.
 #include "exporter/http/access.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -8,7 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "tests/unit/http_client.h"
 
@@ -177,4 +183,55 @@ TEST_CASE("what cannot be used at the start is an error") {
     std::ofstream(files.directory / "c.pem") << "nothing\n";
     CHECK(wrong() == files.web() + ": cannot use the certificate " +
                          (files.directory / "c.pem").string() + ": no start line");
+}
+
+TEST_CASE("files that never end are errors, in their time") {
+    const Files files;
+    const std::string fifo = files.directory / "fifo";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    CHECK(load_access_rules(fifo).error().message ==
+          fifo + ": nothing came out of the file within 2 s");
+    files.write("tls_server_config: {cert_file: fifo, key_file: k.pem}\n");
+    CHECK(load_access_rules(files.web()).error().message ==
+          files.web() + ": cannot use the certificate " + fifo +
+              ": nothing came out of the file within 2 s");
+}
+
+TEST_CASE("while a web configuration is being read, the old one holds") {
+    using namespace std::chrono_literals;
+    const Files files;
+    files.write(alice);
+    const auto access = *Access::open(files.web(), 0s);
+    const auto before = access->rules();
+    const std::string fifo = files.directory / "fifo";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    std::filesystem::rename(fifo, files.web());
+    std::jthread reading([&] { (void)access->rules(); });
+    Fd writer;
+    while (!writer) {  // until the other end is open
+        writer = Fd(::open(files.web().c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    }
+    // It would wait for the reader, and that for the writer.
+    CHECK(access->rules() == before);
+    REQUIRE(::write(writer.get(), "# all\n", 6) == 6);
+    writer.reset();
+    reading.join();
+    files.write("http_server_config: {headers: {X-Frame-Options: deny}}\n");
+    CHECK(access->rules()->config.headers.size() == 1);
+}
+
+TEST_CASE("a web configuration out of a pipe holds to the end") {
+    using namespace std::chrono_literals;
+    const Files files;
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    const Fd reader(ends[0]);
+    Fd writer(ends[1]);
+    REQUIRE(::write(writer.get(), alice.data(), alice.size()) ==
+            static_cast<ssize_t>(alice.size()));
+    writer.reset();
+    const auto access = *Access::open("/dev/fd/" + std::to_string(reader.get()), 0s);
+    CHECK(access->rules()->config.users.size() == 1);
+    CHECK(access->rules()->config.users.size() == 1);
+    CHECK(files.logged("the old one stays") == 0);
 }

@@ -85,12 +85,13 @@ TEST_CASE("a record is one logfmt line") {
                                                  {"d", std::string("nul\0byte", 8)},
                                                  {"e", "k=v"},
                                                  {"f", "\xC2\x9B"},
-                                                 {"g", "\xC3\xA9"}});
+                                                 {"g", "\xC3\xA9"},
+                                                 {"h", "\xE2\x80\xAE"}});
         CHECK(caught.line() ==
               R"(level=ERROR msg="odd \"quotes\" and\nlines" a="x y=\"z\" \\ \n\r\t" )"
               R"(b="\u001b[31m" )"
               "c=\"\xEF\xBF\xBD\xEF\xBF\xBDz\" d=\"nul\xEF\xBF\xBD"
-              "byte\" e=\"k=v\" f=\"\\u009b\" g=\"\xC3\xA9\"");
+              "byte\" e=\"k=v\" f=\"\\u009b\" g=\"\xC3\xA9\" h=\"\\u202e\"");
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 using gpusnoop::find_invalid_utf8;
+using gpusnoop::printable_lines;
 using gpusnoop::to_valid_utf8;
 using gpusnoop::utf8_step;
 
@@ -20,7 +21,7 @@ TEST_CASE("text that is fine stays as it is") {
     CHECK(to_valid_utf8("a \"b\" \\ {c}", 128) == "a \"b\" \\ {c}");
     // The first and last character of each length, and both neighbours of the surrogates.
     const std::string edges =
-        "\x7E\xC2\x80\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4"
+        "\x7E\xC2\xA0\xDF\xBF\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF\xF0\x90\x80\x80\xF4"
         "\x8F\xBF\xBF";
     CHECK(to_valid_utf8(edges, 128) == edges);
     CHECK(find_invalid_utf8(edges) == std::string::npos);
@@ -52,6 +53,7 @@ TEST_CASE("bytes that are no UTF-8 become replacement characters") {
 TEST_CASE("control characters become replacement characters and a NUL ends the text") {
     CHECK(to_valid_utf8("a\nb\tc\x1B[31m\x7F", 128) ==
           "a" + kBad + "b" + kBad + "c" + kBad + "[31m" + kBad);
+    CHECK(to_valid_utf8("\xC2\x80\xC2\x9B\xC2\x9F", 128) == kBad + kBad + kBad);  // C1
     CHECK(to_valid_utf8(std::string("comm\0\0rest", 10), 128) == "comm");
     CHECK(to_valid_utf8(std::string("\0", 1), 128).empty());
 }
@@ -80,4 +82,11 @@ TEST_CASE("whatever the bytes, the result is valid, bounded, and stable") {
         REQUIRE(find_invalid_utf8(text) == std::string::npos);
         REQUIRE(to_valid_utf8(text, max) == text);
     }
+}
+
+TEST_CASE("lines keep their ends, and nothing else that a terminal obeys") {
+    CHECK(printable_lines("").empty());
+    CHECK(printable_lines("a\nb\n") == "a\nb\n");
+    CHECK(printable_lines("a\x1B[2J\r\n\n\xE2\x80\xAE"
+                          "b\xC2\x9B") == "a" + kBad + "[2J" + kBad + "\n\n" + kBad + "b" + kBad);
 }
