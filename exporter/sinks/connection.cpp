@@ -1,6 +1,5 @@
 #include "exporter/sinks/connection.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,13 +15,14 @@
 #include <memory>
 #include <string>
 
+#include "exporter/sinks/open_file.h"
+
 namespace gpusnoop::sinks {
 
 namespace {
 
 // Without an answer for so long, a TCP receiver is gone.
 constexpr unsigned tcp_patience_ms = 30'000;
-constexpr mode_t file_mode = 0640;
 
 struct FreeAddresses {
     void operator()(addrinfo *list) const { ::freeaddrinfo(list); }
@@ -91,17 +91,15 @@ Result<Connection> Connection::open(const Target &target, int stop_fd) {
 }
 
 Result<Connection> Connection::open_file(const Target &target) {
-    // Not blocking: a fifo that nobody reads is ENXIO then, and a full one EAGAIN.
-    Fd fd(::open(target.path.c_str(),
-                 O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, file_mode));
+    auto fd = open_to_append(target.path);
     if (!fd) {
-        return fail_errno("open");
+        return tl::unexpected(fd.error());
     }
     struct stat status{};
-    if (::fstat(fd.get(), &status) != 0) {
+    if (::fstat(fd->get(), &status) != 0) {
         return fail_errno("look at the file");
     }
-    Connection connection(std::move(fd));
+    Connection connection(*std::move(fd));
     if (S_ISREG(status.st_mode)) {
         connection.device_ = status.st_dev;
         connection.inode_ = status.st_ino;

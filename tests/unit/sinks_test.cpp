@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "exporter/sinks/line_queue.h"
+#include "exporter/sinks/open_file.h"
 #include "exporter/sinks/target.h"
 #include "tests/harness/receiver.h"
 
@@ -279,4 +282,73 @@ TEST_CASE("what waits at the end is sent, or counted") {
     const std::string text = text_of(directory / "events");
     CHECK(std::count(text.begin(), text.end(), '\n') == 5000);
     CHECK(text.ends_with(line(5000) + "\n"));
+}
+
+namespace {
+
+std::string problem_of(const std::string &path) {
+    const auto file = open_to_append(path);
+    return file ? "" : file.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("nobody else chooses which file a sink writes to") {
+    const Directory directory;
+    const auto mode = [](const std::string &path, mode_t bits) {
+        REQUIRE(::chmod(path.c_str(), bits) == 0);
+    };
+    const std::string own = directory / "own";
+    std::filesystem::create_directory(own);
+
+    SECTION("a directory of the exporter's user, below one that keeps names apart") {
+        CHECK(problem_of(own + "/file") == "");
+        CHECK(problem_of(own + "/./../own//file") == "");
+        CHECK(problem_of(own) == "open: Is a directory");
+        CHECK(problem_of(own + "/none/file") == "open: No such file or directory");
+        mode(own, 0770);
+        CHECK(problem_of(own + "/file") == "");
+    }
+    SECTION("where everybody writes") {
+        const std::string refused =
+            "everybody may write to a directory of its path: choose one of the exporter's own";
+        mode(own, 01777);
+        CHECK(problem_of(own + "/file") == refused);
+        std::filesystem::create_directory(own + "/below");
+        CHECK(problem_of(own + "/below/file") == "");
+        mode(own, 0777);
+        CHECK(problem_of(own + "/below/file") == refused);
+        CHECK_FALSE(std::filesystem::exists(own + "/file"));
+    }
+    SECTION("links of the exporter's user, at the end and on the way") {
+        std::filesystem::create_symlink("own/file", directory / "link");
+        CHECK(problem_of(directory / "link") == "");
+        CHECK(std::filesystem::exists(own + "/file"));
+        std::filesystem::create_symlink(own, directory / "way");
+        CHECK(problem_of(directory / "way/other") == "");
+        std::filesystem::create_symlink("circle", directory / "circle");
+        CHECK(problem_of(directory / "circle") == "open: Too many levels of symbolic links");
+    }
+    SECTION("links of others") {
+        if (::geteuid() != 0) {
+            SKIP("only root can make what is another user's");
+        }
+        const std::string refused = "its path leads through a symbolic link of another user";
+        for (const std::string name : {"link", "way"}) {
+            const std::string link = directory / name;
+            std::filesystem::create_symlink(name == "way" ? own : own + "/file", link);
+            REQUIRE(::lchown(link.c_str(), 12345, 12345) == 0);
+        }
+        CHECK(problem_of(directory / "link") == refused);
+        CHECK(problem_of(directory / "way/file") == refused);
+        CHECK_FALSE(std::filesystem::exists(own + "/file"));
+    }
+    SECTION("the program's own output") {
+        std::array<int, 2> ends{};
+        REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+        const Fd reader(ends[0]);
+        const Fd writer(ends[1]);
+        CHECK(problem_of("/proc/self/fd/" + std::to_string(writer.get())) == "");
+        CHECK(problem_of("/dev/fd/" + std::to_string(writer.get())) == "");
+    }
 }
