@@ -21,6 +21,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/http/gzip.h"
+#include "exporter/http/origin.h"
 
 namespace gpusnoop::http {
 
@@ -272,6 +273,9 @@ std::optional<std::string> Server::compress(const Request &request,
 
 Response Server::route(const Request &request) const {
     if (const auto action = routes_.actions.find(request.path); action != routes_.actions.end()) {
+        if (request.method == "POST" && is_foreign_origin(request.origin, request.host)) {
+            return text_response(403, "A page of another site may not do this.\n");
+        }
         if (request.method == "POST") {
             return action->second(request);
         }
@@ -301,6 +305,8 @@ int Server::on_request(mg_connection *connection) {
         request.path = info->local_uri == nullptr ? "" : info->local_uri;
         request.query = info->query_string == nullptr ? "" : info->query_string;
         request.accept = header(connection, "Accept");
+        request.origin = header(connection, "Origin");
+        request.host = header(connection, "Host");
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
         const auto rules = server->access_->rules();
         Response response;

@@ -28,6 +28,8 @@ struct Request {
     std::string path;    // without the query, not decoded
     std::string query;   // what follows '?', not decoded
     std::string accept;  // the Accept header, empty if there is none
+    std::string origin;  // the same of Origin, and of Host
+    std::string host;
     bool accepts_gzip = false;
 };
 

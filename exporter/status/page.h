@@ -25,6 +25,6 @@ inline constexpr std::size_t max_frames = 16;  // of a slow call's stack
 // What a browser may do with it: nothing but show it.
 inline constexpr std::string_view content_security_policy =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'";
+    "form-action 'none'; frame-ancestors 'none'";
 
 }  // namespace gpusnoop::status

@@ -1,0 +1,37 @@
+#include "exporter/http/origin.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace gpusnoop::http {
+
+namespace {
+
+bool equal_without_case(std::string_view a, std::string_view b) {
+    return std::ranges::equal(
+        a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+// "node" for "node:80": browsers leave out the port of the scheme, proxies may not.
+std::string_view without_port(std::string_view host, std::string_view port) {
+    return host.ends_with(port) ? host.substr(0, host.size() - port.size()) : host;
+}
+
+bool names(std::string_view origin, std::string_view scheme, std::string_view port,
+           std::string_view host) {
+    if (!equal_without_case(origin.substr(0, scheme.size()), scheme)) {
+        return false;
+    }
+    return equal_without_case(without_port(origin.substr(scheme.size()), port),
+                              without_port(host, port));
+}
+
+}  // namespace
+
+bool is_foreign_origin(std::string_view origin, std::string_view host) {
+    // Where TLS ends at a proxy, the scheme is the proxy's.
+    return !origin.empty() && !names(origin, "http://", ":80", host) &&
+           !names(origin, "https://", ":443", host);
+}
+
+}  // namespace gpusnoop::http
