@@ -56,6 +56,10 @@ std::string joined(const std::vector<std::string> &names) {
     return all;
 }
 
+// Of TLS 1.2, where the configuration names none: whoever gets the key later cannot read what was
+// recorded before. All of TLS 1.3 are so.
+constexpr const char *forward_secret_suites = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES";
+
 std::shared_ptr<SSL_CTX> new_context() {
     std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
     if (context != nullptr) {
@@ -69,10 +73,11 @@ std::shared_ptr<SSL_CTX> new_context() {
 }
 
 Result<> choose(SSL_CTX *context, const config::WebTls &config) {
-    const std::string suites = joined(config.cipher_suites);
+    const std::string suites =
+        config.cipher_suites.empty() ? forward_secret_suites : joined(config.cipher_suites);
     const std::string tls13_suites = joined(config.tls13_cipher_suites);
     const std::string curves = joined(config.curves);
-    if ((!suites.empty() && SSL_CTX_set_cipher_list(context, suites.c_str()) != 1) ||
+    if (SSL_CTX_set_cipher_list(context, suites.c_str()) != 1 ||
         (!tls13_suites.empty() && SSL_CTX_set_ciphersuites(context, tls13_suites.c_str()) != 1)) {
         return fail("cannot use the cipher suites: " + openssl_reason());
     }

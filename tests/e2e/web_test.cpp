@@ -169,6 +169,35 @@ TEST_CASE("TLS, client certificates and logins, and certificates that change", "
     CHECK(exporter.log().find(hash) == std::string::npos);
 }
 
+TEST_CASE("TLS 1.2 is spoken with forward secrecy only", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string key = directory / "key.pem";
+    const std::string certificate = directory / "certificate.pem";
+    openssl({"req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=node",
+             "-keyout", key, "-out", certificate});
+    write_file(directory / "web.yaml",
+               "tls_server_config: {cert_file: certificate.pem, key_file: key.pem}\n");
+    const Exporter exporter(
+        quiet, {"env", "GPUSNOOP_WEB_CONFIG_FILE=" + (directory / "web.yaml").string()});
+    const auto shakes_hands = [&](const std::string &suite) {
+        return run({"sh", "-c",
+                    "openssl s_client -connect \"$1\" -tls1_2 -cipher \"$2\" </dev/null", "sh",
+                    "127.0.0.1:" + std::to_string(exporter.port()), suite})
+                   .code == 0;
+    };
+    for (const std::string suite : {"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305",
+                                    "ECDHE-RSA-AES256-GCM-SHA384"}) {
+        INFO(suite);
+        CHECK(shakes_hands(suite));
+    }
+    for (const std::string suite :
+         {"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES256-SHA256", "AES128-SHA"}) {
+        INFO(suite);
+        CHECK_FALSE(shakes_hands(suite));
+    }
+}
+
 TEST_CASE("check-config reads the web configuration and what it names", "[e2e]") {
     const TemporaryDirectory directory;
     const std::string web = directory / "web.yaml";
