@@ -24,6 +24,14 @@
 
 namespace gpusnoop {
 
+namespace {
+
+Error with_hint(const Error &error) {
+    return {error.message + limit_hint(error.code), error.code};
+}
+
+}  // namespace
+
 struct App::Rendering {
     std::promise<http::Response> promise;
     std::shared_future<http::Response> response = promise.get_future().share();
@@ -51,10 +59,10 @@ Result<std::unique_ptr<App>> App::start(config::Config config,
         return tl::unexpected(access.error());
     }
     if (const auto started = app->start_probes(); !started) {
-        return tl::unexpected(started.error());
+        return tl::unexpected(with_hint(started.error()));
     }
     if (const auto started = app->start_server(*std::move(access)); !started) {
-        return tl::unexpected(started.error());
+        return tl::unexpected(with_hint(started.error()));
     }
     app->tell_manager("READY=1\n" + app->status_line());
     return app;
@@ -102,8 +110,8 @@ Result<> App::start_probes() {
     for (const auto &probe : probes_) {
         const auto started = probe->start();
         if (!started) {
-            log::error("a probe is down",
-                       {{"probe", probe->health().name}, {"reason", started.error().message}});
+            log::error("a probe is down", {{"probe", probe->health().name},
+                                           {"reason", with_hint(started.error()).message}});
         }
         all.push_back(probe.get());
         if (discovery::Attacher *attacher = probe->attacher()) {

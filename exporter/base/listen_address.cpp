@@ -4,8 +4,10 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "exporter/base/text.h"
 
@@ -17,7 +19,7 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
     std::uint16_t port = 0;
     const char *end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, port);
-    if (error != std::errc{} || stop != end) {
+    if (error != std::errc{} || stop != end || (text.size() > 1 && text.front() == '0')) {
         return std::nullopt;
     }
     return port;
@@ -75,6 +77,21 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
     return fail("\"" + to_valid_utf8(text, 64) +
                 "\" is not an address to listen on: expected :PORT, ADDRESS:PORT, [IPV6]:PORT or "
                 "unix:/PATH");
+}
+
+std::optional<std::size_t> find_repeated_address(std::span<const std::string> addresses) {
+    std::vector<ListenAddress> seen;
+    for (std::size_t i = 0; i < addresses.size(); i++) {
+        auto address = parse_listen_address(addresses[i]);
+        if (!address || (address->port == 0 && address->unix_path.empty())) {
+            continue;
+        }
+        if (std::ranges::find(seen, *address) != seen.end()) {
+            return i;
+        }
+        seen.push_back(*std::move(address));
+    }
+    return std::nullopt;
 }
 
 }  // namespace gpusnoop

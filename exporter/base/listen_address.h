@@ -1,7 +1,10 @@
 // Where a server listens, as the Prometheus programs write it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,10 +20,16 @@ struct ListenAddress {
     bool ipv6 = false;
     std::uint16_t port = 0;
     std::string unix_path = {};
+    bool operator==(const ListenAddress &) const = default;
 };
 
 // ":19435", "127.0.0.1:19435", "[::1]:19435", "localhost:19435" (which is 127.0.0.1) or
 // "unix:/run/gpusnoop/http.sock".
 [[nodiscard]] Result<ListenAddress> parse_listen_address(std::string_view text);
+
+// The first of the addresses that says what one before it says, if there is such: only one of them
+// can be listened on. Port 0 is another port each time.
+[[nodiscard]] std::optional<std::size_t> find_repeated_address(
+    std::span<const std::string> addresses);
 
 }  // namespace gpusnoop

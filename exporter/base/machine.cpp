@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <cerrno>
+
 namespace gpusnoop {
 
 std::chrono::nanoseconds now_on(clockid_t clock) {
@@ -16,6 +18,15 @@ void allow_many_files() {
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+std::string limit_hint(int code) {
+    rlimit limit{};
+    if (code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return "";
+    }
+    return ": the limit of open files is " + std::to_string(limit.rlim_cur) +
+           ", raise it (LimitNOFILE= of a unit, ulimit -n)";
 }
 
 }  // namespace gpusnoop

@@ -52,6 +52,10 @@ void add_settings(CLI::App &command, Settings &settings) {
 }
 
 Result<config::Config> configure(const Settings &settings) {
+    if (const auto repeated = find_repeated_address(settings.listen_addresses)) {
+        return fail("--web.listen-address: " + in_quotes(settings.listen_addresses[*repeated]) +
+                    " is given twice");
+    }
     config::Config chosen;
     if (!settings.config_file.empty()) {
         auto loaded = config::load(settings.config_file, probes::budgeted_families());

@@ -48,6 +48,9 @@ void read_listen_addresses(const Value &value, std::vector<std::string> &address
         }
         read.push_back(text.value_or(""));
     }
+    if (const auto repeated = find_repeated_address(read)) {
+        items->at(*repeated).reject(quoted(read[*repeated]) + " is in the list twice");
+    }
     addresses = std::move(read);
 }
 

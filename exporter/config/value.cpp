@@ -103,6 +103,9 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
         wrong_type(kExpected);
         return std::nullopt;
     }
+    if (rejects_leading_zero(*read)) {
+        return std::nullopt;
+    }
     if (error != std::errc{} || parsed < min || parsed > max) {
         reject(out_of_range(std::to_string(min), std::to_string(max),
                             read->size() > 32 ? quoted(*read) : *read));
@@ -123,6 +126,9 @@ std::optional<std::chrono::milliseconds> Value::duration(std::chrono::millisecon
         wrong_type(kExpected);
         return std::nullopt;
     }
+    if (rejects_leading_zero(*read)) {
+        return std::nullopt;
+    }
     if (*parsed < min || *parsed > max) {
         reject(out_of_range(to_text(min), to_text(max), *read));
         return std::nullopt;
@@ -139,6 +145,9 @@ std::optional<std::uint32_t> Value::size(std::uint32_t min, std::uint32_t max) c
     const auto parsed = parse_size(*read);
     if (!parsed) {
         wrong_type(kExpected);
+        return std::nullopt;
+    }
+    if (rejects_leading_zero(*read)) {
         return std::nullopt;
     }
     if (*parsed < min || *parsed > max) {
@@ -188,6 +197,16 @@ std::optional<std::vector<Value>> Value::list(std::string_view expected, std::st
 
 void Value::wrong_type(std::string_view expected) const {
     reject("expected " + std::string(expected) + ", got " + describe(node_));
+}
+
+bool Value::rejects_leading_zero(std::string_view number) const {
+    const bool leads =
+        number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
+    if (leads) {
+        reject(quoted(number) +
+               " begins with 0, by which many readers of YAML take it for octal: leave that out");
+    }
+    return leads;
 }
 
 void Value::reject(std::string_view sentence) const {

@@ -64,6 +64,9 @@ public:
     void reject(std::string_view sentence) const;
 
 private:
+    // Whether 0100 is meant to be 64 or 100 is not known.
+    [[nodiscard]] bool rejects_leading_zero(std::string_view number) const;
+
     YAML::Node node_;
     std::string path_;
     Position at_;

@@ -19,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/origin.h"
@@ -93,6 +94,14 @@ int find_socket(std::uint16_t port) {
     return -1;
 }
 
+// civetweb does not say that it got no descriptor.
+tl::unexpected<Error> cannot_start(const Listener &listener, std::string reason) {
+    if (const Fd one_more(::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0)); !one_more) {
+        return fail_errno("the HTTP server's sockets");
+    }
+    return fail(std::move(reason));
+}
+
 // Puts our sockets under the numbers of civetweb's, which are closed by that: from then on it
 // accepts what comes in at ours.
 Result<> replace_sockets(mg_context *context, const std::vector<Listener> &listeners) {
@@ -104,7 +113,8 @@ Result<> replace_sockets(mg_context *context, const std::vector<Listener> &liste
     for (std::size_t i = 0; i < listeners.size(); i++) {
         const int socket = find_socket(static_cast<std::uint16_t>(ports[i].port));
         if (socket < 0) {
-            return fail("the HTTP server's socket is not to be found below /proc/self/fd");
+            return cannot_start(listeners[i],
+                                "the HTTP server's socket is not to be found below /proc/self/fd");
         }
         if (::dup3(listeners[i].fd(), socket, O_CLOEXEC) < 0) {
             return fail_errno("the HTTP server's socket");
@@ -223,7 +233,8 @@ Result<> Server::start() {
     error.text_buffer_size = text.size();
     context_ = mg_start2(&init, &error);
     if (context_ == nullptr) {
-        return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
+        return cannot_start(listeners_.front(),
+                            text.front() != '\0' ? text.data() : "the HTTP server did not start");
     }
     // civetweb goes on without the threads that it could not start, and if one of them is the one
     // that accepts connections, it serves nobody.

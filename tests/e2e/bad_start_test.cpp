@@ -124,6 +124,28 @@ TEST_CASE("a name that a terminal would obey is made printable", "[e2e]") {
     CHECK(flag.output.find('\x1B') == std::string::npos);
 }
 
+TEST_CASE("addresses that are given twice are one sentence", "[e2e]") {
+    check_one_sentence(start({"--web.listen-address=:1", "--web.listen-address=127.0.0.1:1,:1"}),
+                       "--web.listen-address: \":1\" is given twice");
+}
+
+TEST_CASE("a limit of open files that is too low is named", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    for (const int limit : {40, 52, 56, 58, 60, 62, 64}) {
+        const Finished finished =
+            run({"timeout", "3", "prlimit", "--nofile=" + std::to_string(limit), exporter_binary(),
+                 no_address});
+        INFO(finished.output);
+        if (finished.output.find("oo many open files") != std::string::npos ||
+            finished.output.find("msg=\"listening\"") == std::string::npos) {
+            CHECK(finished.output.find("the limit of open files is " + std::to_string(limit) +
+                                       ", raise it (LimitNOFILE= of a unit, ulimit -n)") !=
+                  std::string::npos);
+        }
+    }
+}
+
 TEST_CASE("an unknown flag or command is named", "[e2e]") {
     for (const std::string argument : {"--frobnicate", "frobnicate", "--web.listen-address=nowhere",
                                        "--log.level=loud", "--web.telemetry-path=metrics"}) {

@@ -221,6 +221,19 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
          "c.yaml:1:18: series.budget: must be between 10 and 1000000, is 1000001"},
         {"series: {budget: 99999999999999999999}",
          "c.yaml:1:18: series.budget: must be between 10 and 1000000, is 99999999999999999999"},
+        {"series: {budget: 0100}",
+         R"(c.yaml:1:18: series.budget: "0100" begins with 0, by which many readers of YAML take )"
+         "it for octal: leave that out"},
+        {"series: {retention: 010s}",
+         R"(c.yaml:1:21: series.retention: "010s" begins with 0, by which many readers of YAML )"
+         "take it for octal: leave that out"},
+        {"cuda: {call_ring_bytes: 04096}",
+         R"(c.yaml:1:25: cuda.call_ring_bytes: "04096" begins with 0, by which many readers of )"
+         "YAML take it for octal: leave that out"},
+        {"web: {listen_address: [\":1\", \"localhost:2\", \"127.0.0.1:2\"]}",
+         R"(c.yaml:1:45: web.listen_address[2]: "127.0.0.1:2" is in the list twice)"},
+        {"web: {listen_address: [unix:/a, unix:/b, unix:/a]}",
+         R"(c.yaml:1:42: web.listen_address[2]: "unix:/a" is in the list twice)"},
         {"series: {budget: 1e3}",
          R"(c.yaml:1:18: series.budget: expected a whole number, got "1e3")"},
         {"series: {budget: +100}",

@@ -215,7 +215,7 @@ TEST_CASE("addresses to listen on") {
     CHECK(parse_listen_address("[::1]:9")->host == "::1");
     CHECK(parse_listen_address("[::1]:9")->ipv6);
     for (const std::string text :
-         {"", ":", "19435", ":65536", ":-1", ":+1", ":1x", ": 1", "::1:9", "[::1]", "[::1]9",
+         {"", ":", "19435", ":65536", ":-1", ":+1", ":01", ":1x", ": 1", "::1:9", "[::1]", "[::1]9",
           "[]:9", "[127.0.0.1]:9", "host.example:9", "1.2.3:9", "1.2.3.4:9s", "x/tmp/sock"}) {
         INFO(text);
         CHECK_FALSE(parse_listen_address(text));
