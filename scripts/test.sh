@@ -29,6 +29,10 @@ tests_of() { # tests_of PRESET: as root, except what needs no privileges
     local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs")
     if [ "$1" = release ]; then
         [ -z "$label" ] || run+=(--label-regex "^($label)\$")
+        # As on a workstation in use, beside another program and another exporter; ALONE=1 leaves them away.
+        if [ "$label" != quick ] && [ "$label" != vm ] && [ -z "${ALONE:-}" ]; then
+            run=(tests/in_company.sh build/release "${run[@]}")
+        fi
         if [ "$(id -u)" -ne 0 ] && [ "$label" != quick ]; then
             run=(sudo env ${CI+"CI=$CI"} "${run[@]}")
         fi

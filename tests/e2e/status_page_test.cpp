@@ -34,6 +34,9 @@ const std::string slow_group = R"(
         - {name: "calls::sleep", symbol: _ZN5calls5sleepElllllPl}
 )";
 
+// More than other programs of the machine are likely to hold, so that it is among the first.
+constexpr std::uint64_t leaked = std::uint64_t{1} << 36U;
+
 // What became of a page in the browser.
 struct Seen {
     std::string dom;                    // once it was loaded
@@ -153,9 +156,10 @@ std::string build_id_of(const std::string &path) {
 struct Node {
     TemporaryDirectory directory;
     Exporter exporter{with_cuda(only_groups("auto")) + slow_group};
-    Process leaky{{standin("leaky"), "--bytes", "4096", "--times", "3", "--wait-for-file",
-                   directory / "go", "--hold"},
-                  {{"STANDIN_TRUTH_DIR", directory.path().string()}}};
+    Process leaky{{standin("leaky"), "--bytes", std::to_string(leaked), "--times", "3",
+                   "--wait-for-file", directory / "go", "--hold"},
+                  {{"STANDIN_TRUTH_DIR", directory.path().string()},
+                   {"STANDIN_MEMORY_LIMIT", std::to_string(64 * leaked)}}};
     Process calls{{standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}};
 
     Node() {
@@ -225,6 +229,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     node.wait_until_named();
     const auto truth = truth::sum(truth::read_truth(node.directory.path()));
     const truth::Memory &memory = truth.of(truth::MemoryKind::device);
+    const Page before = node.exporter.scrape();
     const Seen seen = look_at(node.url());
     INFO(seen.dom);
 
@@ -242,13 +247,18 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
         CHECK(row.at(2).text.starts_with(std::to_string(static_cast<int>(metrics.sum(
                                              "gpusnoop_probe_attached_functions", labels))) +
                                          " function"));
-        // Nobody calls any more.
-        CHECK(std::stod(row.at(4).value) == metrics.sum("gpusnoop_probe_events_total", labels));
+        // The test's programs do not call any more. Others of the machine may.
+        CHECK(std::stod(row.at(4).value) >= before.sum("gpusnoop_probe_events_total", labels));
+        CHECK(std::stod(row.at(4).value) <= metrics.sum("gpusnoop_probe_events_total", labels));
         CHECK(std::stod(row.at(4).value) > 0);
         CHECK(row.at(6).value == "0");
     }
-    CHECK(row_with(probes, 0, "func").at(7).text.find("failed to attach: elf 1") !=
-          std::string::npos);
+    const double broken_files =
+        metrics.sum("gpusnoop_probe_attach_failures_total", {{"probe", "func"}, {"reason", "elf"}});
+    CHECK(row_with(probes, 0, "func")
+              .at(7)
+              .text.find("failed to attach: elf " +
+                         std::to_string(static_cast<int>(broken_files))) != std::string::npos);
 
     const std::string pid = "pid " + std::to_string(node.leaky.pid());
     const Row process = row_with(table(seen.dom, "processes"), 0, pid);
@@ -260,7 +270,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     // leak_big holds ten times what the others do, and is called three times.
     const auto allocations = table(seen.dom, "allocations");
     const Row top = row_with(allocations, 0, "leak_big < main");
-    CHECK(top.at(1).value == std::to_string(3 * 10 * 4096));
+    CHECK(top.at(1).value == std::to_string(3 * 10 * leaked));
     CHECK(top.at(2).value == "3");
     CHECK(top.at(3).text == "leaky " + pid);
     std::uint64_t sum = 0;
@@ -299,12 +309,15 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const Row refused = row_with(libraries, 0, (elsewhere / "libbroken.so").string());
     CHECK(refused.at(1).value == "1");
     CHECK(refused.at(2).text.starts_with("not attached by func: "));
-    CHECK(seen.dom.find("1 file that processes use could not be attached to") != std::string::npos);
+    CHECK(std::regex_search(
+        seen.dom, std::regex("[0-9]+ files? that processes use could not be attached to")));
 }
 
 TEST_CASE("the page at / says what the configuration is and what became of a reload", "[e2e]") {
     require_bpf();
-    const Exporter exporter("cuda: {enabled: true}\n");
+    // No library has this name, so that it does not matter what else runs here.
+    const std::string nowhere = "cuda: {libraries: [libcudart-nowhere.so]}\n";
+    const Exporter exporter(nowhere);
     const auto page = [&](const std::string &query = "") {
         return http(exporter.port(), "/" + query);
     };
@@ -325,7 +338,7 @@ TEST_CASE("the page at / says what the configuration is and what became of a rel
     CHECK(failed.find("<b class=\"bad\">failed</b>") != std::string::npos);
     CHECK(failed.find("The configuration was not taken over: <code>") != std::string::npos);
     CHECK(failed.find("cuda.nonsense: unknown key") != std::string::npos);
-    exporter.configure("cuda: {enabled: true}\n");
+    exporter.configure(nowhere);
     CHECK(http(exporter.port(), "/-/reload", "POST", "Content-Length: 0\r\n").status == 200);
     CHECK(page().body.find("The configuration was not taken over") == std::string::npos);
 

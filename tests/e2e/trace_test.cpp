@@ -266,7 +266,7 @@ TEST_CASE("a trace and an exporter do not disturb each other", "[e2e]") {
     require_bpf();
     const Exporter exporter;
     CudaTrace trace({"--comm=both"});
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const TemporaryDirectory truth_directory;
     Process workload(command({"--threads", "2", "--iterations", "500", "--failures", "--name",
                               "both", "--hold"}),

@@ -153,7 +153,7 @@ TEST_CASE("kernels of a program that was running before the exporter have names"
     Process run({standin("nvcc/vector_add"), "--iterations", "100000000", "--name", "early"});
     run.wait_for_output("ready");
     const Exporter exporter;
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("13/libcudart.so.13"));
     eventually("launches", [&] {
         return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "early"}}) >
                100;

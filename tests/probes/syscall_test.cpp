@@ -158,7 +158,7 @@ TEST_CASE("a GPU process's system calls count from its first CUDA call on, and o
     Process process = start({"--threads", "3", "--calls", std::to_string(calls), "--cuda",
                              standin("12/libcudart.so.12")});
     // It had to be found and attached to: only the next one is a GPU process for certain.
-    exporter.wait_until_attached();
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     process.signal(SIGUSR1);
     process.wait_for_output("counted");
     process.signal(SIGUSR1);
