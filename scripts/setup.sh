@@ -134,8 +134,6 @@ if [ ! -f .deps/civetweb/src/civetweb.c ]; then
     echo "$version" >.deps/civetweb/debian-version
 fi
 
-# The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
-# are only unpacked.
 unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND download PACKAGE...` fetches
     tools=$1
     fetch=$2
@@ -148,6 +146,17 @@ unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND down
     rm -rf "$tools"
     mv "$tools.new" "$tools"
 }
+
+# The system calls of both machines, in sid's headers of the newest kernel: those of the system may be older than
+# the kernels that the exporter runs on. exporter/base/syscall_table.cmake reads them.
+if [ ! -d .deps/kernel-headers/usr ]; then
+    echo "setup: unpacking the newest kernel headers"
+    suite_apt sid apt-get update
+    unpack_tools .deps/kernel-headers "suite_apt sid apt-get" linux-libc-dev
+fi
+
+# The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
+# are only unpacked.
 if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
     echo "setup: unpacking Prometheus and Alertmanager for the tests"
     # trixie moved promtool into a package of its own.

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 
 using namespace gpusnoop;
 
@@ -61,6 +63,31 @@ TEST_CASE("the numbers of system calls are those of the kernel headers") {
     CHECK(checked > 290);
 }
 
+TEST_CASE("known numbers have their names on both machines") {
+    struct Known {
+        std::string_view name;
+        std::optional<std::uint32_t> x86_64;
+        std::optional<std::uint32_t> arm64;
+    };
+    for (const Known &known : {Known{"read", 0, 63},
+                               {"open", 2, {}},
+                               {"mmap", 9, 222},
+                               {"newfstatat", 262, 79},
+                               {"openat", 257, 56},
+                               {"futex", 202, 98},
+                               {"arch_prctl", 158, {}},
+                               {"io_uring_enter", 426, 426},
+                               {"mseal", 462, 462}}) {
+        INFO(known.name);
+        CHECK(syscall_number(known.name, Machine::x86_64) == known.x86_64);
+        CHECK(syscall_number(known.name, Machine::arm64) == known.arm64);
+        if (known.arm64) {
+            CHECK(syscall_name(*known.arm64, Machine::arm64) == known.name);
+        }
+        CHECK(syscall_name(*known.x86_64, Machine::x86_64) == known.name);
+    }
+}
+
 TEST_CASE("no number has two names, and no name stands twice in the table") {
     for (const Machine machine : {Machine::x86_64, Machine::arm64}) {
         std::set<std::string_view> names;
@@ -83,9 +110,15 @@ TEST_CASE("no number has two names, and no name stands twice in the table") {
 TEST_CASE("groups of system calls have names of their own") {
     CHECK(syscall_groups() == std::vector<std::string>{"file", "io", "locking", "memory", "network",
                                                        "polling", "process", "signal", "timing"});
+    std::set<std::string_view> grouped;
     for (const std::string &group : syscall_groups()) {
         CHECK_FALSE(is_syscall(group));
         CHECK(syscalls_of_group(group).size() > 9);
+        for (const std::string_view name : syscalls_of_group(group)) {
+            INFO(name);
+            CHECK(is_syscall(name));
+            CHECK(grouped.insert(name).second);
+        }
     }
     CHECK(syscalls_of_group("other").empty());
     CHECK(syscalls_of_group("").empty());
