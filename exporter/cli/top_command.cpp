@@ -10,6 +10,24 @@
 
 namespace gpusnoop::cli {
 
+namespace {
+
+void add_access(CLI::App &top, top::Access &access) {
+    auto *login = top.add_option("--login-file", access.login_file,
+                                 "A file with USER:PASSWORD in its first line.");
+    top.add_flag("--netrc", access.netrc, "The login of this host in ~/.netrc.")->excludes(login);
+    top.add_option("--ca-file", access.ca_file,
+                   "Authorities to trust, in PEM (those of the system).");
+    auto *certificate =
+        top.add_option("--cert-file", access.cert_file, "The client's certificate, in PEM.");
+    top.add_option("--key-file", access.key_file, "Its key, if that is in another file.")
+        ->needs(certificate);
+    top.add_flag("--insecure-skip-verify", access.skip_verify,
+                 "Accept any certificate: somebody else may read the login, too.");
+}
+
+}  // namespace
+
 const CLI::App *add_top(CLI::App &command, top::Options &options) {
     using top::Sort;
     CLI::App *top = command.add_subcommand(
@@ -17,11 +35,13 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
     top->add_option_function<std::string>(
            "--address",
            [&options](const std::string &text) { options.address = *top::parse_address(text); },
-           "The exporter, as http://HOST:PORT (http://127.0.0.1:19435).")
+           "The exporter, as http://HOST:PORT, https://HOST:PORT or unix:/PATH "
+           "(http://127.0.0.1:19435).")
         ->check([](const std::string &text) {
             const auto parsed = top::parse_address(text);
             return parsed ? "" : parsed.error().message;
         });
+    add_access(*top, options.access);
     top->add_option_function<std::string>(
            "--interval",
            [&options](const std::string &text) {

@@ -1,5 +1,7 @@
 #include "exporter/top/address.h"
 
+#include <sys/un.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::uint16_t default_port = 19'435;
 constexpr std::size_t max_bytes = 512;
+constexpr std::string_view unix_scheme = "unix:";
 
 bool is_letter_or_digit(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -52,25 +55,51 @@ std::optional<Address> read_authority(std::string_view text) {
     return address.host.empty() ? std::nullopt : std::optional(address);
 }
 
-}  // namespace
-
-std::string Address::host_and_port() const {
-    const bool is_ipv6 = host.find(':') != std::string::npos;
-    return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+tl::unexpected<Error> no_address(std::string_view text) {
+    return fail("\"" + to_valid_utf8(text, 64) +
+                "\" is not an address of an exporter such as http://127.0.0.1:19435");
 }
 
+bool take_scheme(std::string_view &text, std::string_view scheme) {
+    if (!text.starts_with(scheme)) {
+        return false;
+    }
+    text.remove_prefix(scheme.size());
+    return true;
+}
+
+Result<Address> parse_unix(std::string_view text) {
+    const std::string_view path = text.substr(unix_scheme.size());
+    if (!path.starts_with('/') || path.size() >= sizeof(sockaddr_un::sun_path) ||
+        !all_of(path, "/.-_~+,:=@")) {
+        return no_address(text);
+    }
+    return Address{.host = {}, .path = {}, .unix_path = std::string(path)};
+}
+
+}  // namespace
+
 std::string Address::text() const {
-    return "http://" + host_and_port() + path;
+    return unix_path.empty() ? url() : std::string(unix_scheme) + unix_path;
+}
+
+std::string Address::url() const {
+    if (!unix_path.empty()) {
+        return "http://localhost";
+    }
+    const bool is_ipv6 = host.find(':') != std::string::npos;
+    return (tls ? "https://" : "http://") + (is_ipv6 ? "[" + host + "]" : host) + ":" +
+           std::to_string(port) + path;
 }
 
 Result<Address> parse_address(std::string_view text) {
-    constexpr std::string_view scheme = "http://";
-    std::string_view rest = text;
-    if (rest.starts_with("https://")) {
-        return fail("https is not spoken here: give an address that begins with http://");
+    if (text.starts_with(unix_scheme)) {
+        return parse_unix(text);
     }
-    if (rest.starts_with(scheme)) {
-        rest.remove_prefix(scheme.size());
+    std::string_view rest = text;
+    const bool tls = take_scheme(rest, "https://");
+    if (!tls) {
+        take_scheme(rest, "http://");
     }
     const std::size_t slash = std::min(rest.find('/'), rest.size());
     auto address = read_authority(rest.substr(0, slash));
@@ -79,10 +108,10 @@ Result<Address> parse_address(std::string_view text) {
         path.remove_suffix(1);
     }
     if (!address || text.size() > max_bytes || !all_of(path, "/.-_~")) {
-        return fail("\"" + to_valid_utf8(text, 64) +
-                    "\" is not an address of an exporter such as http://127.0.0.1:19435");
+        return no_address(text);
     }
     address->path = path;
+    address->tls = tls;
     return *address;
 }
 

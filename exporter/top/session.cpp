@@ -26,7 +26,7 @@ Result<Sample> Session::read(const Result<Answer> &answer) const {
         return tl::unexpected(answer.error());
     }
     if (answer->status == unauthorized) {
-        return fail(address_ + " needs a login, which top cannot give");
+        return fail(address_ + " needs a login that is valid there: --login-file or --netrc");
     }
     if (answer->status == not_found) {
         return fail(address_ +

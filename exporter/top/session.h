@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/top/client.h"
+#include "exporter/top/answer.h"
 #include "exporter/top/table.h"
 
 namespace gpusnoop::top {

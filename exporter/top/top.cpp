@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "exporter/base/fd.h"
 #include "exporter/top/client.h"
@@ -40,12 +42,12 @@ Fd signals_of(std::initializer_list<int> numbers) {
 
 class Top {
 public:
-    explicit Top(const Options &options)
+    Top(const Options &options, std::unique_ptr<Client> client)
         : options_(options),
           stop_(signals_of({SIGINT, SIGTERM, SIGHUP})),
           window_(signals_of({SIGWINCH, SIGTSTP})),
           output_(STDOUT_FILENO, stop_.get()),
-          client_(options.address),
+          client_(std::move(client)),
           session_(options.address.text(), options.sort) {
         if (!options.once && !options.batch && ::isatty(STDOUT_FILENO) == 1) {
             terminal_.emplace(output_, STDIN_FILENO);
@@ -67,7 +69,7 @@ private:
     Fd stop_;
     Fd window_;
     trace::Output output_;
-    Client client_;
+    std::unique_ptr<Client> client_;
     Session session_;
     std::optional<Terminal> terminal_;
     bool has_keys_ = ::isatty(STDIN_FILENO) == 1;
@@ -81,7 +83,7 @@ private:
 };
 
 Result<> Top::run() {
-    if (!stop_ || !window_ || client_.fd() < 0) {
+    if (!stop_ || !window_) {
         return fail_errno("signals and events");
     }
     if (terminal_) {
@@ -90,10 +92,11 @@ Result<> Top::run() {
     while (!done_ && !output_.closed()) {
         const auto now = steady_clock::now();
         if (waits_for_answer_ && now - asked_ >= patience) {
+            client_->give_up();
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
         } else if (!waits_for_answer_ && now >= next_) {
-            client_.ask(target);
+            client_->ask(target);
             waits_for_answer_ = true;
             asked_ = now;
             next_ = now + options_.interval;
@@ -114,7 +117,7 @@ void Top::poll_events() {
     const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
     const int keys = terminal_ && has_keys_ ? STDIN_FILENO : -1;
     std::array<pollfd, 5> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{window_.get(), POLLIN, 0},
-                              pollfd{client_.fd(), POLLIN, 0}, pollfd{keys, POLLIN, 0},
+                              pollfd{client_->fd(), POLLIN, 0}, pollfd{keys, POLLIN, 0},
                               pollfd{STDOUT_FILENO, 0, 0}};
     const int timeout = static_cast<int>(std::max<milliseconds::rep>(left.count(), 0));
     if (::poll(fds.data(), fds.size(), timeout) <= 0) {
@@ -126,7 +129,7 @@ void Top::poll_events() {
         on_window_signals();
     }
     if ((fds[2].revents & POLLIN) != 0) {
-        if (const auto answer = client_.take(); answer && waits_for_answer_) {
+        if (const auto answer = client_->take(); answer && waits_for_answer_) {
             on_answer(*answer);
         }
     }
@@ -224,7 +227,8 @@ void Top::print() {
 }  // namespace
 
 Result<> run(const Options &options) {
-    return Top(options).run();
+    auto client = Client::make(options.address, options.access);
+    return client ? Top(options, *std::move(client)).run() : tl::unexpected(client.error());
 }
 
 }  // namespace gpusnoop::top

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "exporter/base/result.h"
+#include "exporter/top/access.h"
 #include "exporter/top/address.h"
 #include "exporter/top/table.h"
 
@@ -13,6 +14,7 @@ namespace gpusnoop::top {
 
 struct Options {
     Address address{.host = "127.0.0.1", .port = 19'435, .path = {}};
+    Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
     Sort sort = Sort::calls;
     std::optional<std::size_t> rows;  // without: what fits, or 20 in plain tables

@@ -23,6 +23,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/top/text.h"
+#include "tests/e2e/certificates.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -320,11 +321,77 @@ TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]
     CHECK(off.output == address_of(without) +
                             " shows no functions (the probe func may be off): The probe that knows "
                             "this is not up: / says why.\n");
-    for (const std::string wrong : {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0",
-                                    "--address=https://x", "--address=:1", "--lines=3"}) {
+    for (const std::string wrong :
+         {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0", "--address=ftp://x",
+          "--address=:1", "--key-file=x", "--lines=3"}) {
         CAPTURE(wrong);
         const Finished refused = run({exporter_binary(), "top", wrong, "--once"});
         CHECK(refused.code == 2);
         CHECK(refused.output.starts_with("gpusnoop_exporter: "));
     }
+}
+
+TEST_CASE("top asks over TLS with a login and a certificate", "[e2e]") {
+    require_bpf();
+    const Certificates files;
+    files.make_authority("ca");
+    files.make_authority("other-ca");
+    files.make("server", "ca");
+    files.make("client", "ca");
+    write_file(files.path("web.yaml"),
+               "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
+               "  client_ca_file: ca.pem\n  client_auth_type: VerifyClientCertIfGiven\n"
+               "basic_auth_users:\n  alice: " +
+                   hash + "\n");
+    write_file(files.path("login"), harness::login + "\n");
+    write_file(files.path("wrong"), "alice:wrong\n");
+    write_file(files.path(".netrc"), "machine 127.0.0.1 login alice password \"correct horse\"\n");
+    const Exporter exporter(only_groups("auto"),
+                            {"env", "GPUSNOOP_WEB_CONFIG_FILE=" + files.path("web.yaml")});
+    const std::string secure = "https://127.0.0.1:" + std::to_string(exporter.port());
+    const std::string ca = "--ca-file=" + files.path("ca.pem");
+    const std::string with_login = "--login-file=" + files.path("login");
+    const auto ask = [&](std::vector<std::string> more, const std::string &address = {}) {
+        more.insert(more.end(), {"--once", "--interval=100ms"});
+        return run(top(address.empty() ? secure : address, std::move(more)));
+    };
+    const auto refused = [&](std::vector<std::string> more, const std::string &address = {}) {
+        const Finished finished = ask(std::move(more), address);
+        CHECK(finished.code == 1);
+        return finished.output;
+    };
+    const auto draws = [&](std::vector<std::string> more) {
+        const Finished finished = ask(std::move(more));
+        CAPTURE(finished.output);
+        return finished.code == 0 &&
+               finished.output.find(" at " + secure + ", up ") != std::string::npos;
+    };
+    CHECK(draws({ca, with_login}));
+    CHECK(draws({ca, with_login, "--cert-file=" + files.path("client.pem"),
+                 "--key-file=" + files.path("client.key")}));
+    CHECK(draws({"--insecure-skip-verify", with_login}));
+    const Finished netrc =
+        run({"env", "HOME=" + files.path(""), exporter_binary(), "top", "--address=" + secure, ca,
+             "--netrc", "--once", "--interval=100ms"});
+    CHECK(netrc.code == 0);
+
+    const std::string no_login =
+        secure + " needs a login that is valid there: --login-file or --netrc\n";
+    CHECK(refused({ca}) == no_login);
+    CHECK(refused({ca, "--login-file=" + files.path("wrong")}) == no_login);
+    for (const std::string &authorities :
+         {std::string(), "--ca-file=" + files.path("other-ca.pem")}) {
+        std::vector<std::string> more = {with_login};
+        if (!authorities.empty()) {
+            more.push_back(authorities);
+        }
+        const std::string output = refused(std::move(more));
+        CHECK(output.starts_with("cannot reach " + secure + ": SSL certificate problem: "));
+        CHECK(output.ends_with(" (--ca-file names the authorities to trust)\n"));
+    }
+    CHECK(refused({ca, with_login, "--cert-file=" + files.path("none.pem")})
+              .starts_with("cannot reach " + secure + ": "));
+    const std::string plain = "http" + secure.substr(5);
+    CHECK(refused({with_login}, plain) ==
+          "cannot reach " + plain + ": there was no HTTP answer (is it https?)\n");
 }

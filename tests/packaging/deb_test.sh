@@ -31,6 +31,8 @@ for file in etc/gpusnoop_exporter/config.yaml etc/default/gpusnoop_exporter; do
     grep -qx "/$file" "$work/control/conffiles" || fail "$file would be overwritten by an upgrade"
 done
 grep -q '^Depends:.*libbpf1' "$work/control/control" || fail "it does not depend on libbpf"
+grep -q '^Depends:.*libcurl4' "$work/control/control" || fail "it does not depend on libcurl, which top loads"
+! ldd "$work/root/usr/bin/gpusnoop_exporter" | grep -q libcurl || fail "the exporter is linked with libcurl, which only top needs"
 grep -q '^Depends:.*adduser' "$work/control/control" || fail "it does not depend on adduser"
 for script in postinst prerm postrm; do
     sh -n "$work/control/$script" || fail "$script is no shell script"

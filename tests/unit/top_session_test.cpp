@@ -10,7 +10,6 @@
 #include "exporter/base/version.h"
 #include "exporter/probes/func_document.h"
 #include "tests/unit/func_bench.h"
-#include "tests/unit/http_client.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -153,7 +152,7 @@ TEST_CASE("an exporter that goes away and comes back is measured over the gap") 
 
 TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(problem_of(answer("Unauthorized", 401)) ==
-          "http://node:1 needs a login, which top cannot give");
+          "http://node:1 needs a login that is valid there: --login-file or --netrc");
     CHECK(problem_of(answer("nothing", 404)) ==
           "http://node:1 has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
     CHECK(problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
@@ -262,81 +261,4 @@ TEST_CASE("functions are sorted by what is asked for, then by name") {
         CHECK(rows[5].key.function == "a");
         CHECK(rows[6].key.function == "d");
     }
-}
-
-TEST_CASE("a client gets whole answers, and says why there is none") {
-    using namespace gpusnoop::http;
-    const auto fetch = [](std::uint16_t port, const std::string &path = "") {
-        Client client({"127.0.0.1", port, path});
-        client.ask("/page?x=1");
-        for (;;) {
-            if (auto taken = client.take()) {
-                return *taken;
-            }
-        }
-    };
-    const std::string large(3'000'000, 'x');
-    const auto server = test::serve(
-        {{"/page", test::answers(large)},
-         {"/prefix/page",
-          [](const http::Request &request) { return text_response(503, request.query); }},
-         {"/long/page", test::answers(std::string(Client::max_bytes + 1, 'x'))}});
-    const auto whole = fetch(server->port());
-    REQUIRE(whole);
-    CHECK(whole->status == 200);
-    CHECK(whole->body == large);
-    const auto other = fetch(server->port(), "/prefix");
-    REQUIRE(other);
-    CHECK(other->status == 503);
-    CHECK(other->body == "x=1");
-    const auto none = fetch(server->port(), "/none");
-    REQUIRE(none);
-    CHECK(none->status == 404);
-    const std::string where = "http://127.0.0.1:" + std::to_string(server->port());
-    CHECK(fetch(server->port(), "/long").error().message ==
-          where + "/long answered more than an exporter does");
-    const std::uint16_t port = server->port();
-    const auto refused = [&] {
-        auto closed = test::serve({});
-        const std::uint16_t gone = closed->port();
-        closed.reset();
-        return std::pair(gone, fetch(gone));
-    }();
-    REQUIRE_FALSE(refused.second);
-    CHECK(refused.second.error().message ==
-          "cannot reach http://127.0.0.1:" + std::to_string(refused.first) +
-              ": Connection refused");
-    CHECK(port != refused.first);
-}
-
-TEST_CASE("servers that speak no HTTP, or stop in the middle, are no answer") {
-    const auto fetch_from = [](const std::string &bytes) {
-        const Fd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        sockaddr_in any{};
-        any.sin_family = AF_INET;
-        any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        socklen_t size = sizeof any;
-        REQUIRE(::bind(listening.get(), reinterpret_cast<sockaddr *>(&any), size) == 0);
-        REQUIRE(::listen(listening.get(), 1) == 0);
-        REQUIRE(::getsockname(listening.get(), reinterpret_cast<sockaddr *>(&any), &size) == 0);
-        Client client({"127.0.0.1", ntohs(any.sin_port), ""});
-        client.ask("/");
-        {
-            const Fd one(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
-            std::array<char, 4096> request{};
-            REQUIRE(::recv(one.get(), request.data(), request.size(), 0) > 0);
-            http::test::send_bytes(one, bytes);
-        }
-        for (;;) {
-            if (auto taken = client.take()) {
-                return *taken ? "status " + std::to_string((*taken)->status)
-                              : taken->error().message;
-            }
-        }
-    };
-    CHECK_THAT(fetch_from("SSH-2.0-OpenSSH_9.2\r\n"), ContainsSubstring("no HTTP answer"));
-    CHECK_THAT(fetch_from(""), ContainsSubstring("no HTTP answer"));
-    CHECK_THAT(fetch_from("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
-               ContainsSubstring("the answer was cut off"));
-    CHECK(fetch_from("HTTP/1.1 200 OK\r\n\r\nuntil the end") == "status 200");
 }

@@ -71,8 +71,10 @@ TEST_CASE("an address is a host, a port and perhaps a path") {
     CHECK(text("[::1]") == "http://[::1]:19435");
     CHECK(text("http://proxy/node/1/") == "http://proxy:19435/node/1");
     CHECK(parse_address("http://[::1]:9")->host == "::1");
-    CHECK(text("https://host") ==
-          "https is not spoken here: give an address that begins with http://");
+    CHECK(text("https://host") == "https://host:19435");
+    CHECK(text("https://[::1]:443/x") == "https://[::1]:443/x");
+    CHECK(text("unix:/run/gpusnoop.sock") == "unix:/run/gpusnoop.sock");
+    CHECK(parse_address("unix:/run/gpusnoop.sock")->url() == "http://localhost");
     for (const std::string wrong : {"", "http://", ":19435", "host:", "host:0", "host:65536",
                                     "host:1x", "::1", "[::1", "[::1]x", "[]", "a b", "host/a b",
                                     "user@host", "host?x", "h\xC3\xB6st", "[::1]:", "ftp://x"}) {
@@ -81,5 +83,9 @@ TEST_CASE("an address is a host, a port and perhaps a path") {
                                  "\" is not an address of an exporter such as "
                                  "http://127.0.0.1:19435");
     }
+    for (const std::string wrong : {"https://http://x", "unix:", "unix:x", "unix:/a b"}) {
+        CHECK_FALSE(parse_address(wrong));
+    }
     CHECK_FALSE(parse_address(std::string(600, 'a')));
+    CHECK_FALSE(parse_address("unix:/" + std::string(107, 'a')));
 }

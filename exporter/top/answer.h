@@ -1,0 +1,13 @@
+// What a server answered.
+#pragma once
+
+#include <string>
+
+namespace gpusnoop::top {
+
+struct Answer {
+    int status = 0;
+    std::string body;
+};
+
+}  // namespace gpusnoop::top

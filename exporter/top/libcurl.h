@@ -1,0 +1,35 @@
+// libcurl, which only `top` uses. It brings thirty libraries with it, 4 MiB of memory and their
+// initialization, so the exporter is not linked with it: `top` loads it.
+#pragma once
+
+#include <curl/curl.h>
+// Macros that check the types of arguments, for calls by name only.
+#undef curl_easy_getinfo
+#undef curl_easy_setopt
+#undef curl_multi_setopt
+
+#include "exporter/base/result.h"
+
+namespace gpusnoop::top {
+
+// Its functions by their names; as many members as there are functions in use.
+struct Libcurl {
+    // Errors: "top needs libcurl: libcurl.so.4: cannot open shared object file: ...". It stays
+    // loaded until the program ends.
+    [[nodiscard]] static Result<Libcurl> load(const char *file = "libcurl.so.4");
+
+    decltype(&::curl_easy_init) easy_init = nullptr;
+    decltype(&::curl_easy_setopt) easy_setopt = nullptr;
+    decltype(&::curl_easy_getinfo) easy_getinfo = nullptr;
+    decltype(&::curl_easy_strerror) easy_strerror = nullptr;
+    decltype(&::curl_easy_cleanup) easy_cleanup = nullptr;
+    decltype(&::curl_multi_init) multi_init = nullptr;
+    decltype(&::curl_multi_setopt) multi_setopt = nullptr;
+    decltype(&::curl_multi_add_handle) multi_add_handle = nullptr;
+    decltype(&::curl_multi_remove_handle) multi_remove_handle = nullptr;
+    decltype(&::curl_multi_socket_action) multi_socket_action = nullptr;
+    decltype(&::curl_multi_info_read) multi_info_read = nullptr;
+    decltype(&::curl_multi_cleanup) multi_cleanup = nullptr;
+};
+
+}  // namespace gpusnoop::top
