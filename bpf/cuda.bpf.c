@@ -14,6 +14,7 @@
 #include "bpf/cuda_calls.bpf.h"
 #include "bpf/cuda_kernels.bpf.h"
 #include "bpf/cuda_trace.bpf.h"
+#include "bpf/lib/deaths.bpf.h"
 
 /* What must be read or done before the call itself changes it. */
 static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
@@ -270,5 +271,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	forget_process(task->tgid);
 	return 0;
 }
+
+DEATH_PROGRAM(threads)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/func_records.bpf.h"
+#include "bpf/lib/deaths.bpf.h"
 
 /* By number: functions that are wanted no more, and whose probes are there for others' sake. */
 __u8 muted[FUNC_MUTABLE];
@@ -190,5 +191,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	forget_process(task->tgid);
 	return 0;
 }
+
+DEATH_PROGRAM(threads)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

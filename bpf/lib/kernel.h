@@ -116,7 +116,16 @@ struct css_set {
 
 struct thread_info {
 	unsigned long flags;
-	__u32 status; /* x86 */
+	unsigned long syscall_work; /* where the kernel's entry code is the generic one */
+	__u32 status;		    /* x86 */
+};
+
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
 };
 
 struct task_struct {

@@ -26,12 +26,22 @@ static __always_inline void fill_cgroup(struct process_identity *identity, struc
 					  parent->name);
 }
 
+/* Of the calling thread, as it makes its process's first traced call. */
+static __always_inline __u32 work_of_system_calls(struct task_struct *task)
+{
+	/* Not of a kernel whose entry code is the architecture's own (arm64's, 32-bit). */
+	if (!bpf_core_field_exists(task->thread_info.syscall_work))
+		return 0;
+	return task->thread_info.syscall_work &
+	       (SYSTEM_CALLS_TRACED | SYSTEM_CALLS_EMULATED | SYSTEM_CALLS_DISPATCHED);
+}
+
 static __always_inline void fill_identity(struct process_identity *identity,
 					  struct task_struct *task)
 {
 	identity->start_boottime_ns = task->group_leader->start_boottime;
 	identity->ppid = task->group_leader->real_parent->tgid;
-	identity->reserved = 0;
+	identity->system_calls = work_of_system_calls(task);
 	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), task->group_leader->comm);
 	fill_cgroup(identity, task);
 }

@@ -11,12 +11,17 @@
 struct process_identity {
 	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
 	__u32 ppid; /* of who started the process, or took it over, when this was filled */
-	__u32 reserved;
+	__u32 system_calls; /* who stands between it and the kernel: SYSTEM_CALLS_* */
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
 	char cgroup[PROCESS_CGROUP_BYTES];
 	char cgroup_parent[PROCESS_CGROUP_BYTES];
 };
 WIRE_SIZE(struct process_identity, 8 + 8 + 16 + 2 * 96);
+
+/* Bits of the kernel's own enum syscall_work_bit (include/linux/thread_info.h). */
+#define SYSTEM_CALLS_TRACED	(1U << 2) /* ptrace(PTRACE_SYSCALL) */
+#define SYSTEM_CALLS_EMULATED	(1U << 3) /* ptrace(PTRACE_SYSEMU) */
+#define SYSTEM_CALLS_DISPATCHED (1U << 5) /* prctl(PR_SET_SYSCALL_USER_DISPATCH) */
 
 #define TRACED_PIDS 16 /* that a trace can be limited to */
 

@@ -29,6 +29,20 @@ enum lost_reason {
 	    LOST_REASON_COUNT
 };
 
+/* The signals by which programs die that a probe has broken: a breakpoint in code that was copied
+ * or moved, a return that the kernel cannot make, a stack or an address that is not what it was. */
+#define DEATH_SIGNALS(SIGNAL)                                                                      \
+	SIGNAL(SIGILL, 4)                                                                          \
+	SIGNAL(SIGTRAP, 5)                                                                         \
+	SIGNAL(SIGSEGV, 11)
+
+enum death_signal {
+#define SIGNAL(name, number) DEATH_##name,
+	DEATH_SIGNALS(SIGNAL)
+#undef SIGNAL
+	    DEATH_SIGNAL_COUNT
+};
+
 /* One probe's account, kept per CPU and added to atomically (a uprobe program can be preempted by
  * another one on the same CPU). It balances:
  *   entered = events + in flight + stale + lost[*]
@@ -40,7 +54,8 @@ struct probe_account {
 	__u64 unmatched; /* returns without an entry: a fork's child, a call older than the probe */
 	__u64 stale;	 /* calls that never return: longjmp, thread exit, exec */
 	__u64 lost[LOST_REASON_COUNT];
+	__u64 deaths[DEATH_SIGNAL_COUNT]; /* programs that died inside a call of one of theirs */
 };
-WIRE_SIZE(struct probe_account, (5 + LOST_REASON_COUNT) * 8);
+WIRE_SIZE(struct probe_account, (5 + LOST_REASON_COUNT + DEATH_SIGNAL_COUNT) * 8);
 
 #endif

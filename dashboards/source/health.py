@@ -60,6 +60,11 @@ def _probes():
                    (total("probe", rate("probe_stale_calls_total")), "{{probe}} stale"),
                    (total("probe", rate("probe_unmatched_returns_total")), "{{probe}} unmatched"),
                    (total("probe", rate("probe_nested_calls_total")), "{{probe}} nested"), width=8),
+        timeseries("Programs that died in a traced call", "Of SIGILL, SIGTRAP or SIGSEGV, in a thread that "
+                   "was in a traced call: a fault of their own, or harm that the probes did.", "short",
+                   (total("instance, probe, signal",
+                          increase("process_deaths_in_traced_calls_total", over="$__rate_interval")),
+                    PROBE + " {{signal}}"), width=8),
         timeseries("Cost of a run", "Time inside the probe's programs, for each run. The kernel measures "
                    "it only while kernel.bpf_stats_enabled is 1.", "s",
                    (f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "

@@ -29,6 +29,9 @@ Result<probe_account> read_account(int map_fd) {
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
             sum.lost[reason] += one.lost[reason];
         }
+        for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {
+            sum.deaths[signal] += one.deaths[signal];
+        }
     }
     return sum;
 }

@@ -17,6 +17,13 @@ inline constexpr std::array<std::string_view, LOST_REASON_COUNT> lost_reason_nam
 #undef REASON
 };
 
+// The values of the label `signal`, in the order of enum death_signal.
+inline constexpr std::array<std::string_view, DEATH_SIGNAL_COUNT> death_signal_names = {
+#define SIGNAL(name, number) #name,
+    DEATH_SIGNALS(SIGNAL)
+#undef SIGNAL
+};
+
 // Sums the per-CPU accounts. `map_fd` is a probe's `account` map.
 Result<probe_account> read_account(int map_fd);
 

@@ -83,6 +83,24 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
     return builder.take();
 }
 
+MetricFamily deaths(const std::vector<probes::Health> &probes) {
+    Builder builder("process_deaths_in_traced_calls_total",
+                    "Processes that a signal ended while the thread that got it was in a traced "
+                    "call: their own faults, or harm that the probes did.",
+                    MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        if (probe.name != "cuda" && probe.name != "func") {
+            continue;  // no user's code runs in the calls of the others
+        }
+        for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {
+            builder.add({{"probe", probe.name},
+                         {"signal", std::string(kernel::death_signal_names[signal])}},
+                        static_cast<double>(probe.account.deaths[signal]));
+        }
+    }
+    return builder.take();
+}
+
 // What is known of slow calls.
 void add_slow_calls(const std::vector<probes::Health> &probes,
                     std::vector<MetricFamily> &families) {
@@ -156,6 +174,7 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &prob
                   "Returns without an entry: a fork's child, or a call older than the probe.",
                   counter, [](const Health &probe) { return probe.account.unmatched; }),
     };
+    families.push_back(deaths(probes));
     add_slow_calls(probes, families);
     add_sinks(probes, families);
     // The kernel counts runs only when told to; zeros would be a lie.

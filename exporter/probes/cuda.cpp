@@ -18,6 +18,7 @@
 #include "exporter/probes/cuda_programs.h"
 #include "exporter/probes/cuda_tables.h"
 #include "exporter/probes/overview.h"
+#include "exporter/probes/sandbox_warnings.h"
 
 namespace gpusnoop::probes {
 
@@ -98,6 +99,7 @@ private:
     // When a library was last attached to, since boot: a process that started later was seen whole.
     std::atomic<nanoseconds> last_attached_{nanoseconds::zero()};
 
+    SandboxWarnings sandboxes_{"cuda"};
     AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
 };
 
@@ -118,6 +120,9 @@ CudaSurroundings CudaProbe::surroundings() {
             .describe =
                 [this](Process &process) {
                     describe(process, gpus_);
+                    if (config_.endings != config::Endings::exits) {
+                        sandboxes_.look(process);
+                    }
                     process.book_is_complete = process.started > last_attached_.load();
                 },
             .forget_live = [this](auto keys) { return tables_->forget_live(keys); }};

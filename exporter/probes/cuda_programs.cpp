@@ -186,7 +186,8 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
-    for (const bpf_program *program : {programs.thread_exit, programs.process_exec}) {
+    for (const bpf_program *program :
+         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
         auto link = attach_to_tracepoint(program, pins);
         if (!link) {
             return tl::unexpected(link.error());

@@ -20,6 +20,7 @@
 #include "exporter/probes/func_report.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/probes/func_slow_document.h"
+#include "exporter/probes/sandbox_warnings.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -57,7 +58,11 @@ public:
                        .on_slow_call = details_.on_slow_call(),
                        .on_call = tracing_ ? tracing_->on_call : details_.on_call(),
                        .to_realtime = [this](nanoseconds at) { return details_.to_realtime(at); }},
-                      table_, look_up),
+                      table_,
+                      [this](ProcessIdentity &process) {
+                          sandboxes_.look(process);
+                          return look_up(process);
+                      }),
           report_(config.functions.report, since_.monotonic) {}
 
     Result<> start() override;
@@ -105,6 +110,7 @@ private:
     kernel::Features features_;
     FuncTable table_;
     FuncDetails details_;
+    SandboxWarnings sandboxes_{"func"};
     FuncAggregator aggregator_;
     FuncMoment since_ = FuncMoment::now();
     FuncReport report_;

@@ -139,7 +139,8 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
     if (const int error = func_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
-    for (const bpf_program *program : {programs.thread_exit, programs.process_exec}) {
+    for (const bpf_program *program :
+         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
         kernel::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +

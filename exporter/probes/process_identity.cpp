@@ -29,6 +29,7 @@ void take(ProcessIdentity &identity, const process_identity &record) {
         discovery::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
     identity.container = container.container_id;
     identity.pod_uid = container.pod_uid;
+    identity.system_calls = record.system_calls;
 }
 
 bool look_up(ProcessIdentity &identity) {

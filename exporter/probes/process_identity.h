@@ -40,6 +40,7 @@ struct ProcessIdentity {
     std::string container;
     std::string pod_uid;
     std::string exe = "unknown";
+    std::uint32_t system_calls = 0;  // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 
 // What the kernel's side says of it.

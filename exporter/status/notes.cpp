@@ -77,6 +77,23 @@ std::string about_losses(const Facts &facts) {
                                 " lost since the start, none lately.");
 }
 
+// Not the exporter's being too slow, so no remedy for that helps.
+std::string about_depth(const Facts &facts) {
+    std::string text;
+    for (const ProbeFacts &probe : facts.probes) {
+        const auto deep = probe.lost.find("too_deep");
+        if (probe.name == "func" && deep != probe.lost.end() && deep->second > 0) {
+            text +=
+                remark(counted(deep->second, "call", "calls") +
+                       " of named functions were not counted (<code>too_deep</code>): their "
+                       "threads were in 64 traced calls already, which is as many as the kernel "
+                       "keeps return probes for. Name the function that starts the recursion, "
+                       "or give the one that recurs <code>entry_only: true</code>.");
+        }
+    }
+    return text;
+}
+
 std::string about_configuration(const metrics::LastReload &reload) {
     return reload.successful ? ""
                              : problem("The configuration was not taken over: <code>" +
@@ -100,8 +117,8 @@ std::string notes(const Facts &facts) {
         list += problem("Processes, allocations and slow calls are not shown: " +
                         escape_html(facts.overview_problem) + ".");
     }
-    list += about_configuration(facts.last_reload) + about_losses(facts) + about_probes(facts) +
-            about_libraries(facts.libraries);
+    list += about_configuration(facts.last_reload) + about_losses(facts) + about_depth(facts) +
+            about_probes(facts) + about_libraries(facts.libraries);
     if (list.empty()) {
         list = note("ok", "All is well",
                     (facts.probes.size() == 1 ? "The probe is up" : "All probes are up") +

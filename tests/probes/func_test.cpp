@@ -1,5 +1,7 @@
 // The functions of the configuration on real processes: what the page says against what the
 // functions counted of themselves, however they were left.
+#include <signal.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -120,6 +122,12 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
         CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_probe) == unmatched);
     }
 
+    // Of those that died of a signal, those that did inside of a call.
+    for (const std::string signal : {"SIGSEGV", "SIGTRAP", "SIGILL"}) {
+        CHECK(exporter.scrape().sum("gpusnoop_process_deaths_in_traced_calls_total",
+                                    {{"probe", "func"}, {"signal", signal}}) == 1);
+    }
+
     // The last, as an account with losses is never whole again.
     for (std::size_t i = 0; i < all.size(); i++) {
         if (all[i].remark != "lossy") {
@@ -166,6 +174,21 @@ TEST_CASE("with probes at exits, exceptions pass through C functions, and every 
         stale += left_calls(truth);
         CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", of_probe) == stale);
     }
+}
+
+TEST_CASE("a program whose system calls are handled elsewhere is named", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(calls_config({}));
+    const Process holder = hold_library(exporter);
+    const Finished traced = run(command("dispatched", "dispatched"));
+    eventually("a line on the sandbox: " + exporter.log(), [&] {
+        return has_line_with(exporter.log(), {"level=WARN", "comm=dispatched",
+                                              "handled_by=\"syscall user dispatch\""});
+    });
+    if (traced.code == 0) {
+        return;  // a kernel whose return probe is no system call
+    }
+    CHECK(traced.code == 128 + SIGSYS);
 }
 
 TEST_CASE("counted at their entry, functions can have exceptions pass through them in C as well",

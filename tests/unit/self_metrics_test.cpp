@@ -59,6 +59,7 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     account.entered = 7;
     account.events = 4;
     account.lost[LOST_throttled] = 3;
+    account.deaths[DEATH_SIGTRAP] = 2;
     auto probe = probe_with(account);
     probe.undecodable = 2;
     probe.skipped = 5;
@@ -66,6 +67,14 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(text, "gpusnoop_probe_up{probe=\"cuda\"} 1"));
     CHECK(has_line(text, "gpusnoop_probe_entries_total{probe=\"cuda\"} 7"));
+    CHECK(
+        has_line(text,
+                 "gpusnoop_process_deaths_in_traced_calls_total{probe=\"cuda\",signal=\"SIGTRAP\"} "
+                 "2"));
+    CHECK(
+        has_line(text,
+                 "gpusnoop_process_deaths_in_traced_calls_total{probe=\"cuda\",signal=\"SIGILL\"} "
+                 "0"));
     CHECK(has_line(text, "gpusnoop_probe_events_total{probe=\"cuda\"} 4"));
     CHECK(has_line(text, "gpusnoop_probe_in_flight_calls{probe=\"cuda\"} 0"));
     CHECK(

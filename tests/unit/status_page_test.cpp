@@ -200,6 +200,13 @@ TEST_CASE("the page says what is wrong, in words") {
     all.probes[0].rate.lost = 0;
     CHECK_THAT(page(all), ContainsSubstring("<b class=\"note\">Note:</b> 102 events were lost "
                                             "since the start, none lately."));
+    CHECK(page(all).find("too_deep") == std::string::npos);
+    all.probes[0].name = "func";
+    all.probes[0].lost = {{"too_deep", 1'002}};
+    CHECK_THAT(page(all),
+               ContainsSubstring("<b class=\"note\">Note:</b> 1,002 calls of named functions were "
+                                 "not counted (<code>too_deep</code>): their threads were in 64 "
+                                 "traced calls already"));
 }
 
 TEST_CASE("without an answer of the pipeline, or without probes, the page says so") {

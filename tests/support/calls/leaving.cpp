@@ -1,5 +1,6 @@
 // Calls that are entered and do not return.
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -140,6 +141,30 @@ bool exit_in_call(const Options & /*options*/) {
     return false;
 }
 
+template <int kSignal>
+void die_inside(void * /*unused*/) {
+    announce("dying");
+    ::raise(kSignal);
+}
+
+template <auto kCall, int kSignal>
+bool die_in_call(const Options & /*options*/) {
+    kCall(die_inside<kSignal>, nullptr);
+    return false;
+}
+
+// Its system calls are its own affair while it is in a call.
+bool dispatched(const Options & /*options*/) {
+    static volatile char g_selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    if (::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &g_selector) != 0) {
+        return true;  // a kernel that has no such thing
+    }
+    g_selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+    const long result = calls_plain(1);
+    g_selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    return ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0 && result == 4;
+}
+
 std::atomic<int> g_waiting = 0;
 
 void wait_for_ever(void * /*unused*/) {
@@ -190,6 +215,10 @@ std::vector<Scenario> leaving_scenarios() {
         {"thread_exit", thread_exit},
         {"exit_in_call", exit_in_call, 3},
         {"killed", killed, 128 + SIGKILL},
+        {"segv_in_call", die_in_call<calls_callback, SIGSEGV>, 128 + SIGSEGV},
+        {"trap_in_call", die_in_call<calls_callback, SIGTRAP>, 128 + SIGTRAP},
+        {"ill_in_call", die_in_call<calls::callback, SIGILL>, 128 + SIGILL},
+        {"dispatched", dispatched, 0, "fragile"},
         {"threads_left", threads_left},
     };
 }

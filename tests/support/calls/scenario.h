@@ -17,7 +17,8 @@ struct Scenario {
     const char *name;
     bool (*run)(const Options &options);
     int exit_code = 0;  // 128 + the signal's number when it dies of one
-    // "fragile": a return probe kills the program (an exception passes through a C function).
+    // "fragile": a return probe kills the program (an exception passes through a C function, or
+    // the kernel's own system call at the return is refused).
     // "lossy": more calls are inside each other than the kernel has return probes for.
     const char *remark = "";
 };
