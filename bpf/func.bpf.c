@@ -79,7 +79,10 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	}
 	if (cookie & FUNC_SEVENTH)
 		call_read_seventh(call, regs);
-	call_start(call);
+	if (send_entries)
+		send_entry(thread, call);
+	else
+		call_start(call);
 	return !!(cookie & FUNC_EXITS);
 }
 

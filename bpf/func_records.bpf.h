@@ -20,6 +20,12 @@ const volatile __u64 max_calls_per_second = 0;
 /* For a trace: calls that are faster than their function's slow_ns send nothing. */
 const volatile bool only_slow = false;
 
+/* Each call whose end is seen sends a record when it begins as well: no event, and in no account.
+ * It has the time from which the call's duration counts, by which the two are known to be one call.
+ */
+const volatile bool send_entries = false;
+__u64 entries_lost = 0;
+
 /* Slow calls have a ring of their own, as their records are long: it may be full when that of the
  * calls is not. Then they are sent as others are, and counted here. */
 __u64 slow_details_lost = 0;
@@ -178,6 +184,22 @@ static __always_inline void fill_arguments(struct func_arguments_record *record,
 	record->pointed = 0;
 	record->has_pointed = !bpf_probe_read_user(&record->pointed, sizeof(record->pointed),
 						   (const void *)call->argument[1]);
+}
+
+static __always_inline void send_entry(struct thread *thread, struct call *call)
+{
+	struct func_arguments_record *record;
+
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	call_start(call);
+	if (!record) {
+		__sync_fetch_and_add(&entries_lost, 1);
+		return;
+	}
+	thread->ended_ns = call->started_ns;
+	fill_call(&record->call, thread, call->function, call->started_ns, 0, FUNC_RECORD_BEGIN);
+	fill_arguments(record, call);
+	SUBMIT(record);
 }
 
 static __always_inline void send_arguments(struct thread *thread, const struct call *call,

@@ -93,10 +93,15 @@ void TraceCommand::add_func(CLI::App &traces) {
                      "be given several times.")
         ->take_all()
         ->check([](const std::string &text) { return config::library_problem(text); });
-    func->add_flag("--slow", func_options_.only_slow,
-                   "Only calls that take as long as the slow_threshold of their function.");
+    CLI::Option *const slow =
+        func->add_flag("--slow", func_options_.only_slow,
+                       "Only calls that take as long as the slow_threshold of their function.");
+    func->add_flag("--entries", func_options_.entries,
+                   "With a line when a call begins, too; both have the same id.")
+        ->excludes(slow);
     add_duration(*func, "--min-duration", "Only calls that take as long: 100ms, 1s.",
                  [this](auto duration) { func_options_.min_duration = duration; });
+    func->get_option("--entries")->excludes(func->get_option("--min-duration"));
     func_ = func;
 }
 

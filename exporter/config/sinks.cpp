@@ -85,6 +85,10 @@ std::optional<Sink> read_sink(const Value &value) {
     const auto name = read_name(section);
     section.choice<SinkEvents>("events", sink.events,
                                {{"slow", SinkEvents::slow}, {"all", SinkEvents::all}});
+    section.boolean("entries", sink.entries);
+    if (sink.entries && sink.events != SinkEvents::all) {
+        section.reject("entries", "has no effect: only a sink with \"events: all\" has them");
+    }
     section.size("queue_bytes", sink.queue_bytes, kMinQueue, kMaxQueue);
     auto target = type ? read_target(section, *type) : std::nullopt;
     if (!type) {  // which of them it should have is not known

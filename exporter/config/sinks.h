@@ -19,6 +19,7 @@ struct Sink {
     std::string name;  // the value of the label `sink`; at most kMaxSinkName bytes
     sinks::Target target;
     SinkEvents events = SinkEvents::slow;
+    bool entries = false;  // one more event of each call, when it begins; of SinkEvents::all only
     // What may wait for a receiver; a power of two.
     std::uint32_t queue_bytes = 4U << 20U;
     bool operator==(const Sink &) const = default;

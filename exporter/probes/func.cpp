@@ -57,6 +57,7 @@ public:
                        .retention = config.series.retention,
                        .on_slow_call = details_.on_slow_call(),
                        .on_call = tracing_ ? tracing_->on_call : details_.on_call(),
+                       .on_entry = tracing_ ? tracing_->on_call : details_.on_entry(),
                        .to_realtime = [this](nanoseconds at) { return details_.to_realtime(at); }},
                       table_,
                       [this](ProcessIdentity &process) {
@@ -158,7 +159,9 @@ Result<> FuncProbe::open() {
 }
 
 FuncPrograms::Details FuncProbe::wanted_details() const {
-    return tracing_ ? FuncPrograms::Details{.all_arguments = true, .tracing = &*tracing_}
+    return tracing_ ? FuncPrograms::Details{.all_arguments = true,
+                                            .entries = tracing_->entries,
+                                            .tracing = &*tracing_}
                     : details_.wanted();
 }
 
@@ -302,7 +305,7 @@ Health FuncProbe::health() const {
     health.undecodable = undecodable_;
     if (programs_) {
         add_counts(health, programs_->account_map(), programs_->runs());
-        details_.add_to(health, programs_->slow_details_lost());
+        details_.add_to(health, programs_->slow_details_lost(), programs_->entries_lost());
     }
     return health;
 }

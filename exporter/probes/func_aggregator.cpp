@@ -49,6 +49,11 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
                 return on_call(*record);
             }
             break;
+        case FUNC_RECORD_BEGIN:
+            if (const auto record = kernel::decode<func_arguments_record>(bytes)) {
+                return on_begin(*record);
+            }
+            break;
         case FUNC_RECORD_RETURN:
         case FUNC_RECORD_TAIL_CALL:
             return on_end(bytes);
@@ -56,6 +61,18 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
             break;
     }
     undecodable_++;
+}
+
+// It counts when it ends.
+void FuncAggregator::on_begin(const func_arguments_record &record) {
+    const FuncFunctionPtr function = table_->find(record.call.function);
+    if (function == nullptr) {
+        return reject(record.call.function);
+    }
+    if (settings_.on_entry) {
+        settings_.on_entry({&process_of(record.call.head), &function, &record.call, &record,
+                            nullptr, nullptr, false});
+    }
 }
 
 // The longer records begin with the shorter ones.

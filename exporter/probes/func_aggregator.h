@@ -36,6 +36,7 @@ struct FuncSettings {
     // Who wants to know of single calls, if anybody: of those that are slow, and of each.
     OnFuncCall on_slow_call{};
     OnFuncCall on_call{};
+    OnFuncCall on_entry{};  // of each when it begins, whose end is seen later
     // From the kernel's monotonic clock to CLOCK_REALTIME; without it there are no exemplars.
     std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
 };
@@ -110,6 +111,7 @@ private:
 
     void on_process(const func_process_record &record);
     void on_end(std::span<const std::byte> bytes);
+    void on_begin(const func_arguments_record &record);
     // Of longer records also what they say besides.
     void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
                  const func_slow_record *slow = nullptr);

@@ -1,6 +1,7 @@
 // A call as the aggregator tells of it, to those who want to know of single calls.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,6 +22,11 @@ struct FuncCall {
     const std::string *error;                // its name; null for a call that did not fail
     bool is_slow;
 };
+
+// When its duration began to count: the kernel's monotonic clock.
+[[nodiscard]] inline std::uint64_t began_ns(const func_call_record &record) {
+    return record.head.ended_ns - record.duration_ns;
+}
 
 using OnFuncCall = std::function<void(const FuncCall &)>;
 

@@ -44,13 +44,23 @@ double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) / 1e9;
 }
 
+// A thread begins one call at a time.
+std::string id_of(std::uint32_t tid, std::uint64_t began_ns) {
+    return std::to_string(tid) + "-" + std::to_string(began_ns);
+}
+
 }  // namespace
+
+std::string call_id(const SlowCall &call) {
+    return id_of(call.tid, call.began_ns);
+}
 
 std::string to_json(const SlowCall &call, const std::string &event) {
     Json json = Json::object();
     if (!event.empty()) {
         json["event"] = event;
     }
+    json["id"] = call_id(call);
     json["time"] = utc_time(call.ended);
     json["function"] = call.function->name;
     json["library"] = call.function->library;
@@ -78,8 +88,10 @@ std::string to_json(const SlowCall &call, const std::string &event) {
 std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended) {
     const func_call_record &record = *call.record;
     const FuncFunction &function = **call.function;
-    const bool has_ended = record.head.type != FUNC_RECORD_ENTRY;
-    Json json = {{"event", "call"},
+    const bool is_entry = record.head.type == FUNC_RECORD_BEGIN;
+    const bool has_ended = !is_entry && record.head.type != FUNC_RECORD_ENTRY;
+    Json json = {{"event", is_entry ? "entry" : "call"},
+                 {"id", id_of(record.tid, began_ns(record))},
                  {"time", utc_time(ended)},
                  {"function", function.name},
                  {"library", function.library},

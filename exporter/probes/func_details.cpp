@@ -51,7 +51,8 @@ Result<> FuncDetails::start() {
 FuncPrograms::Details FuncDetails::wanted() const {
     return {.slow_calls =
                 config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(SinkEvents::slow),
-            .all_arguments = has_sinks_for(SinkEvents::all)};
+            .all_arguments = has_sinks_for(SinkEvents::all),
+            .entries = has_sinks_for_entries()};
 }
 
 OnFuncCall FuncDetails::on_slow_call() {
@@ -66,6 +67,20 @@ OnFuncCall FuncDetails::on_call() {
         return {};
     }
     return [this](const FuncCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
+}
+
+OnFuncCall FuncDetails::on_entry() {
+    if (!has_sinks_for_entries()) {
+        return {};
+    }
+    return [this](const FuncCall &call) {
+        const std::string line = to_json(call, ended(call));
+        for (std::size_t i = 0; i < sinks_.size(); i++) {
+            if (sinks_config_[i].entries) {
+                sinks_[i]->offer(line);
+            }
+        }
+    };
 }
 
 void FuncDetails::begin_round(nanoseconds now) {
@@ -91,17 +106,26 @@ void FuncDetails::add_to(Overview &overview) const {
     shown.last = std::move(all);
 }
 
-void FuncDetails::add_to(Health &health, std::uint64_t ring_full) const {
+void FuncDetails::add_to(Health &health, std::uint64_t ring_full,
+                         std::uint64_t entries_lost) const {
+    health.entries_lost = entries_lost;
     health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
     health.slow_calls_not_logged = slow_calls_.not_logged();
-    for (const auto &sink : sinks_) {
-        health.sinks.push_back(sink->status());
+    for (std::size_t i = 0; i < sinks_.size(); i++) {
+        health.sinks.push_back(sinks_[i]->status());
+        if (sinks_config_[i].entries) {
+            health.sinks.back().lost["ring_full"] = entries_lost;
+        }
     }
 }
 
 bool FuncDetails::has_sinks_for(SinkEvents events) const {
     return std::ranges::any_of(sinks_config_,
                                [&](const auto &sink) { return sink.events == events; });
+}
+
+bool FuncDetails::has_sinks_for_entries() const {
+    return std::ranges::any_of(sinks_config_, &config::Sink::entries);
 }
 
 void FuncDetails::ask(symbols::StackRequest request) {

@@ -34,6 +34,7 @@ public:
     // end_round().
     [[nodiscard]] OnFuncCall on_slow_call();
     [[nodiscard]] OnFuncCall on_call();
+    [[nodiscard]] OnFuncCall on_entry();
 
     // From the kernel's monotonic clock to CLOCK_REALTIME, by what they are in this round.
     [[nodiscard]] std::chrono::nanoseconds to_realtime(std::chrono::nanoseconds at) const {
@@ -46,11 +47,13 @@ public:
 
     [[nodiscard]] Document slow_calls() const;
     void add_to(Overview &overview) const;
-    // For any thread, after start(). `ring_full`: slow calls whose record found no room.
-    void add_to(Health &health, std::uint64_t ring_full) const;
+    // For any thread, after start(). `ring_full`: slow calls whose record found no room;
+    // `entries_lost`: calls that began.
+    void add_to(Health &health, std::uint64_t ring_full, std::uint64_t entries_lost) const;
 
 private:
     [[nodiscard]] bool has_sinks_for(config::SinkEvents events) const;
+    [[nodiscard]] bool has_sinks_for_entries() const;
     void ask(symbols::StackRequest request);
     // To those that want events of this kind.
     void send(config::SinkEvents events, const std::string &line) const;

@@ -96,6 +96,9 @@ int FuncPrograms::slow_ring() const {
 std::uint64_t FuncPrograms::slow_details_lost() const {
     return __atomic_load_n(&loaded_->skeleton->bss->slow_details_lost, __ATOMIC_RELAXED);
 }
+std::uint64_t FuncPrograms::entries_lost() const {
+    return __atomic_load_n(&loaded_->skeleton->bss->entries_lost, __ATOMIC_RELAXED);
+}
 int FuncPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
@@ -133,6 +136,7 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    loaded->skeleton->rodata->send_entries = details.entries;
     if (details.tracing != nullptr) {
         set_up_tracing(*loaded->skeleton.get(), *details.tracing);
     }

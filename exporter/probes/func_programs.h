@@ -35,6 +35,7 @@ public:
     struct Details {
         bool slow_calls = false;               // what was going on in them
         bool all_arguments = false;            // of each call of a function with `arguments`
+        bool entries = false;                  // when it begins
         const FuncTracing *tracing = nullptr;  // null: calls are for counting
     };
 
@@ -64,6 +65,8 @@ public:
     [[nodiscard]] int account_map() const;
     // Slow calls whose record found no room in their ring, and were sent as others are.
     [[nodiscard]] std::uint64_t slow_details_lost() const;
+    // Records of calls that began that found no room.
+    [[nodiscard]] std::uint64_t entries_lost() const;
     [[nodiscard]] kernel::Runs runs() const;
 
 private:

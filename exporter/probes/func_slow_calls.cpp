@@ -68,7 +68,9 @@ void write_line(const SlowCall &call) {
 SlowCall describe(const FuncCall &call, nanoseconds ended) {
     SlowCall one;
     one.ended = ended;
-    one.has_ended = call.record->head.type != FUNC_RECORD_ENTRY;
+    one.is_entry = call.record->head.type == FUNC_RECORD_BEGIN;
+    one.has_ended = !one.is_entry && call.record->head.type != FUNC_RECORD_ENTRY;
+    one.began_ns = began_ns(*call.record);
     one.function = *call.function;
     one.duration_ns = call.record->duration_ns;
     one.pid = call.record->head.tgid;

@@ -27,6 +27,8 @@ struct SlowCall {
     std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
     // False: it was followed at its entry only, and that is when it began.
     bool has_ended = true;
+    bool is_entry = false;       // it has just begun, and its end is told later
+    std::uint64_t began_ns = 0;  // on the kernel's monotonic clock
     std::shared_ptr<const FuncFunction> function;
     std::uint64_t duration_ns = 0;
     std::uint32_t pid = 0;

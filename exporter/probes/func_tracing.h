@@ -23,6 +23,7 @@ struct FuncTracing {
     std::vector<std::string> functions;  // symbols or shown names, or globs for either; none: all
     bool only_slow = false;              // calls that reach their function's slow_threshold
     std::chrono::nanoseconds min_duration{};
+    bool entries = false;  // also when they begin
     OnFuncCall on_call{};
     std::uint32_t ring_bytes = 32U << 20U;  // of each of two rings; a power of two
 

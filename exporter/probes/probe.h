@@ -40,6 +40,7 @@ struct Health {
     // What could not be told of slow calls, by reason; empty for a probe that has none.
     std::map<std::string, std::uint64_t> slow_details_lost;
     std::uint64_t slow_calls_not_logged = 0;
+    std::uint64_t entries_lost = 0;  // records of calls that began
     std::vector<sinks::Status> sinks;
     // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
     std::uint64_t runs = 0;

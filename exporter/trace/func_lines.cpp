@@ -15,7 +15,8 @@ std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> 
     if (call.error) {
         result = shown(*call.error);
     }
-    std::string what = "library=" + shown(call.function->library);
+    std::string what =
+        (call.is_entry ? "begins library=" : "library=") + shown(call.function->library);
     for (const auto &[position, value] : call.arguments) {
         what += fmt::format(" {}={:#x}", position, value);
     }
@@ -25,9 +26,11 @@ std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> 
                     stack);
 }
 
-std::string json_line(const probes::SlowCall &call) {
+std::string json_line(const probes::SlowCall &call, bool with_entries) {
     // What a terminal obeys can only be inside of strings, where any character can stand.
-    const std::string line = probes::to_json(call);
+    const std::string line = probes::to_json(call, call.is_entry  ? "entry"
+                                                   : with_entries ? "call"
+                                                                  : "");
     return printable(line, line.size()) + '\n';
 }
 

@@ -13,7 +13,7 @@ namespace gpusnoop::trace {
 [[nodiscard]] std::string text_line(const probes::SlowCall &call,
                                     std::span<const StackFrame> stack);
 
-// As probes::to_json(), safe for a terminal, in one line.
-[[nodiscard]] std::string json_line(const probes::SlowCall &call);
+// As probes::to_json(), safe for a terminal, in one line. With entries, each says which it is.
+[[nodiscard]] std::string json_line(const probes::SlowCall &call, bool with_entries = false);
 
 }  // namespace gpusnoop::trace

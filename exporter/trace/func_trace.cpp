@@ -70,6 +70,7 @@ Result<> FuncTracer::open(const config::Config &config) {
                                        .functions = options_.functions,
                                        .only_slow = options_.only_slow,
                                        .min_duration = options_.min_duration,
+                                       .entries = options_.entries,
                                        .on_call = [this](const auto &call) { on_call(call); }});
     if (auto started = probe_->start(); !started) {
         return started;
@@ -139,14 +140,16 @@ void FuncTracer::write_pending() {
             }
             call.stack = std::make_shared<const std::vector<symbols::Frame>>(std::move(named[n]));
         }
-        writer_.write(options_.format == Format::json ? json_line(call) : text_line(call, frames));
+        writer_.write(options_.format == Format::json ? json_line(call, options_.entries)
+                                                      : text_line(call, frames));
     }
     pending_.clear();
     stacks_.clear();
 }
 
 std::uint64_t FuncTracer::lost() const {
-    return kernel::lost_calls(probe_->health().account);
+    const probes::Health health = probe_->health();
+    return kernel::lost_calls(health.account) + health.entries_lost;
 }
 
 }  // namespace

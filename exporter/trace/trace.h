@@ -30,6 +30,7 @@ struct FuncOptions : Options {
     std::vector<std::string> libraries;
     bool only_slow = false;
     std::chrono::milliseconds min_duration{0};
+    bool entries = false;  // a line when a call begins, too
 };
 
 enum class KernelEvents { pcie, nvlink, fence, syscall };

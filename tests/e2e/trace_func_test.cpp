@@ -126,6 +126,45 @@ TEST_CASE("every call of a configured function is a line", "[e2e]") {
     }
 }
 
+TEST_CASE("with entries, a call is told when it begins, and both lines have one id", "[e2e]") {
+    require_bpf();
+    const std::string mode = GENERATE("session", "multi", "perf");
+    CAPTURE(mode);
+    FuncTrace trace(calls_config({.mode = mode}), {"--entries", "--comm=traced"});
+    const CallsTruth truth = run_mix("traced");
+    std::map<std::string, std::uint64_t> begun;
+    std::map<std::string, json> entries;  // by id, of calls that have not ended
+    for (const json &line : trace.finish()) {
+        const std::string id = line["id"];
+        const std::string function = line["function"];
+        if (line["event"] == "entry") {
+            begun[function]++;
+            CHECK(entries.emplace(id, line).second);
+            CHECK(line["duration_seconds"].is_null());
+            CHECK(line["result"].is_null());
+            continue;
+        }
+        CHECK(line["event"] == "call");
+        if (line["duration_seconds"].is_null()) {
+            CHECK_FALSE(entries.contains(id));  // of those it is one event as ever
+            continue;
+        }
+        // Behind its entry, and of the same call.
+        REQUIRE(entries.contains(id));
+        const json &entry = entries.at(id);
+        for (const char *const member : {"function", "library", "pid", "tid", "comm"}) {
+            CHECK(line[member] == entry[member]);
+        }
+        CHECK(entry["time"] <= line["time"]);
+        entries.erase(id);
+    }
+    CHECK(entries.empty());
+    for (const CallsFunction &function : calls_functions()) {
+        CAPTURE(function.name);
+        CHECK(begun[function.name] == (function.at_entry ? 0 : truth.at(function.name).returned));
+    }
+}
+
 TEST_CASE("functions that are not configured are traced with their arguments", "[e2e]") {
     require_bpf();
     FuncTrace trace("functions: {enabled: false}\n",

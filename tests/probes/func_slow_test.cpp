@@ -360,3 +360,33 @@ TEST_CASE("slow calls that find no room are counted and shown, without what ther
     // Nobody takes the events: what waits and what is lost is all there is.
     CHECK(page.sum("gpusnoop_sink_events_total", {{"sink", "full"}}) == 0);
 }
+
+TEST_CASE("a sink of all calls can have them when they begin, too", "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string file = directory / "calls.jsonl";
+    const Exporter exporter(config("auto", "sinks:\n  - {type: file, path: " + file +
+                                               ", events: all, entries: true, name: entries}\n"));
+    const Process holder = hold_library(exporter);
+    const Process run = run_sleeping("sleeping");
+    const CallsTruth counts = parse_calls(run.output());
+    const std::uint64_t calls = entered(counts) + counts.at("calls_callback").entered;
+    eventually("the sink to have each call twice",
+               [&] { return lines_of_file(file).size() >= 2 * calls; });
+    std::map<std::string, Json> begun;  // by id
+    std::uint64_t ended = 0;
+    for (const Json &call : lines_of_file(file)) {
+        if (call["event"] == "entry") {
+            CHECK(begun.emplace(call["id"], call).second);
+            continue;
+        }
+        REQUIRE(begun.contains(call["id"]));
+        CHECK(begun.at(call["id"])["function"] == call["function"]);
+        CHECK(begun.at(call["id"])["arguments"] == call["arguments"]);
+        ended++;
+    }
+    CHECK(begun.size() == calls);
+    CHECK(ended == calls);
+    CHECK(exporter.scrape().sum("gpusnoop_sink_events_lost_total", {{"sink", "entries"}}) == 0);
+    check_account_at_rest(exporter);
+}

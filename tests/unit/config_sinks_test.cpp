@@ -35,7 +35,7 @@ TEST_CASE("every setting of sinks and slow calls is read") {
 functions: {slow_calls: {keep: 1000, log_per_second: 0, ring_bytes: 4KiB}}
 sinks:
   - {type: file, path: /var/log/a}
-  - {type: unix, path: /run/b, name: collector, events: all, queue_bytes: 64KiB}
+  - {type: unix, path: /run/b, name: collector, events: all, entries: true, queue_bytes: 64KiB}
   - {type: tcp, address: "[::1]:9000", events: slow}
 )");
     CHECK(config.functions.slow_calls.keep == 1000);
@@ -50,6 +50,8 @@ sinks:
     CHECK(config.sinks[1].name == "collector");
     CHECK(config.sinks[1].target.type == TargetType::unix_socket);
     CHECK(config.sinks[1].events == SinkEvents::all);
+    CHECK(config.sinks[1].entries);
+    CHECK_FALSE(config.sinks[0].entries);
     CHECK(config.sinks[1].queue_bytes == 64U << 10U);
     CHECK(config.sinks[2].name == "tcp:[::1]:9000");
     CHECK(config.sinks[2].target.host == "::1");
@@ -81,6 +83,8 @@ TEST_CASE("each wrong value of sinks and slow calls has a place and a sentence")
          "c.yaml:1:43: sinks[0].path: does not go with tcp, which has an address"},
         {"sinks: [{type: file, path: /a, address: 'h:1'}]",
          "c.yaml:1:41: sinks[0].address: does not go with a file, which has a path"},
+        {"sinks: [{type: file, path: /a, entries: true}]",
+         "c.yaml:1:41: sinks[0].entries: has no effect: only a sink with \"events: all\" has them"},
         {"sinks: [{type: file, path: /a, events: some}]",
          "c.yaml:1:40: sinks[0].events: expected slow or all, got \"some\""},
         {"sinks: [{type: file, path: /a, name: ''}]",

@@ -63,6 +63,7 @@ struct SlowBench {
                 [this](symbols::StackRequest request) { asked.push_back(std::move(request)); }),
           bench({[](std::string_view) { return 2'000U; }, false, 1min,
                  [this](const FuncCall &call) { calls.on_call(call, ended_of(call), now); },
+                 [this](const FuncCall &call) { all.push_back(to_json(call, ended_of(call))); },
                  [this](const FuncCall &call) { all.push_back(to_json(call, ended_of(call))); }}) {
         bench.tell(process("python"));
     }
@@ -181,10 +182,10 @@ TEST_CASE("a slow call is told whole once its stack is known") {
     s.answer(s.asked[0].ticket, "caller");
     REQUIRE(s.completed.size() == 1);
     const Json expected = Json::parse(R"({
-        "time": "1970-01-01T00:00:00.000003000Z", "function": "f", "library": "libx.so.1",
+        "id": "42-18446744073649554616", "time": "1970-01-01T00:00:00.000003000Z",
+        "function": "f", "library": "libx.so.1",
         "duration_seconds": 0.06, "pid": 42, "tid": 42, "ppid": 41, "comm": "python",
-        "thread": "worker",
-        "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
+        "thread": "worker", "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x7", "error": "7",
         "stack": [{"function": "caller", "module": "a.out", "offset": 4},
                   {"function": "main", "module": "a.out", "offset": 8}]})");
@@ -398,7 +399,7 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
     CHECK(plain["arguments"].empty());
     CHECK(plain["error"].is_null());
     const Json expected = Json::parse(R"({
-        "event": "call", "time": "1970-01-01T00:00:00.000002000Z", "function": "f",
+        "event": "call", "id": "42-0", "time": "1970-01-01T00:00:00.000002000Z", "function": "f",
         "library": "libx.so.1", "duration_seconds": 0.000002, "pid": 42, "tid": 42, "ppid": 41,
         "comm": "python", "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x5", "error": "5", "slow": true})");
@@ -407,6 +408,35 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
     CHECK(begins["function"] == "g");
     CHECK(begins["duration_seconds"].is_null());
     CHECK(begins["result"].is_null());
+}
+
+TEST_CASE("a call that begins is told with the id that it has at its end, and counts then") {
+    SlowBench s;
+    const auto f = s.bench.number("f", with_arguments);
+    auto begins = with(call(f, 0, 0, 2'000));
+    begins.call.head.type = FUNC_RECORD_BEGIN;
+    s.bench.tell(begins);
+    CHECK(s.bench.sum("function_calls_total") == 0);
+    s.bench.tell(call(f, 500, 0, 2'500));
+    CHECK(s.bench.sum("function_calls_total") == 1);
+    CHECK(s.bench.aggregator->undecodable() == 0);
+    REQUIRE(s.all.size() == 2);
+    const Json entry = Json::parse(s.all[0]);
+    CHECK(entry["event"] == "entry");
+    CHECK(entry["id"] == "42-2000");
+    CHECK(entry["time"] == "1970-01-01T00:00:00.000002000Z");
+    CHECK(entry["arguments"] == Json{{"3", "0x30"}, {"1", "0x10"}});
+    CHECK(entry["duration_seconds"].is_null());
+    CHECK(entry["result"].is_null());
+    CHECK(Json::parse(s.all[1])["id"] == "42-2000");
+    // Too short, or of no function.
+    auto broken = call(f);
+    broken.head.type = FUNC_RECORD_BEGIN;
+    s.bench.tell(broken);
+    begins.call.function = 1'000;
+    s.bench.tell(begins);
+    CHECK(s.bench.aggregator->undecodable() == 2);
+    CHECK(s.all.size() == 2);
 }
 
 TEST_CASE("a process that ended later than a round began is kept for its slow calls") {
