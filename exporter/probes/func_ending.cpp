@@ -70,6 +70,62 @@ Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entr
     return ending;
 }
 
+bool is_jump(const symbols::FunctionExit &exit) {
+    return exit.kind != symbols::ExitKind::return_;
+}
+
+// A function of C++ or Rust whose only calls are jumps to other functions, at its end: no exception
+// can pass through it but one of theirs, of which there is none if they are C functions.
+bool may_be_thin(std::string_view name, const Result<symbols::FunctionExits> &found) {
+    return (name.starts_with("_Z") || name.starts_with("_R")) && found && !found->has_calls &&
+           !found->jumps_to_entry && std::ranges::any_of(found->exits, is_jump) &&
+           std::ranges::all_of(found->exits, [](const symbols::FunctionExit &exit) {
+               return !is_jump(exit) || exit.target != 0;
+           });
+}
+
+// Functions for which others return, as the result of a return probe would be theirs and its time
+// the whole call's: where that is harmless.
+void follow_jumps(const symbols::ElfFile &file, std::span<const EndingQuestion> functions,
+                  std::span<const symbols::FoundFunction> swept,
+                  std::span<const Result<symbols::FunctionExits>> found,
+                  std::vector<Ending> &endings) {
+    std::vector<std::size_t> thin;
+    std::vector<std::uint64_t> targets;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const EndingQuestion &question = functions[swept[i].name];
+        if (question.endings == config::Endings::automatic &&
+            may_be_thin(question.function.name, found[i])) {
+            thin.push_back(i);
+            for (const symbols::FunctionExit &exit : found[i]->exits) {
+                if (is_jump(exit)) {
+                    targets.push_back(exit.target);
+                }
+            }
+        }
+    }
+    const auto symbols =
+        targets.empty() ? Result<std::vector<symbols::FoundSymbol>>() : file.functions_at(targets);
+    if (!symbols || symbols->size() != targets.size()) {
+        return;  // they are followed up to their jumps
+    }
+    std::size_t next = 0;
+    for (const std::size_t i : thin) {
+        bool is_harmless = true;
+        for (const symbols::FunctionExit &exit : found[i]->exits) {
+            if (is_jump(exit)) {
+                const symbols::FoundSymbol &target = (*symbols)[next++];
+                const std::string_view name = target.name;
+                is_harmless = is_harmless && target.vaddr == file.to_vaddr(exit.target) &&
+                              allows_return_probe(name.substr(0, name.find('@')));
+            }
+        }
+        if (is_harmless) {
+            endings[swept[i].name] = {.kind = FuncEnding::return_probe};
+        }
+    }
+}
+
 }  // namespace
 
 bool allows_return_probe(std::string_view symbol) {
@@ -111,6 +167,7 @@ std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
     for (std::size_t i = 0; i < found.size(); ++i) {
         endings[swept[i].name] = ending_of(found[i], swept[i].file_offset);
     }
+    follow_jumps(file, functions, swept, found, endings);
     return endings;
 }
 

@@ -51,6 +51,7 @@ Result<Part> swept(std::span<const std::byte> code, std::uint64_t vaddr, std::ui
 Result<FunctionExits> exits_of(std::span<const Part> parts) {
     FunctionExits found;
     for (const Part &part : parts) {
+        found.has_calls |= part.sweep.has_calls;
         for (const std::uint64_t at : part.sweep.returns) {
             found.exits.push_back({at, ExitKind::return_});
         }

@@ -53,6 +53,8 @@ struct FunctionExits {
     // A jump of the function goes to its first instruction (a loop, or a call of itself in the last
     // place), so the probe there runs again, with the same stack pointer, within one call.
     bool jumps_to_entry = false;
+    // It calls other functions, besides those that it jumps to.
+    bool has_calls = false;
 
     [[nodiscard]] bool has(ExitKind kind) const;
 };

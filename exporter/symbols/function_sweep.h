@@ -30,6 +30,7 @@ struct Sweep {
     std::vector<std::uint64_t> returns;  // vaddrs
     std::vector<DirectJump> jumps;       // out of the code, or to its first byte
     std::vector<IndirectJump> indirect_jumps;
+    bool has_calls = false;
 };
 
 // A jump to a place of the same code.

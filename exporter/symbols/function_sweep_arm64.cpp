@@ -155,6 +155,7 @@ private:
     }
 
     void note(std::uint64_t at, std::uint32_t word) {
+        sweep_.has_calls |= is_call(word);
         if (is_return(word)) {
             sweep_.returns.push_back(vaddr_ + at);
         } else if (is_indirect_jump(word)) {

@@ -128,6 +128,7 @@ private:
     }
 
     void note(std::uint64_t at, const ZydisDecodedInstruction &instruction) {
+        sweep_.has_calls |= instruction.meta.category == ZYDIS_CATEGORY_CALL;
         if (instruction.mnemonic == ZYDIS_MNEMONIC_RET) {
             sweep_.returns.push_back(vaddr_ + at);
             return;

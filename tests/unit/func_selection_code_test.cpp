@@ -94,6 +94,36 @@ TEST_CASE("selection: how calls end", "[func_selection]") {
                       [](const auto &f) { return f.ending == FuncEnding::none; }));
 }
 
+TEST_CASE("selection: a function that only jumps to C functions is followed to their end",
+          "[func_selection]") {
+    ImageOptions options;
+    options.symtab = {{.name = "c_function", .value = kCode + 0x100, .size = 2},
+                      {.name = "_Z3cppv", .value = kCode + 0x110, .size = 2},
+                      {.name = "_Z4thinv", .value = kCode + 0x200, .size = 6},
+                      {.name = "_Z6eitheri", .value = kCode + 0x300, .size = 8},
+                      {.name = "_Z6to_cppv", .value = kCode + 0x400, .size = 6},
+                      {.name = "_Z5callsv", .value = kCode + 0x500, .size = 10},
+                      {.name = "_Z6insidev", .value = kCode + 0x600, .size = 6},
+                      {.name = "_Z8indirectv", .value = kCode + 0x700, .size = 3}};
+    ElfImage image(options);
+    put<2>(image, 0x100, {0x90, 0xc3});
+    put<2>(image, 0x110, {0x90, 0xc3});
+    put<6>(image, 0x200, {0x90, 0xe9, 0xfa, 0xfe, 0xff, 0xff});              // nop; jmp 0x100
+    put<8>(image, 0x300, {0x90, 0x0f, 0x84, 0xf9, 0xfd, 0xff, 0xff, 0xc3});  // nop; je 0x100; ret
+    put<6>(image, 0x400, {0x90, 0xe9, 0x0a, 0xfd, 0xff, 0xff});              // nop; jmp 0x110
+    put<10>(image, 0x500,  // call 0x100; jmp 0x100
+            {0xe8, 0xfb, 0xfb, 0xff, 0xff, 0xe9, 0xf6, 0xfb, 0xff, 0xff});
+    put<6>(image, 0x600, {0x90, 0xe9, 0xfb, 0xfa, 0xff, 0xff});  // nop; jmp 0x101
+    put<3>(image, 0x700, {0x90, 0xff, 0xe0});                    // nop; jmp *%rax
+    FunctionGroups groups{{"g", group({"_Z*"})}};
+    CHECK(shown(select(image, groups)) == Lines{"g calls 500 exits 505", "g cpp 110 exits 111",
+                                                "g either 300 return", "g indirect 700 exits 701",
+                                                "g inside 600 exits 601", "g thin 200 return",
+                                                "g to_cpp 400 exits 401"});
+    groups["g"].options.endings = config::Endings::exits;
+    CHECK(shown(select(image, groups)).at(5) == "g thin 200 exits 201");
+}
+
 TEST_CASE("selection: what was made with Go is counted at its entry", "[func_selection]") {
     ImageOptions options = some_code();
     options.strings_before = std::string(".note.go.buildid\0", 17);
