@@ -15,6 +15,7 @@
 #include "exporter/base/version.h"
 #include "exporter/config/reload.h"
 #include "exporter/http/query.h"
+#include "exporter/kernel/handover.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
@@ -42,6 +43,8 @@ App::~App() {
     server_.reset();
     pipeline_.reset();
     discovery_.reset();
+    const kernel::Handover handover;
+    probes_.clear();
 }
 
 App::App(config::Config config, std::function<Result<config::Config>()> read_config)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/open_mapped.h"
@@ -89,6 +90,7 @@ void Discovery::run(const std::stop_token &stop) {
             look_at(tgid);
         }
         make_changes();
+        missed_some = std::exchange(look_again_, false) || missed_some;
         const auto now = std::chrono::steady_clock::now();
         if (now >= rescan_at) {
             look_at_all(true);
@@ -164,7 +166,7 @@ void Discovery::look_at_all(bool timed) {
         }
         found_.forget(*entry.first.first, entry.first.second);
         if (entry.second.settled) {
-            entry.first.first->detach(entry.first.second);
+            entry.first.first->detach(entry.first.second, false);
         }
         return true;
     });
@@ -186,7 +188,7 @@ void Discovery::forget_changed() {
         if (known.settled && state_of(known.library.file) != known.state) {
             log::warn("a library was overwritten while it was traced",
                       {{"inode", key.second.inode}});
-            key.first->detach(key.second);
+            key.first->detach(key.second, true);
             known.settled = false;
             known.is_due = false;
             known.library.file.reset();
@@ -202,6 +204,12 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
     }
     found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
     if (known.settled && !known.is_due) {
+        return;
+    }
+    // Whoever is still attached to it: they share the kernel's breakpoints.
+    if (std::ranges::any_of(attachers_,
+                            [&](Attacher *one) { return one->must_wait_for(mapping.file); })) {
+        look_again_ = true;
         return;
     }
     const auto complain = [&](const Error &error) {

@@ -91,6 +91,7 @@ private:
     std::unique_ptr<kernel::MmapEvents> events_;
     std::map<std::pair<Attacher *, FileId>, Known> known_;
     FoundLibraries found_;
+    bool look_again_ = false;  // a file could not be attached to yet
     std::mutex changes_mutex_;
     std::vector<Change> changes_;
     std::jthread thread_;

@@ -36,8 +36,12 @@ public:
     // A program is also offered, as a library may be linked into it; it may have nothing of use.
     virtual Result<> attach(const Library &library) = 0;
 
-    // No process maps the library any more.
-    virtual void detach(const FileId &id) = 0;
+    // No process maps the library any more, or it has other contents now (`is_changed`). Need not
+    // wait until it is detached.
+    virtual void detach(const FileId &id, bool is_changed) = 0;
+
+    // Whether the library cannot be attached to yet, as it is still being detached from.
+    [[nodiscard]] virtual bool must_wait_for(const FileId & /*id*/) { return false; }
 
     // A library could not be opened. `reason` is a word for a label.
     virtual void failed(std::string_view reason) = 0;

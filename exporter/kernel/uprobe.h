@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/kernel/link.h"
 
 struct bpf_program;
 
@@ -46,31 +45,62 @@ struct CallPrograms {
     const bpf_program *exit = nullptr;  // for instructions that leave a function
 };
 
+// Places of a file where the kernel allows no probe, as it can neither step nor emulate the
+// instruction there.
+struct Refused {
+    std::vector<std::uint64_t> entries;
+    std::vector<std::uint64_t> exits;
+};
+
 // Attached functions of one file. Detaches when destroyed, or when the process dies however it
 // dies.
 class UprobeSet {
 public:
-    // Attaches to all points or to none. `file_fd` is the library, opened once; it need not stay
+    UprobeSet();  // attached to nothing
+
+    // Attaches to all points but those that the kernel refuses; where it refuses one of the exits,
+    // or for any other failure, to none. `file_fd` is the library, opened once; it need not stay
     // open. The failure's code is the kernel's errno: EACCES and EPERM mean a missing capability.
-    // `exits` are instructions that leave the functions of entry-only points.
+    // `exits` are instructions that leave the functions of entry-only points. `kept` is an
+    // earlier set of the same points; in the mode perf, links may have been taken off it.
     static Result<UprobeSet> attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points,
-                                    const std::vector<AttachPoint> &exits = {});
+                                    const std::vector<AttachPoint> &exits = {},
+                                    UprobeSet kept = {});
 
     // Probes that another process attached; they are detached with their last link.
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
 
     [[nodiscard]] std::size_t functions() const { return functions_; }
+    [[nodiscard]] bool is_empty() const { return links_.empty(); }
+    [[nodiscard]] const Refused &refused() const { return refused_; }
     // Descriptors of its BPF links, which the set keeps.
     [[nodiscard]] std::vector<int> links() const;
 
+    // Takes a link off the set, entries before ends, as a return without an entry is harmless.
+    // Closing it detaches what it held. An invalid one: there was none left.
+    Fd take_link();
+
 private:
+    // What a link of the mode perf holds. Several functions have a link together in other modes.
+    struct Held {
+        Fd link;
+        std::uint64_t file_offset = 0;
+        const bpf_program *program = nullptr;
+    };
+
     Result<> link_all(const bpf_program *program, AttachMode mode, int file_fd,
-                      const std::vector<AttachPoint> &points, bool at_return);
+                      const std::vector<AttachPoint> &points, bool at_return,
+                      std::vector<std::uint64_t> &refused);
+    Result<> link_together(const bpf_program *program, AttachMode mode, int file_fd,
+                           std::span<const AttachPoint> points, bool at_return,
+                           std::vector<std::uint64_t> &refused);
+    Result<> link_each(const bpf_program *program, int file_fd, std::span<const AttachPoint> points,
+                       bool at_return, std::vector<std::uint64_t> &refused);
 
     std::size_t functions_ = 0;
-    std::vector<Fd> multi_links_;  // and adopted ones of any kind
-    std::vector<Link> perf_links_;
+    std::vector<Held> links_;  // in the order in which they were attached
+    Refused refused_;
 };
 
 }  // namespace gpusnoop::kernel

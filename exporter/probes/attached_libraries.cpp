@@ -47,18 +47,28 @@ void AttachedLibraries::note(const discovery::Library &library, std::size_t func
                      {"mode", to_string(mode)}});
 }
 
-bool AttachedLibraries::remove(const FileId &id, std::string_view why) {
-    // Detaching waits for running probes: not under the lock.
+std::optional<kernel::UprobeSet> AttachedLibraries::remove(const FileId &id, std::string_view why) {
     decltype(attached_)::node_type gone;
     {
         const std::lock_guard lock(mutex_);
         gone = attached_.extract(id);
     }
-    if (gone) {
-        log::info(
-            why, {{"probe", probe_}, {"library", gone.mapped().library.name}, {"inode", id.inode}});
+    if (!gone) {
+        return std::nullopt;
     }
-    return !gone.empty();
+    log::info(why,
+              {{"probe", probe_}, {"library", gone.mapped().library.name}, {"inode", id.inode}});
+    return std::move(gone.mapped().probes);
+}
+
+std::map<FileId, kernel::UprobeSet> AttachedLibraries::remove_all() {
+    const std::lock_guard lock(mutex_);
+    std::map<FileId, kernel::UprobeSet> all;
+    for (auto &[id, attached] : attached_) {
+        all.emplace(id, std::move(attached.probes));
+    }
+    attached_.clear();
+    return all;
 }
 
 void AttachedLibraries::failed(std::string_view reason) {

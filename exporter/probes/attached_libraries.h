@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,8 +33,12 @@ public:
              std::string_view what);
     void note(const discovery::Library &library, std::size_t functions, kernel::AttachMode mode,
               std::string_view what);
-    // Detaches, and logs `why`. False: it was not attached to that.
-    bool remove(const FileId &id, std::string_view why = "detached: no process uses it any more");
+    // Logs `why`. The probes are still attached as long as they are kept; nothing: it was not
+    // attached to that.
+    std::optional<kernel::UprobeSet> remove(
+        const FileId &id, std::string_view why = "detached: no process uses it any more");
+    // All probes that are kept here.
+    std::map<FileId, kernel::UprobeSet> remove_all();
     // A library could not be attached to; `reason` is a word for a label.
     void failed(std::string_view reason);
 

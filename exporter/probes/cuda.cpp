@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
+#include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/kernel/account.h"
+#include "exporter/kernel/detacher.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/budget.h"
@@ -42,6 +45,10 @@ public:
                                    .started = now_on(CLOCK_MONOTONIC)},
                       surroundings()) {}
 
+    ~CudaProbe() override;
+    CudaProbe(const CudaProbe &) = delete;
+    CudaProbe &operator=(const CudaProbe &) = delete;
+
     Result<> start() override;
     discovery::Attacher *attacher() override { return programs_ ? this : nullptr; }
     void drain() override;
@@ -68,7 +75,10 @@ public:
         return is_cuda_driver(name);
     }
     Result<> attach(const discovery::Library &library) override;
-    void detach(const FileId &id) override;
+    void detach(const FileId &id, bool is_changed) override;
+    [[nodiscard]] bool must_wait_for(const FileId &id) override {
+        return detacher_->must_wait_for(id);
+    }
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:
@@ -101,7 +111,15 @@ private:
 
     SandboxWarnings sandboxes_{"cuda"};
     AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
+    std::optional<kernel::Detacher> detacher_;  // there with the programs, and gone before them
 };
+
+// Side by side: one after the other, they would take long.
+CudaProbe::~CudaProbe() {
+    for (auto &[id, probes] : attached_.remove_all()) {
+        detacher_->detach({.file = id, .probes = std::move(probes)});
+    }
+}
 
 CudaSurroundings CudaProbe::surroundings() {
     return {.catch_up = [this] { allocations_->drain_to(allocations_->produced()); },
@@ -158,6 +176,7 @@ Result<> CudaProbe::open() {
         return shared;
     }
     programs_ = std::move(*programs);
+    detacher_.emplace(programs_->mode());
     if (const CudaPins *pins = programs_->pins()) {
         last_attached_ = pins->last_attached();
     } else if (kernel::has_pins(config_.pin_path)) {
@@ -250,9 +269,10 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
             return {};
         }
     }
+    auto kept = detacher_->take_back(library.id);
     // Before and after: a process that starts meanwhile may be seen from the middle on.
     const nanoseconds before = last_attached_.exchange(nanoseconds::max());
-    auto probes = programs_->attach(library);
+    auto probes = programs_->attach(library, std::move(kept).value_or(kernel::UprobeSet{}));
     const bool is_attached = probes && probes->functions() > 0;
     last_attached_ = is_attached ? now_on(CLOCK_BOOTTIME) : before;
     if (!probes) {
@@ -263,20 +283,21 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
         return {};  // a program without a runtime of its own
     }
     if (pins != nullptr) {
-        if (auto kept = pins->keep(*probes, library); !kept) {
+        if (auto pinned = pins->keep(*probes, library); !pinned) {
             failed("pin");
-            return kept;
+            return pinned;
         }
     }
     attached_.add(library, std::move(*probes), programs_->mode(), "attached");
     return {};
 }
 
-void CudaProbe::detach(const FileId &id) {
-    if (attached_.remove(id)) {
+void CudaProbe::detach(const FileId &id, bool is_changed) {
+    if (auto probes = attached_.remove(id)) {
         if (const CudaPins *pins = programs_->pins()) {
             pins->forget(id);
         }
+        detacher_->detach({.file = id, .probes = *std::move(probes), .is_changed = is_changed});
     }
 }
 

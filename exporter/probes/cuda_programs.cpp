@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cuda.skel.h"
+#include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/link.h"
@@ -37,6 +38,7 @@ namespace {
 // came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
 // allocator"). Before, all of a table is allocated at once, so it must be smaller.
 constexpr std::uint32_t max_preallocated = 131'072;
+constexpr std::size_t max_label_bytes = 128;
 
 void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
     const bool can_grow = kernel::has_type("bpf_mem_alloc");
@@ -104,6 +106,25 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
         return fail_errno("duplicate a descriptor");
     }
     return own;
+}
+
+void log_refused(const discovery::Library &library,
+                 const std::vector<symbols::FoundFunction> &found,
+                 const std::vector<std::uint64_t> &refused) {
+    std::string names;
+    for (const symbols::FoundFunction &place : found) {
+        if (std::ranges::find(refused, place.file_offset) != refused.end()) {
+            names += (names.empty() ? "" : " ") + std::string(cuda_functions()[place.name].symbol);
+        }
+    }
+    if (!names.empty()) {
+        log::warn(
+            "the kernel allows no probe on the first instruction of these functions, so their "
+            "calls are not counted",
+            {{"probe", "cuda"},
+             {"library", to_valid_utf8(library.name, max_label_bytes)},
+             {"functions", names}});
+    }
 }
 
 }  // namespace
@@ -198,7 +219,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
 }
 
 tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
-    const discovery::Library &library) const {
+    const discovery::Library &library, kernel::UprobeSet kept) const {
     const auto elf = symbols::ElfFile::open(library.file.get());
     if (!elf) {
         return tl::unexpected(Failure{"elf", elf.error()});
@@ -232,10 +253,16 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     if (calls_.exit != nullptr) {
         exits = see_ends_at_exits(*elf, library, *found, points);
     }
-    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), points, exits);
+    auto set =
+        kernel::UprobeSet::attach(calls_, library.file.get(), points, exits, std::move(kept));
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }
+    if (!set->refused().exits.empty()) {
+        return tl::unexpected(Failure{
+            "attach", {"the kernel allows no probe on an instruction that leaves a function"}});
+    }
+    log_refused(library, *found, set->refused().entries);
     return std::move(*set);
 }
 

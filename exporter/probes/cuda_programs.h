@@ -43,7 +43,10 @@ public:
         std::string reason;
         Error error;
     };
-    tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library) const;
+    // Functions that the kernel allows no probe on are left out, and the log names them. `kept` is
+    // what is still attached of it.
+    tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library,
+                                                    kernel::UprobeSet kept = {}) const;
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int allocations_ring() const;

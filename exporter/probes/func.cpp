@@ -87,7 +87,10 @@ public:
         return may_want(groups_of_files(), std::string(name));
     }
     Result<> attach(const discovery::Library &library) override;
-    void detach(const FileId &id) override;
+    void detach(const FileId &id, bool is_changed) override;
+    [[nodiscard]] bool must_wait_for(const FileId &id) override {
+        return files_->must_wait_for(id);
+    }
     bool reconfigure(const config::Config &config) override;
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
@@ -103,6 +106,8 @@ private:
                     const std::vector<SelectedFunction> &functions);
     void let_go(const FileId &id);
     void report(const Selection &selection, const std::string &library) const;
+    static void report_refused(const std::vector<std::string> &functions,
+                               const discovery::Library &library);
 
     config::Config::Functions config_;    // the discovery thread's, once that runs
     std::optional<FuncTracing> tracing_;  // for an exporter, nothing
@@ -268,17 +273,35 @@ Result<> FuncProbe::change(const discovery::Library &library,
         failed("attach");
         return tl::unexpected(changed.error());
     }
+    report_refused(changed->refused, library);
     return {};
 }
 
-void FuncProbe::detach(const FileId &id) {
-    files_->detach(id, false);
-    attached_.remove(id);
+void FuncProbe::report_refused(const std::vector<std::string> &functions,
+                               const discovery::Library &library) {
+    if (functions.empty()) {
+        return;
+    }
+    std::string names;
+    for (const std::string &name : functions) {
+        names += (names.empty() ? "" : " ") + name;
+    }
+    log::warn(
+        "the kernel allows no probe on the first instruction of these functions, so their calls "
+        "are not counted",
+        {{"probe", "func"},
+         {"library", to_valid_utf8(library.name, max_label_bytes)},
+         {"functions", names}});
+}
+
+void FuncProbe::detach(const FileId &id, bool is_changed) {
+    files_->detach(id, is_changed ? FuncFiles::Reason::changed : FuncFiles::Reason::unused);
+    (void)attached_.remove(id);
 }
 
 void FuncProbe::let_go(const FileId &id) {
-    files_->detach(id, true);
-    attached_.remove(id, "detached: no function of it is configured any more");
+    files_->detach(id, FuncFiles::Reason::removed);
+    (void)attached_.remove(id, "detached: no function of it is configured any more");
 }
 
 // Switched off, it is attached to nothing, and can be switched on again.

@@ -16,6 +16,14 @@ bool is_wanted(const FuncLink &link) {
 
 }  // namespace
 
+FuncFiles::~FuncFiles() {
+    for (auto &[id, links] : files_) {
+        for (FuncLink &link : links) {
+            detacher_.detach({.file = id, .probes = std::move(link.probes)});
+        }
+    }
+}
+
 Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
                                            const std::vector<const SelectedFunction *> &functions) {
     // What is attached together can only be detached together. A link costs time when it goes, so
@@ -29,7 +37,7 @@ Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
     for (const auto &[name, of_link] : together) {
         auto link = programs_->attach(library, of_link, *table_);
         if (!link) {
-            release(std::move(links), false);
+            release(library.id, std::move(links), Reason::unused);
             return tl::unexpected(link.error());
         }
         links.push_back(std::move(*link));
@@ -76,9 +84,12 @@ Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
 
     auto added = attach(library, plan.add);
     if (added) {
-        change.added += plan.add.size();
-        change.functions += plan.add.size();
-        std::ranges::move(*added, std::back_inserter(links));
+        for (FuncLink &link : *added) {
+            change.added += link.places.size();
+            change.functions += link.places.size();
+            std::ranges::move(link.refused, std::back_inserter(change.refused));
+            links.push_back(std::move(link));
+        }
     }
     const auto unwanted = std::ranges::partition(links, is_wanted);
     Links gone(std::make_move_iterator(unwanted.begin()), std::make_move_iterator(unwanted.end()));
@@ -86,16 +97,16 @@ Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
     if (links.empty()) {
         files_.erase(library.id);
     }
-    release(std::move(gone), true);
+    release(library.id, std::move(gone), Reason::removed);
     if (!added) {
         return tl::unexpected(added.error());
     }
     return change;
 }
 
-void FuncFiles::detach(const FileId &id, bool is_removed) {
+void FuncFiles::detach(const FileId &id, Reason reason) {
     if (auto file = files_.extract(id)) {
-        release(std::move(file.mapped()), is_removed);
+        release(id, std::move(file.mapped()), reason);
     }
 }
 
@@ -111,17 +122,31 @@ std::size_t FuncFiles::functions(const FileId &id) const {
     return count;
 }
 
-// Detached first: after that no record has the numbers.
-void FuncFiles::release(Links links, bool is_removed) {
-    std::vector<FuncTable::Change> changes;
+// Muted until they are detached: the same functions may be attached to again before. Only then has
+// no record their numbers any more.
+void FuncFiles::release(const FileId &id, Links links, Reason reason) {
+    const bool is_removed = reason == Reason::removed;
     for (FuncLink &link : links) {
-        link.probes = {};
+        std::vector<FuncTable::Change> muted;
+        std::vector<FuncTable::Change> released;
         for (const FuncPlace &place : link.places) {
-            programs_->mute(place.number, false);
-            changes.push_back({place.number, nullptr, true, is_removed});
+            programs_->mute(place.number, true);
+            muted.push_back({place.number, nullptr});
+            released.push_back({place.number, nullptr, true, is_removed});
         }
+        if (is_removed) {
+            table_->change(std::move(muted));
+        }
+        detacher_.detach({.file = id,
+                          .probes = std::move(link.probes),
+                          .is_changed = reason == Reason::changed,
+                          .done = [this, released = std::move(released)] {
+                              for (const FuncTable::Change &change : released) {
+                                  programs_->mute(change.number, false);
+                              }
+                              table_->change(released);
+                          }});
     }
-    table_->change(std::move(changes));
 }
 
 }  // namespace gpusnoop::probes

@@ -29,8 +29,6 @@ struct FuncPrograms::Loaded {
 namespace {
 
 constexpr std::size_t max_label_bytes = 128;
-// Of the kernel's own, for uprobes on instructions that it does not step.
-constexpr int kernel_enotsupp = 524;
 
 void set_up_tracing(func_bpf &skeleton, const FuncTracing &tracing) {
     bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);
@@ -158,17 +156,28 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
 Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
                                       const std::vector<SelectedFunction> &functions,
                                       FuncTable &table) const {
-    auto link = attach_all(library, functions, false, table);
-    const int code = link ? 0 : link.error().code;
-    // Which of the instructions it is, the kernel does not say.
-    if (code == EINVAL || code == kernel_enotsupp) {
-        log::warn(
-            "the kernel refuses a probe on an instruction that leaves a function, so functions "
-            "that need these are counted at their entry only",
-            {{"probe", "func"}, {"library", to_valid_utf8(library.name, max_label_bytes)}});
-        link = attach_all(library, functions, true, table);
+    auto link = attach_all(library, functions, {}, table);
+    if (!link || link->probes.refused().exits.empty()) {
+        return link;
     }
-    return link;
+    const std::vector<std::uint64_t> refused = link->probes.refused().exits;
+    std::set<std::uint64_t> without_exits;
+    std::string names;
+    for (const SelectedFunction &function : functions) {
+        if (std::ranges::any_of(function.exits, [&](const symbols::FunctionExit &exit) {
+                return std::ranges::find(refused, exit.address) != refused.end();
+            })) {
+            without_exits.insert(function.entry);
+            names += (names.empty() ? "" : " ") + function.name;
+        }
+    }
+    log::warn(
+        "the kernel allows no probe on an instruction that leaves these functions, so their calls "
+        "are counted at entry only",
+        {{"probe", "func"},
+         {"library", to_valid_utf8(library.name, max_label_bytes)},
+         {"functions", names}});
+    return attach_all(library, functions, without_exits, table);
 }
 
 void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &function) const {
@@ -195,13 +204,14 @@ void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &functio
 
 Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
                                           const std::vector<SelectedFunction> &functions,
-                                          bool without_exits, FuncTable &table) const {
+                                          const std::set<std::uint64_t> &without_exits,
+                                          FuncTable &table) const {
     FuncLink link;
     std::vector<kernel::AttachPoint> entries;
     std::vector<kernel::AttachPoint> exits;
     for (const SelectedFunction &function : functions) {
         SelectedFunction attached = function;
-        if (without_exits && attached.ending == FuncEnding::exits) {
+        if (without_exits.contains(attached.entry)) {
             attached.ending = FuncEnding::none;
             attached.exits.clear();
         }
@@ -218,12 +228,22 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
         link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
     }
     auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits);
-    if (!probes) {
-        std::vector<FuncTable::Change> unused;
-        for (const FuncPlace &place : link.places) {
+    const bool is_attached = probes && probes->refused().exits.empty();
+    std::vector<FuncTable::Change> unused;
+    std::erase_if(link.places, [&](const FuncPlace &place) {
+        const bool is_refused =
+            is_attached && std::ranges::find(probes->refused().entries, place.function.entry) !=
+                               probes->refused().entries.end();
+        if (is_refused) {
+            link.refused.push_back(place.function.name);
+        }
+        if (is_refused || !is_attached) {
             unused.push_back({place.number, nullptr, true, false});
         }
-        table.change(std::move(unused));
+        return is_refused || !is_attached;
+    });
+    table.change(std::move(unused));
+    if (!probes) {
         return tl::unexpected(probes.error());
     }
     link.probes = std::move(*probes);
@@ -234,6 +254,7 @@ void FuncPrograms::mute(std::uint32_t number, bool on) {
     if (number >= FUNC_MUTABLE) {
         return;  // its records are made, and do not count
     }
+    const std::lock_guard lock(mute_mutex_);
     auto *const bss = loaded_->skeleton->bss;
     if ((bss->muted[number] != 0) != on) {
         bss->muted[number] = on ? 1 : 0;

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -23,6 +26,8 @@ namespace gpusnoop::probes {
 struct FuncLink {
     kernel::UprobeSet probes;
     std::vector<FuncPlace> places;
+    // What is not attached to, as the kernel allows no probe on its first instruction.
+    std::vector<std::string> refused{};
 };
 
 // What calls of a function are counted as.
@@ -47,8 +52,9 @@ public:
     FuncPrograms(const FuncPrograms &) = delete;
     FuncPrograms &operator=(const FuncPrograms &) = delete;
 
-    // All of them at once, under the numbers that `table` gives them. Where the kernel refuses one
-    // of the exits, functions with exits are counted at their entry only, and the log says so.
+    // All of them at once, under the numbers that `table` gives them. Where the kernel allows no
+    // probe on an exit, the function is counted at its entry only; where it allows none on the
+    // first instruction, the function is left out. The log names both.
     Result<FuncLink> attach(const discovery::Library &library,
                             const std::vector<SelectedFunction> &functions, FuncTable &table) const;
 
@@ -56,7 +62,7 @@ public:
     void set_options(std::uint32_t number, const FuncFunction &function) const;
 
     // Has the probes of this number do nothing, but for calls that have begun already. They still
-    // stop the program.
+    // stop the program. For any thread.
     void mute(std::uint32_t number, bool on);
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
@@ -76,12 +82,14 @@ private:
                                                          const config::Config::Functions &config,
                                                          Details details);
     Result<FuncLink> attach_all(const discovery::Library &library,
-                                const std::vector<SelectedFunction> &functions, bool without_exits,
+                                const std::vector<SelectedFunction> &functions,
+                                const std::set<std::uint64_t> &without_exits,
                                 FuncTable &table) const;
 
     std::unique_ptr<Loaded> loaded_;
     kernel::CallPrograms calls_;
     Details details_;
+    std::mutex mute_mutex_;
     std::size_t muted_ = 0;
 };
 

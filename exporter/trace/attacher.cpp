@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "exporter/base/log.h"
 
@@ -15,8 +16,22 @@ bool Attacher::wants(std::string_view name) const {
     });
 }
 
+Attacher::~Attacher() {
+    for (auto &[id, probes] : attached_) {
+        detacher_.detach({.file = id, .probes = std::move(probes)});
+    }
+}
+
+void Attacher::detach(const FileId &id, bool is_changed) {
+    if (auto gone = attached_.extract(id)) {
+        detacher_.detach(
+            {.file = id, .probes = std::move(gone.mapped()), .is_changed = is_changed});
+    }
+}
+
 Result<> Attacher::attach(const discovery::Library &library) {
-    auto probes = programs_.attach(library);
+    auto kept = detacher_.take_back(library.id);
+    auto probes = programs_.attach(library, std::move(kept).value_or(kernel::UprobeSet{}));
     if (!probes) {
         return tl::unexpected(probes.error().error);
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -10,6 +11,7 @@
 #include "exporter/discovery/discovery.h"
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/features.h"
+#include "exporter/kernel/handover.h"
 #include "exporter/probes/func.h"
 #include "exporter/probes/func_slow_calls.h"
 #include "exporter/trace/filter.h"
@@ -155,11 +157,14 @@ std::uint64_t FuncTracer::lost() const {
 }  // namespace
 
 Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd) {
+    std::optional<kernel::Handover> handover;
     FuncTracer tracer(options, stop_fd);
-    if (auto opened = tracer.open(config); !opened) {
-        return opened;
+    auto traced = tracer.open(config);
+    if (traced) {
+        traced = tracer.run(config.functions.drain_interval);
     }
-    return tracer.run(config.functions.drain_interval);
+    handover.emplace();
+    return traced;
 }
 
 }  // namespace gpusnoop::trace

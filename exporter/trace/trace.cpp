@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
@@ -11,6 +12,7 @@
 #include "exporter/discovery/discovery.h"
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/features.h"
+#include "exporter/kernel/handover.h"
 #include "exporter/kernel/record.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/cuda_functions.h"
@@ -200,11 +202,14 @@ std::uint64_t Tracer::lost() const {
 }  // namespace
 
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd) {
+    std::optional<kernel::Handover> handover;
     Tracer tracer(options, stop_fd);
-    if (auto opened = tracer.open(config); !opened) {
-        return opened;
+    auto traced = tracer.open(config);
+    if (traced) {
+        traced = tracer.run(config.cuda.drain_interval);
     }
-    return tracer.run(config.cuda.drain_interval);
+    handover.emplace();
+    return traced;
 }
 
 }  // namespace gpusnoop::trace

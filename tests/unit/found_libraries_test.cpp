@@ -18,7 +18,7 @@ class SomeAttacher final : public Attacher {
 public:
     [[nodiscard]] bool wants(std::string_view) const override { return true; }
     Result<> attach(const Library &) override { return {}; }
-    void detach(const FileId &) override {}
+    void detach(const FileId &, bool) override {}
     void failed(std::string_view) override {}
 };
 

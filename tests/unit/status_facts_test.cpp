@@ -26,7 +26,7 @@ class SomeAttacher final : public discovery::Attacher {
 public:
     [[nodiscard]] bool wants(std::string_view) const override { return true; }
     Result<> attach(const discovery::Library &) override { return {}; }
-    void detach(const FileId &) override {}
+    void detach(const FileId &, bool) override {}
     void failed(std::string_view) override {}
 };
 

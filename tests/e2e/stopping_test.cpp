@@ -1,0 +1,221 @@
+// Detaching takes the kernel long. Nothing waits for it: not the end of the exporter, not new
+// libraries.
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "tests/e2e/child.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Generous, as machines are busy, and far below what detaching takes here.
+constexpr std::chrono::seconds soon{15};
+
+const std::string original = standin("12/libcudart.so.12");
+
+std::vector<fs::path> copies_in(const TemporaryDirectory &directory, int count) {
+    std::vector<fs::path> copies;
+    for (int i = 0; i < count; i++) {
+        const fs::path copy = directory / std::to_string(i) / "libcudart.so.12";
+        fs::create_directories(copy.parent_path());
+        fs::copy_file(original, copy);
+        copies.push_back(copy);
+    }
+    return copies;
+}
+
+// A process that maps them all, as a loader would.
+e2e::Child user_of(const std::vector<fs::path> &files) {
+    return e2e::Child([files] {
+        for (const fs::path &file : files) {
+            const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+            if (fd < 0 ||
+                ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+                return 1;
+            }
+            ::close(fd);
+        }
+        e2e::pause_for_ever();
+        return 0;
+    });
+}
+
+// The ids of the BPF links that a process has open. Others on the machine have some of their own.
+std::set<std::uint32_t> links_of(pid_t pid) {
+    std::set<std::uint32_t> links;
+    for (const auto &file : fs::directory_iterator("/proc/" + std::to_string(pid) + "/fdinfo")) {
+        std::istringstream lines(read_file(file.path()));
+        for (std::string line; std::getline(lines, line);) {
+            if (line.starts_with("link_id:")) {
+                links.insert(static_cast<std::uint32_t>(std::stoul(line.substr(8))));
+            }
+        }
+    }
+    return links;
+}
+
+// How many of them the kernel still has.
+std::size_t left_of(const std::set<std::uint32_t> &links) {
+    std::size_t count = 0;
+    std::uint32_t id = 0;
+    while (::bpf_link_get_next_id(id, &id) == 0) {
+        count += links.contains(id) ? 1 : 0;
+    }
+    return count;
+}
+
+std::size_t times_in_log(const Exporter &exporter, const std::string &text) {
+    const std::string log = exporter.log();
+    std::size_t times = 0;
+    for (std::size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) {
+        times++;
+    }
+    return times;
+}
+
+bool is_free(std::uint16_t port) {
+    const gpusnoop::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int one = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return ::bind(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) == 0;
+}
+
+// A program on this library, which is attached to, is counted to the last call.
+void check_counted(const Exporter &exporter, const fs::path &library, const std::string &comm) {
+    const TemporaryDirectory directory;
+    const Process workload({standin("workload"), "--iterations", "100", "--name", comm, "--hold"},
+                           {{"LD_LIBRARY_PATH", library.parent_path().string()},
+                            {"STANDIN_TRUTH_DIR", directory.path().string()}});
+    workload.wait_for_output("holding");
+    const auto truth = truth::sum(truth::read_truth(directory.path()));
+    REQUIRE(truth.launches > 0);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+                                        static_cast<double>(truth.launches));
+    check_counters(page, truth, comm);
+}
+
+}  // namespace
+
+TEST_CASE("an exporter with many perf events ends soon, and a process of its own detaches",
+          "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto copies = copies_in(directory, 4);
+    const e2e::Child user = user_of(copies);
+    Exporter exporter(attached_by("perf"));
+    for (const fs::path &copy : copies) {
+        exporter.wait_until_attached_to(copy);
+    }
+    const auto links = links_of(exporter.process().pid());
+    REQUIRE(links.size() > 300);
+    const std::uint16_t port = exporter.port();
+    const auto told = std::chrono::steady_clock::now();
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - told;
+    WARN("ended after " << took.count() << " s, " << left_of(links) << " links are attached yet");
+    CHECK(took < soon);
+    CHECK(exporter.log().find("a process of its own detaches") != std::string::npos);
+    // Meanwhile the port is free, and another exporter attaches and counts.
+    {
+        CHECK(is_free(port));
+        const Exporter next;
+        next.wait_until_attached_to(copies[0]);
+        check_counted(next, copies[0], "next");
+    }
+    eventually("all to be detached", [&] { return left_of(links) == 0; }, std::chrono::minutes(4));
+}
+
+TEST_CASE("new libraries are attached to while many are being let go, and the end is soon",
+          "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const TemporaryDirectory others;
+    const auto copies = copies_in(directory, 300);
+    const auto new_one = copies_in(others, 1);
+    Exporter exporter("discovery: {rescan_interval: 1s}\n" + attached_by("multi"));
+    {
+        const e2e::Child user = user_of(copies);
+        eventually("all to be attached",
+                   [&] { return times_in_log(exporter, "msg=\"attached\"") >= copies.size(); });
+    }
+    eventually("the first to be let go",
+               [&] { return times_in_log(exporter, "detached: no process uses it") > 0; });
+    const auto began = std::chrono::steady_clock::now();
+    const e2e::Child user = user_of(new_one);
+    exporter.wait_until_attached_to(new_one[0]);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    WARN("attached after " << took.count() << " s");
+    CHECK(took < soon);
+    const auto links = links_of(exporter.process().pid());
+    const auto told = std::chrono::steady_clock::now();
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+    const std::chrono::duration<double> end = std::chrono::steady_clock::now() - told;
+    WARN("ended after " << end.count() << " s");
+    CHECK(end < soon);
+    eventually("all to be detached", [&] { return left_of(links) == 0; });
+}
+
+TEST_CASE("an exporter that uses many libraries ends soon", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto copies = copies_in(directory, 300);
+    const e2e::Child user = user_of(copies);
+    Exporter exporter(attached_by("multi"));
+    eventually("all to be attached",
+               [&] { return times_in_log(exporter, "msg=\"attached\"") >= copies.size(); });
+    const auto links = links_of(exporter.process().pid());
+    const auto told = std::chrono::steady_clock::now();
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - told;
+    WARN("ended after " << took.count() << " s");
+    CHECK(took < soon);
+    eventually("all to be detached", [&] { return left_of(links) == 0; });
+}
+
+TEST_CASE("a library that is used again while it is let go is counted at once, and once", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto copies = copies_in(directory, 1);
+    Exporter exporter("discovery: {rescan_interval: 1s}\n" + attached_by("perf"));
+    for (const std::size_t use : {1U, 2U}) {
+        CAPTURE(use);
+        // Attached to already when the program is there, the second time.
+        eventually("what was used before to be let go", [&] {
+            return times_in_log(exporter, "detached: no process uses it") + 1 >= use;
+        });
+        const e2e::Child user = user_of(copies);
+        eventually("it to be attached to",
+                   [&] { return times_in_log(exporter, "msg=\"attached\"") >= use; });
+        check_counted(exporter, copies[0], "use_" + std::to_string(use));
+        const Page page = exporter.scrape();
+        CHECK(page.sum("gpusnoop_probe_stale_calls_total") == 0);
+        CHECK(page.sum("gpusnoop_probe_nested_calls_total") == 0);
+    }
+}
