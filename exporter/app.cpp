@@ -104,6 +104,12 @@ Result<> App::start_probes() {
     if (const auto usable = kernel::check_requirements(features_); !usable) {
         return usable;
     }
+    if (!features_.has_harmless_return_probes()) {
+        log::warn(
+            "return probes of this kernel would end programs under seccomp, so the ends of calls "
+            "are seen at exits, or not at all",
+            {{"reason", features_.find("uretprobe_seccomp")->reason}});
+    }
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
     }

@@ -153,6 +153,17 @@ std::vector<Finding> judge_features(const kernel::Features &features,
     findings.push_back(attach_way(features, AttachMode::perf,
                                   has(AttachMode::session) || has(AttachMode::multi),
                                   "it is the last of the ways to attach to functions"));
+    if (features.find("uretprobe_seccomp") != nullptr) {
+        const bool is_harmless = features.has_harmless_return_probes();
+        findings.push_back(
+            {"uretprobe_seccomp", is_harmless ? Verdict::ok : Verdict::warn,
+             is_harmless ? "return probes do no harm to programs under seccomp"
+                         : found(features, "uretprobe_seccomp"),
+             is_harmless ? ""
+                         : "a return probe would end programs in containers, so the ends of calls "
+                           "are seen at exits, which costs a trap for each, and not of all "
+                           "functions (Linux 6.14 has it right, and later 6.12 and 6.13)"});
+    }
     if (works.empty()) {
         findings.push_back(
             {"attach", Verdict::fail, "no way to attach to functions works", "nothing is traced"});

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "exporter/base/capabilities.h"
+#include "exporter/kernel/filtered_child.h"
 #include "exporter/symbols/elf_file.h"
 
 // Something of ours to attach to. Never called.
@@ -29,6 +30,12 @@ constexpr std::array<std::pair<AttachMode, std::string_view>, 3> attach_features
     {AttachMode::multi, "uprobe_multi"},
     {AttachMode::perf, "uprobe_perf"},
 }};
+
+constexpr std::string_view harmless_return_probes = "uretprobe_seccomp";
+
+Result<> without_value(const Result<Fd> &result) {
+    return result ? Result<>() : tl::unexpected(result.error());
+}
 
 Feature verdict(std::string name, const Result<> &tried) {
     return {std::move(name), tried.has_value(), tried ? "" : tried.error().message};
@@ -49,7 +56,8 @@ Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type) {
     return Fd(fd);
 }
 
-Result<> try_multi(int expected_attach_type, int exe, std::uint64_t offset) {
+Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
+                     std::uint32_t flags = 0) {
     auto program = load_nothing(BPF_PROG_TYPE_KPROBE, expected_attach_type);
     if (!program) {
         return tl::unexpected(program.error());
@@ -61,11 +69,23 @@ Result<> try_multi(int expected_attach_type, int exe, std::uint64_t offset) {
     attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
     attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(&offset);
     attr.link_create.uprobe_multi.cnt = 1;
-    const Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
+    attr.link_create.uprobe_multi.flags = flags;
+    Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
     if (!link) {
         return fail_errno("attach");
     }
+    return link;
+}
+
+// With a return probe on gpusnoop_attach_target(), and a filter that does not know the system call
+// that it ends with, as Docker's did not when it was new.
+Result<> try_return_under_seccomp() {
+#if defined(__x86_64__)
+    constexpr int uretprobe = 335;  // __NR_uretprobe, which Debian's headers may not have yet
+    return survives_without(uretprobe, gpusnoop_attach_target);
+#else
     return {};
+#endif
 }
 
 Result<> try_perf(int exe, std::uint64_t offset) {
@@ -134,6 +154,11 @@ const Feature *Features::find(std::string_view name) const {
     return found == list.end() ? nullptr : &*found;
 }
 
+bool Features::has_harmless_return_probes() const {
+    const Feature *feature = find(harmless_return_probes);
+    return feature == nullptr || feature->available;
+}
+
 std::vector<AttachMode> Features::attach_modes() const {
     std::vector<AttachMode> modes;
     for (const auto &[mode, name] : attach_features) {
@@ -159,10 +184,16 @@ Features probe_features() {
             offset = found->front().file_offset;
         }
     }
-    features.list.push_back(
-        verdict("uprobe_session", try_multi(uprobe_session_type, exe.get(), offset)));
-    features.list.push_back(
-        verdict("uprobe_multi", try_multi(uprobe_multi_type, exe.get(), offset)));
+    features.list.push_back(verdict(
+        "uprobe_session", without_value(try_multi(uprobe_session_type, exe.get(), offset))));
+    {
+        const auto at_return =
+            try_multi(uprobe_multi_type, exe.get(), offset, BPF_F_UPROBE_MULTI_RETURN);
+        features.list.push_back(verdict("uprobe_multi", without_value(at_return)));
+        // Kernels without the one are too old for the other.
+        features.list.push_back(verdict(std::string(harmless_return_probes),
+                                        at_return ? try_return_under_seccomp() : Result<>()));
+    }
     features.list.push_back(verdict("uprobe_perf", try_perf(exe.get(), offset)));
     return features;
 }

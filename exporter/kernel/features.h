@@ -19,6 +19,10 @@ struct Features {
     std::vector<Feature> list;
 
     [[nodiscard]] const Feature *find(std::string_view name) const;
+    // False: a program whose seccomp filter does not know the system call that return probes end
+    // with (on x86_64 since Linux 6.11; since 6.14 no filter is asked) would die at the first
+    // return.
+    [[nodiscard]] bool has_harmless_return_probes() const;
     // The ways to attach to a call that work here, best first.
     [[nodiscard]] std::vector<AttachMode> attach_modes() const;
 };

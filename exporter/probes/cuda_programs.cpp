@@ -20,6 +20,7 @@
 #include "exporter/probes/attach_modes.h"
 #include "exporter/probes/cuda_exits.h"
 #include "exporter/probes/cuda_functions.h"
+#include "exporter/probes/return_probes.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -163,8 +164,9 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::C
                                                          const kernel::Features &features,
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
+    const config::Config::Cuda allowed = as_is_harmless(config, features);
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config, tracing);
+        auto programs = load_as(mode, allowed, tracing);
         if (programs) {
             return programs;
         }

@@ -20,6 +20,7 @@
 #include "exporter/probes/func_report.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/probes/func_slow_document.h"
+#include "exporter/probes/return_probes.h"
 #include "exporter/probes/sandbox_warnings.h"
 #include "exporter/symbols/elf_file.h"
 
@@ -64,7 +65,13 @@ public:
                           sandboxes_.look(process);
                           return look_up(process);
                       }),
-          report_(config.functions.report, since_.monotonic) {}
+          report_(config.functions.report, since_.monotonic) {
+        config_.groups = as_is_harmless(std::move(config_.groups), features_);
+        named_ = as_is_harmless(std::move(named_), features_);
+        if (tracing_ && !features_.has_harmless_return_probes()) {
+            tracing_->endings = config::Endings::exits;
+        }
+    }
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return programs_ ? this : nullptr; }
@@ -222,7 +229,7 @@ Result<Selection> FuncProbe::select(const discovery::Library &library) {
 // What was not found, and what else is to be known. The groups that ship name functions of several
 // libraries and versions, which none has all of.
 void FuncProbe::report(const Selection &selection, const std::string &library) const {
-    const auto shipped = config::shipped_function_groups();
+    const auto shipped = as_is_harmless(config::shipped_function_groups(), features_);
     for (const auto &[group, patterns] : selection.unmatched) {
         std::string list;
         for (const std::string &pattern : patterns) {
@@ -309,6 +316,7 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     config::Config::Functions wanted = config_;
     wanted.max_functions = config.functions.max_functions;
     wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
+    wanted.groups = as_is_harmless(std::move(wanted.groups), features_);
     const bool is_same = wanted == config_;
     config_ = std::move(wanted);  // even so, as the lines may have moved
     return !is_same;

@@ -50,6 +50,7 @@ config::FunctionGroups named_groups(const FuncTracing &tracing) {
     }
     // All of them: no configuration says which there are.
     group.options.arguments = {1, 2, 3, 4, 5, 6};
+    group.options.endings = tracing.endings;
     return {{"--function", std::move(group)}};
 }
 

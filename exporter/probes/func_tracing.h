@@ -25,7 +25,8 @@ struct FuncTracing {
     std::chrono::nanoseconds min_duration{};
     bool entries = false;  // also when they begin
     OnFuncCall on_call{};
-    std::uint32_t ring_bytes = 32U << 20U;  // of each of two rings; a power of two
+    std::uint32_t ring_bytes = 32U << 20U;                 // of each of two rings; a power of two
+    config::Endings endings = config::Endings::automatic;  // of what only `functions` names
 
     // Calls that are faster are not wanted; 0: all are.
     [[nodiscard]] std::uint64_t wanted_from_ns(const config::FunctionOptions &options) const;
