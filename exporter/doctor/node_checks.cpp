@@ -45,6 +45,7 @@ std::vector<FoundLibrary> find_libraries(const std::vector<kernel::Mapping> &map
             continue;
         }
         library.name = mapping.name;
+        library.path = discovery::mapped_path(mapping).value_or(library.path);
         const auto file = discovery::open_mapped(mapping, list);
         library.problem = file ? ""
                                : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
@@ -148,7 +149,7 @@ std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries)
         const bool can_be_opened = library.problem.empty();
         findings.push_back(
             {"cuda_libraries", can_be_opened ? Verdict::ok : Verdict::warn,
-             library.name + " in " + users +
+             (library.path.empty() ? library.name : library.path) + " in " + users +
                  (can_be_opened ? "" : " cannot be opened (" + library.problem + ")"),
              can_be_opened ? "" : "the calls of these processes are not seen"});
     }

@@ -18,6 +18,7 @@ struct FoundLibrary {
     std::string name;
     std::set<std::uint32_t> users;  // processes
     std::string problem;            // why it cannot be opened; empty if it can
+    std::string path = {};          // as a process that uses it has it; empty if it is not known
 };
 
 [[nodiscard]] std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries);

@@ -146,6 +146,9 @@ TEST_CASE("libraries that cannot be opened are warned of, and none is no problem
     CHECK(findings[1].found ==
           "libcuda.so.1 in one process cannot be opened (open: Permission denied)");
     CHECK_FALSE(findings[1].costs.empty());
+    // Two files of one name are told apart.
+    CHECK(judge_libraries({{"libcudart.so.12", {1}, "", "/opt/a/libcudart.so.12"}})[0].found ==
+          "/opt/a/libcudart.so.12 in one process");
 }
 
 TEST_CASE("GPUs are listed by index and model, and none costs the label") {
