@@ -8,6 +8,7 @@
 
 #include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
+#include "exporter/base/priority.h"
 #include "exporter/base/read_file.h"
 #include "exporter/probes/attach_modes.h"
 
@@ -96,6 +97,7 @@ Result<> drop_privileges(const config::Config &config, const kernel::Features &f
         return {};
     }
     const auto needed = needed_capabilities(config, features, perf_events_take_admin());
+    allow_niceness(counting_niceness);
     const auto given_up = keep_capabilities(needed);
     if (!given_up) {
         return tl::unexpected(given_up.error());

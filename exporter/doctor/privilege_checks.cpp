@@ -5,7 +5,10 @@
 #include <sys/utsname.h>
 
 #include <cstdio>
+#include <string>
+#include <thread>
 
+#include "exporter/base/priority.h"
 #include "exporter/privileges.h"
 
 namespace gpusnoop::doctor {
@@ -73,6 +76,16 @@ Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
                 : "not every copy of a library may find a descriptor (LimitNOFILE= in a unit)"};
 }
 
+Finding judge_priority(bool is_preferred) {
+    const std::string niceness = std::to_string(counting_niceness);
+    return {"priority", Verdict::ok,
+            is_preferred ? "the thread that counts goes before others (nice " + niceness + ")"
+                         : "the thread that counts has no precedence over others",
+            is_preferred ? ""
+                         : "where programs keep all CPUs busy, records can be lost (LimitNICE=" +
+                               niceness + " in a unit, --ulimit nice=35 in Docker)"};
+}
+
 std::vector<Finding> examine_privileges(const kernel::Features &features,
                                         const config::Config &config) {
     const bool by_perf = attaches_by_perf(config, features);
@@ -82,6 +95,10 @@ std::vector<Finding> examine_privileges(const kernel::Features &features,
                                 config.functions.slow_calls.ring_bytes;
     findings.push_back(judge_memlock(hard_limit(RLIMIT_MEMLOCK), rings, memory_counts_by_limit()));
     findings.push_back(judge_files(hard_limit(RLIMIT_NOFILE), by_perf));
+    // Tried by a thread of its own, so that nothing else is changed by it.
+    bool is_preferred = false;
+    std::thread([&] { is_preferred = prefer_this_thread(counting_niceness); }).join();
+    findings.push_back(judge_priority(is_preferred));
     return findings;
 }
 

@@ -23,6 +23,9 @@ namespace gpusnoop::doctor {
 // How many descriptors this process may open, and how many it may take.
 [[nodiscard]] Finding judge_files(std::uint64_t limit, bool attaches_by_perf);
 
+// May the thread that counts get the CPU before others?
+[[nodiscard]] Finding judge_priority(bool is_preferred);
+
 [[nodiscard]] std::vector<Finding> examine_privileges(const kernel::Features &features,
                                                       const config::Config &config);
 

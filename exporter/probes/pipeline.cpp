@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "exporter/base/priority.h"
+
 namespace gpusnoop::probes {
 
 namespace {
@@ -89,6 +91,7 @@ Overview Pipeline::take_overview() const {
 }
 
 void Pipeline::run(const std::stop_token &stop) {
+    (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
         Waiting<std::vector<Document>> for_documents;

@@ -135,6 +135,13 @@ TEST_CASE("limits matter where they are counted") {
     CHECK(judge_files(RLIM_INFINITY, true).verdict == Verdict::ok);
 }
 
+TEST_CASE("the precedence of the thread that counts is told, and its lack is no problem") {
+    CHECK(judge_priority(true).costs.empty());
+    CHECK(judge_priority(true).verdict == Verdict::ok);
+    CHECK(judge_priority(false).verdict == Verdict::ok);
+    CHECK(judge_priority(false).costs.find("LimitNICE=-15") != std::string::npos);
+}
+
 TEST_CASE("libraries that cannot be opened are warned of, and none is no problem") {
     CHECK(overall(judge_libraries({})) == Verdict::ok);
     const auto findings = judge_libraries(
