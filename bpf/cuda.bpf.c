@@ -274,4 +274,18 @@ int BPF_PROG(process_exec, struct task_struct *task)
 
 DEATH_PROGRAM(threads)
 
+SEC("raw_tp")
+int end_mapping(struct bpf_raw_tracepoint_args *arguments)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+						     BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread)
+		return -1;
+	thread->since_ns = arguments->args[END_SINCE];
+	end_mapping_of(thread, arguments);
+	thread->since_ns = 0;
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

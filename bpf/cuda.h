@@ -100,8 +100,9 @@ struct cuda_mapping_record {
 	struct cuda_record head;
 	__u64 address;
 	__u64 bytes;
+	__u64 is_unfinished; /* an end: the exporter ends the rest, see CUDA_LIVE_UNMAPS */
 };
-WIRE_SIZE(struct cuda_mapping_record, 56);
+WIRE_SIZE(struct cuda_mapping_record, 64);
 
 struct cuda_reset_record { /* head.device: whose */
 	struct cuda_record head;
@@ -139,8 +140,9 @@ WIRE_SIZE(struct cuda_process_record, 40 + sizeof(struct process_identity) + 40)
 
 struct cuda_exit_record {
 	struct cuda_record head;
+	__u64 lost_allocations; /* as in struct cuda_live_process */
 };
-WIRE_SIZE(struct cuda_exit_record, 40);
+WIRE_SIZE(struct cuda_exit_record, 48);
 
 /* CUDA_RECORD_COPY, and with neither source nor kind CUDA_RECORD_SET */
 struct cuda_copy_record {
@@ -182,12 +184,17 @@ WIRE_SIZE(struct cuda_wait_record, 48);
 
 /* The tables share one kind of key. since_ns is 0 where the process may have made no call yet. */
 enum cuda_live_space {
-	CUDA_LIVE_MEMORY,     /* address -> allocation */
-	CUDA_LIVE_HANDLES,    /* handle -> allocation of kind vmm */
-	CUDA_LIVE_MAPPINGS,   /* address -> what is mapped there: `bytes`, and `context`: the handle
-			       */
-	CUDA_LIVE_CONTEXTS,   /* (another table) context -> device */
+	CUDA_LIVE_MEMORY,   /* address -> allocation */
+	CUDA_LIVE_HANDLES,  /* handle -> allocation of kind vmm */
+	CUDA_LIVE_MAPPINGS, /* address -> what is mapped there: `bytes`; `context`: the handle, and
+			     * `caller`: when it was born, as handles are given again; `uses`: 1
+			     * when it has ended */
+	CUDA_LIVE_CONTEXTS, /* (another table) context -> device */
 	CUDA_LIVE_REGISTERED, /* (another table) host function -> where the kernel's name is */
+	CUDA_LIVE_UNMAPS,     /* time -> a range that a cuMemUnmap ended and that may still have
+			       * entries among the mappings: from `context` to `caller`, of mappings
+			       * that were made before `born_ns` */
+	CUDA_LIVE_ENDED,      /* (another table) 0 -> the process that ended */
 };
 
 struct cuda_live_key {
@@ -219,7 +226,9 @@ struct cuda_live {
 };
 WIRE_SIZE(struct cuda_live, 56);
 
-/* The table of CUDA processes, by tgid. */
+/* The table of CUDA processes, by tgid, and that of those of them that have ended and of whose
+ * memory records were lost: what they had allocated is in the table of live allocations until the
+ * exporter has read it. */
 #define CUDA_MAX_DEVICES 16
 
 struct cuda_live_process {
@@ -227,10 +236,11 @@ struct cuda_live_process {
 	__u64 start_boottime_ns;
 	__u64 lost_allocations; /* records about its memory that had no room in the ring */
 	__u64 untabled;		/* allocations that had no room in the table */
+	__u64 ended_ns;		/* in the table of ended ones */
 	struct call_budget budget;
 	__u64 reset_ns[CUDA_MAX_DEVICES]; /* what was allocated before is gone */
 };
-WIRE_SIZE(struct cuda_live_process, 48 + 8 * CUDA_MAX_DEVICES);
+WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES);
 
 /* The table of driver contexts: which device, and since when everything in it is gone. */
 struct cuda_context {

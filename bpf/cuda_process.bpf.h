@@ -76,6 +76,14 @@ struct {
 	__type(value, struct cuda_live_process);
 } processes SEC(".maps");
 
+/* Enough for the processes that end between two looks of the exporter; the oldest give way. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct cuda_live_key);
+	__type(value, struct cuda_live_process);
+} ended SEC(".maps");
+
 struct process_filter process_filter SEC(".maps");
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
@@ -89,16 +97,6 @@ static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, 
 	head->function = CUDA_NO_FUNCTION;
 	head->result = 0;
 	head->device = CUDA_DEVICE_UNCHOSEN;
-}
-
-static __always_inline void send_exit(__u32 tgid, __u64 since_ns)
-{
-	struct cuda_exit_record *record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
-
-	if (!record)
-		return; /* the exporter finds by itself that the process is gone */
-	fill_head(&record->head, since_ns, tgid, CUDA_RECORD_EXIT);
-	SUBMIT(record);
 }
 
 static __always_inline void fill_process(struct cuda_process_record *record,
@@ -235,19 +233,36 @@ static __always_inline void forget_thread(struct task_struct *task)
 	bpf_task_storage_delete(&threads, task);
 }
 
+/* Where records of its memory were lost, or that of its end is, the exporter has the end of its
+ * account from the tables. */
+static __always_inline void keep_ended(__u32 tgid, struct cuda_live_process *process)
+{
+	struct cuda_live_key key = {
+	    .since_ns = process->since_ns, .tgid = tgid, .space = CUDA_LIVE_ENDED};
+
+	bpf_map_update_elem(&ended, &key, process, BPF_ANY);
+}
+
 static __always_inline void forget_process(__u32 tgid)
 {
 	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &tgid);
-	__u64 since_ns;
+	struct cuda_exit_record *record;
 
-	if (!process)
+	/* Two last threads can both see no other one alive: only one ends it. */
+	if (!process || __sync_lock_test_and_set(&process->ended_ns, bpf_ktime_get_ns()))
 		return;
-	since_ns = process->since_ns;
-	/* Two last threads can both see no other one alive: only one deletes. */
-	if (bpf_map_delete_elem(&processes, &tgid))
-		return;
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (process->lost_allocations || !record)
+		keep_ended(tgid, process);
+	if (record) {
+		fill_head(&record->head, process->since_ns, tgid, CUDA_RECORD_EXIT);
+		record->lost_allocations = process->lost_allocations;
+	}
+	/* Before the record is sent: who has read that it ended does not find it running. */
+	bpf_map_delete_elem(&processes, &tgid);
 	take_from_process_filter(&process_filter, tgid);
-	send_exit(tgid, since_ns);
+	if (record)
+		SUBMIT(record);
 }
 
 #endif

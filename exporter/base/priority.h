@@ -8,7 +8,7 @@ namespace gpusnoop {
 // fault of ours could stop a machine.
 inline constexpr int counting_niceness = -15;
 
-// Lets this process do that even when it has given up the capability CAP_SYS_NICE. Needs
+// Allows this process to do that even when it has given up the capability CAP_SYS_NICE. Needs
 // CAP_SYS_RESOURCE, and else changes nothing.
 void allow_niceness(int niceness);
 

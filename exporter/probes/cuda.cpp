@@ -15,6 +15,7 @@
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/budget.h"
 #include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/cuda_agreement.h"
 #include "exporter/probes/cuda_describe.h"
 #include "exporter/probes/cuda_documents.h"
 #include "exporter/probes/cuda_names.h"
@@ -84,9 +85,10 @@ public:
 private:
     CudaSurroundings surroundings();
     Result<> open();
-    void drain_rings(nanoseconds now);
+    bool drain_rings(nanoseconds now);
     void look_around(nanoseconds now);
     void reconcile();
+    bool agree_with_table(nanoseconds began);
 
     config::Config::Cuda config_;
     TargetsPtr targets_;
@@ -101,9 +103,9 @@ private:
     std::unique_ptr<kernel::Ring> calls_;
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
+    nanoseconds looked_for_losses_{};
     EndedProcesses ended_;
-    std::uint64_t lost_ = 0;  // records, when the books were last made to agree with the table
-    nanoseconds may_reconcile_{};
+    Agreement agreement_;
 
     std::atomic<std::uint64_t> undecodable_ = 0;
     // When a library was last attached to, since boot: a process that started later was seen whole.
@@ -143,7 +145,8 @@ CudaSurroundings CudaProbe::surroundings() {
                     }
                     process.book_is_complete = process.started > last_attached_.load();
                 },
-            .forget_live = [this](auto keys) { return tables_->forget_live(keys); }};
+            .forget_live = [this](auto keys) { return tables_->forget_live(keys); },
+            .end_mappings = [this](auto mappings) { tables_->end_mappings(mappings); }};
 }
 
 Result<> CudaProbe::start() {
@@ -196,26 +199,31 @@ void CudaProbe::drain() {
         return;
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
-    drain_rings(now);
+    (void)drain_rings(now);
+    if (now - looked_for_losses_ > std::chrono::milliseconds(200)) {
+        looked_for_losses_ = now;
+        reconcile();
+    }
     if (now - tidied_ > std::chrono::seconds(1)) {
         tidied_ = now;
-        reconcile();
         aggregator_.tidy(now);
     }
     look_around(now);
     undecodable_ = aggregator_.undecodable();
 }
 
-void CudaProbe::drain_rings(nanoseconds now) {
+// False: a record is still being written, so that the next round has it all.
+bool CudaProbe::drain_rings(nanoseconds now) {
     // In this order: the names of what is launched are then among the allocations.
     const std::uint64_t calls_end = calls_->produced();
     const std::uint64_t allocations_end = allocations_->produced();
     const bool allocations_complete = allocations_->drain_to(allocations_end);
     const bool calls_complete = calls_->drain_to(calls_end);
     names_->hand_answers_to(aggregator_);
-    if (allocations_complete && calls_complete) {  // else the next round has it all
+    if (allocations_complete && calls_complete) {
         aggregator_.settle(now);
     }
+    return allocations_complete && calls_complete;
 }
 
 void CudaProbe::look_around(nanoseconds now) {
@@ -229,26 +237,34 @@ void CudaProbe::look_around(nanoseconds now) {
     tables_->forget_registered_of_ended();
 }
 
-// Where records of allocations were lost, the table in the kernel says what is allocated. Reading
-// it takes time, so it is not done all the time.
+// Where records of allocations were lost, or an exporter before this one has kept the table, that
+// says what is allocated. Reading it takes time, so it is not done all the time.
 void CudaProbe::reconcile() {
     const auto account = kernel::read_account(programs_->account_map());
-    const std::uint64_t lost = account ? account->lost[LOST_ring_full] : lost_;
     const nanoseconds began = now_on(CLOCK_MONOTONIC);
-    if ((lost == lost_ && !aggregator_.wants_reconciling()) || began < may_reconcile_) {
+    const std::uint64_t lost = account ? account->lost[LOST_ring_full] : 0;
+    if (!agreement_.is_due(began, lost, aggregator_.wants_reconciling())) {
         return;
     }
+    const nanoseconds cpu_before = now_on(CLOCK_THREAD_CPUTIME_ID);
+    if (agree_with_table(began)) {
+        agreement_.agreed(lost);
+    }
+    agreement_.read(now_on(CLOCK_MONOTONIC), now_on(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
+}
+
+bool CudaProbe::agree_with_table(nanoseconds began) {
     aggregator_.watch_frees();
     const auto table = tables_->read(began);
     if (!table) {
         log::warn("cannot read the table of live allocations", {{"reason", table.error().message}});
-        return;
+        return false;
     }
-    drain_rings(now_on(CLOCK_MONOTONIC));
+    if (!drain_rings(now_on(CLOCK_MONOTONIC))) {
+        return false;
+    }
     aggregator_.reconcile(*table);
-    lost_ = lost;
-    const nanoseconds ended = now_on(CLOCK_MONOTONIC);
-    may_reconcile_ = ended + 20 * (ended - began);
+    return true;
 }
 
 bool CudaProbe::wants(std::string_view name) const {

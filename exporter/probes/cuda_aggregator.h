@@ -51,6 +51,9 @@ struct CudaSurroundings {
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {
         return std::vector<LiveEntry>();
     };
+    // Mappings of memory with a handle that a cuMemUnmap ended and left to us. Memory that is
+    // freed by that comes as records.
+    std::function<void(std::span<const LiveEntry>)> end_mappings = [](auto) {};
 };
 
 // The kernel's table of live allocations as it was at some time after `since`, entry by entry.
@@ -58,6 +61,8 @@ struct LiveTable {
     std::chrono::nanoseconds since{};
     std::vector<std::pair<cuda_live_key, cuda_live>> entries;
     std::unordered_map<std::uint32_t, cuda_live_process> processes;  // by tgid
+    // Processes that ended, and of whose memory records were lost.
+    std::map<ProcessKey, cuda_live_process> ended = {};
     // Driver contexts that were destroyed, by process and handle, and when.
     std::map<std::pair<ProcessKey, std::uint64_t>, std::uint64_t> destroyed_ns = {};
 };
@@ -157,8 +162,13 @@ private:
                           std::uint64_t bytes);
     void count_free(Process &process, std::int32_t device, std::size_t kind, std::uint64_t bytes);
     bool enter_allocation(Process &process, std::uint64_t address, const Allocation &allocation);
-    void drop_from_tables(const Process &process);
+    void drop_from_tables(Process &process);
+    using EntriesByProcess =
+        std::unordered_map<ProcessKey, std::vector<std::size_t>, ProcessKeyHash>;
+    [[nodiscard]] EntriesByProcess processes_in(const LiveTable &table);
+    void note_ended(const LiveTable &table);
     void compare(Process &process, const LiveTable &table, const std::vector<std::size_t> &entries);
+    void free_absent(Process &process, const LiveTable &table, const AllocationKeys &present);
     void take_missing(Process &process, const AllocationBook::Key &key,
                       const Allocation &allocation);
     void ask_for_site(Process &process, const Site &site);
@@ -166,7 +176,8 @@ private:
     void count_copy(Process &process, const cuda_copy_record &record, std::size_t kind);
     void count_launches(Process &process, const LaunchShape &shape, LaunchCount &count,
                         std::uint64_t amount);
-    void end(Process &process, std::chrono::nanoseconds at);
+    void end(Process &process, std::chrono::nanoseconds at, bool awaits_table);
+    void count_unfreed(Process &process);
     void name_kernel(Process &process, std::uint64_t address, std::string name);
     static void rename(Process &process, Kernel &kernel, std::optional<std::string> name,
                        std::uint64_t at_ns);

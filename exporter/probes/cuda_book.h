@@ -3,10 +3,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory_resource>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -102,5 +104,13 @@ private:
     std::pmr::map<Site, Amount> sites_;
     Amount all_;
 };
+
+struct AllocationKeyHash {
+    std::size_t operator()(const AllocationBook::Key &key) const {
+        return (key.address ^ (static_cast<std::uint64_t>(key.born_ns) * 0x9e3779b97f4a7c15)) +
+               (key.is_handle ? 1 : 0);
+    }
+};
+using AllocationKeys = std::unordered_set<AllocationBook::Key, AllocationKeyHash>;
 
 }  // namespace gpusnoop::probes

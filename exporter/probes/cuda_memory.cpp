@@ -227,6 +227,8 @@ void CudaAggregator::enter(const cuda_mapping_record &record) {
         process.book.map(record.address, record.bytes);
     } else {
         process.book.unmap(record.address, record.bytes);
+        process.has_rests = process.has_rests || record.is_unfinished != 0;
+        wants_reconciling_ = wants_reconciling_ || record.is_unfinished != 0;
     }
 }
 
@@ -260,9 +262,14 @@ void CudaAggregator::enter(const cuda_reset_record &record) {
 
 void CudaAggregator::enter(const cuda_exit_record &record) {
     const auto found = processes_.find({record.head.tgid, record.head.since_ns});
-    if (found != processes_.end()) {
-        end(*found->second, ended_at(record));
+    if (found == processes_.end()) {
+        return;
     }
+    Process &process = *found->second;
+    // What it did before this exporter was there, only the table knows.
+    const bool is_older =
+        process.key.since_ns < static_cast<std::uint64_t>(settings_.started.count());
+    end(process, ended_at(record), is_older || process.has_rests || record.lost_allocations > 0);
 }
 
 }  // namespace gpusnoop::probes

@@ -145,6 +145,10 @@ struct Process : ProcessIdentity {
     bool has_named_kernels = false;  // lately
     bool has_handles = false;        // of memory: then the table of live allocations has more of it
     std::optional<std::chrono::nanoseconds> ended;
+    // It has ended, and what it had allocated then is still to be read from the kernel's table.
+    bool awaits_table = false;
+    // Of its unmapped ranges some were left to us: its book may lag behind the kernel's table.
+    bool has_rests = false;
 
     AllocationBook book;
     std::map<ResetKey, std::int64_t> resets;  // when it was last reset or destroyed

@@ -14,6 +14,9 @@ using std::chrono::nanoseconds;
 // How long launches wait for the name of their kernel.
 constexpr std::chrono::seconds max_naming_time{10};
 
+// A table that cannot be read does not keep the ended for ever.
+constexpr std::chrono::minutes max_waiting_for_table{1};
+
 }  // namespace
 
 void CudaAggregator::on_process(const cuda_process_record &record) {
@@ -88,11 +91,23 @@ void CudaAggregator::join_group(Process &process) {
     process.owner = groups_.join(process.group);
 }
 
-void CudaAggregator::end(Process &process, nanoseconds at) {
+// `awaits_table`: of its memory records may be missing, so that what it had allocated at its end is
+// counted when a table has been read that is younger.
+void CudaAggregator::end(Process &process, nanoseconds at, bool awaits_table) {
     if (process.ended) {
         return;
     }
     process.ended = at;
+    if (awaits_table) {
+        process.awaits_table = true;
+        wants_reconciling_ = true;
+    } else {
+        count_unfreed(process);
+    }
+}
+
+void CudaAggregator::count_unfreed(Process &process) {
+    process.awaits_table = false;
     std::map<std::string, Amount> unfreed;
     // Also when it is 0: a counter that appears with its first leak has no increase to alert on.
     unfreed[gpu_of(process, device_of(process, CUDA_DEVICE_UNCHOSEN))];
@@ -112,9 +127,10 @@ void CudaAggregator::end(Process &process, nanoseconds at) {
     process.book = AllocationBook(&memory_);
 }
 
+// The record of its end was lost, so others may be.
 void CudaAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
     if (const auto found = processes_.find(key); found != processes_.end()) {
-        end(*found->second, now);
+        end(*found->second, now, true);
     }
 }
 
@@ -155,7 +171,10 @@ void CudaAggregator::tidy(nanoseconds now) {
     for (auto entry = processes_.begin(); entry != processes_.end();) {
         Process &process = *entry->second;
         const bool waiting = give_up_naming(process);
-        if (!process.ended || waiting) {
+        if (process.awaits_table && now - *process.ended > max_waiting_for_table) {
+            count_unfreed(process);
+        }
+        if (!process.ended || process.awaits_table || waiting) {
             ++entry;
             continue;
         }

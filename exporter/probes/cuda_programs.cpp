@@ -79,9 +79,9 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.
 void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
     const auto &maps = skeleton.maps;
-    for (bpf_map *map :
-         {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
-          maps.process_filter, maps.live, maps.stacks, maps.contexts, maps.registered}) {
+    for (bpf_map *map : {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
+                         maps.process_filter, maps.live, maps.stacks, maps.contexts,
+                         maps.registered, maps.ended}) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     }
 }
@@ -156,8 +156,13 @@ int CudaPrograms::process_filter() const {
 
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.live), bpf_map__fd(maps.processes), bpf_map__fd(maps.stacks),
-            bpf_map__fd(maps.registered), bpf_map__fd(maps.contexts)};
+    return {bpf_map__fd(maps.live),
+            bpf_map__fd(maps.processes),
+            bpf_map__fd(maps.stacks),
+            bpf_map__fd(maps.registered),
+            bpf_map__fd(maps.contexts),
+            bpf_map__fd(maps.ended),
+            bpf_program__fd(loaded_->skeleton->progs.end_mapping)};
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,

@@ -1,9 +1,9 @@
 // The part of the CUDA aggregator that makes its books agree with the kernel's table of live
 // allocations, which is right whatever became of the records about it.
 #include <algorithm>
-#include <unordered_set>
 
 #include "exporter/probes/cuda_aggregator.h"
+#include "exporter/probes/cuda_unmapped.h"
 
 namespace gpusnoop::probes {
 
@@ -12,16 +12,12 @@ namespace {
 // An allocation is born a moment before it is in the table.
 constexpr std::chrono::nanoseconds max_entering_time = std::chrono::milliseconds(100);
 
+// A process is in its table a moment after the time by which it is known.
+constexpr std::chrono::nanoseconds max_starting_time = std::chrono::seconds(10);
+
 // A free under way has left the table, and its record comes when it ends. Its memory is all that
 // this bounds: of what is past it, a free that was under way is counted twice.
 constexpr std::size_t max_presumed_freed = 65'536;
-
-struct KeyHash {
-    std::size_t operator()(const AllocationBook::Key &key) const {
-        return (key.address ^ (static_cast<std::uint64_t>(key.born_ns) * 0x9e3779b97f4a7c15)) +
-               (key.is_handle ? 1 : 0);
-    }
-};
 
 AllocationBook::Key key_of(const cuda_live_key &key, const cuda_live &live) {
     return {key.space == CUDA_LIVE_HANDLES, key.address, static_cast<std::int64_t>(live.born_ns)};
@@ -53,6 +49,20 @@ bool was_reset(const LiveTable &table, const cuda_live_process &process, const c
     return live.born_ns <= process.reset_ns[std::max(live.device, 0)];
 }
 
+bool is_allocation(const cuda_live_key &key) {
+    return key.space == CUDA_LIVE_MEMORY || key.space == CUDA_LIVE_HANDLES;
+}
+
+cuda_live_process state_of(const LiveTable &table, const ProcessKey &key) {
+    if (const auto ended = table.ended.find(key); ended != table.ended.end()) {
+        return ended->second;
+    }
+    const auto running = table.processes.find(key.tgid);
+    return running != table.processes.end() && running->second.since_ns == key.since_ns
+               ? running->second
+               : cuda_live_process{};
+}
+
 }  // namespace
 
 void CudaAggregator::watch_frees() {
@@ -60,9 +70,30 @@ void CudaAggregator::watch_frees() {
     watched_frees_.clear();
 }
 
-void CudaAggregator::reconcile(const LiveTable &table) {
-    wants_reconciling_ = false;
-    std::unordered_map<ProcessKey, std::vector<std::size_t>, ProcessKeyHash> by_process;
+// Processes whose end we have not heard of are not in the kernel's table of processes any more.
+// That is enough to know it, but the entries may be older: only the next table says what was left.
+void CudaAggregator::note_ended(const LiveTable &table) {
+    for (const auto &[key, state] : table.ended) {
+        cuda_record head{};
+        head.function = CUDA_NO_FUNCTION;
+        head.tgid = key.tgid;
+        head.since_ns = key.since_ns;
+        end(process_of(head), std::chrono::nanoseconds(state.ended_ns), true);
+    }
+    for (const auto &[key, process] : processes_) {
+        const auto found = table.processes.find(key.tgid);
+        const bool runs = found != table.processes.end() && found->second.since_ns == key.since_ns;
+        const bool was_there =
+            key.since_ns < static_cast<std::uint64_t>((table.since - max_starting_time).count());
+        if (!process->ended && was_there && !runs) {
+            end(*process, table.since, true);
+        }
+    }
+}
+
+// Those whose books can be compared with the table.
+CudaAggregator::EntriesByProcess CudaAggregator::processes_in(const LiveTable &table) {
+    EntriesByProcess by_process;
     for (const auto &[tgid, process] : table.processes) {
         cuda_record head{};
         head.function = CUDA_NO_FUNCTION;
@@ -72,20 +103,51 @@ void CudaAggregator::reconcile(const LiveTable &table) {
             by_process.try_emplace(one.key);
         }
     }
+    for (const auto &[key, process] : processes_) {
+        if (process->awaits_table && *process->ended < table.since) {
+            by_process.try_emplace(key);
+        } else if (process->awaits_table) {
+            wants_reconciling_ = true;
+        }
+    }
+    return by_process;
+}
+
+void CudaAggregator::reconcile(const LiveTable &table) {
+    wants_reconciling_ = false;
+    note_ended(table);
+    EntriesByProcess by_process = processes_in(table);
     std::vector<LiveEntry> left_behind;
     for (std::size_t i = 0; i < table.entries.size(); i++) {
-        const cuda_live_key &key = table.entries[i].first;
-        const auto process = by_process.find({key.tgid, key.since_ns});
-        if (process != by_process.end()) {
-            process->second.push_back(i);
-        } else {
-            left_behind.push_back({key, table.entries[i].second.born_ns});
+        const auto &[key, live] = table.entries[i];
+        const ProcessKey of{key.tgid, key.since_ns};
+        const auto compared = by_process.find(of);
+        const auto known = processes_.find(of);
+        if (compared != by_process.end()) {
+            compared->second.push_back(i);
+        }
+        const bool is_kept = known != processes_.end() && known->second->awaits_table &&
+                             compared == by_process.end();
+        const bool is_of_ended = known == processes_.end() || known->second->ended;
+        if (is_of_ended && !is_kept) {
+            left_behind.push_back({key, live.born_ns});
+        }
+    }
+    for (const auto &[key, entries] : by_process) {
+        Process &process = *processes_.at(key);
+        compare(process, table, entries);
+        if (process.awaits_table) {
+            process.has_handles = false;  // all that the table has of it is left behind
+            count_unfreed(process);
+        }
+    }
+    for (const auto &[key, state] : table.ended) {
+        const auto known = processes_.find(key);
+        if (known == processes_.end() || !known->second->awaits_table) {
+            left_behind.push_back({{0, key.since_ns, key.tgid, CUDA_LIVE_ENDED}, state.ended_ns});
         }
     }
     (void)surroundings_.forget_live(left_behind);
-    for (const auto &[key, entries] : by_process) {
-        compare(*processes_.at(key), table, entries);
-    }
     watches_frees_ = false;
     watched_frees_.clear();
 }
@@ -95,31 +157,47 @@ void CudaAggregator::reconcile(const LiveTable &table) {
 // unless it was allocated after.
 void CudaAggregator::compare(Process &process, const LiveTable &table,
                              const std::vector<std::size_t> &entries) {
-    const cuda_live_process &known = table.processes.at(process.key.tgid);
-    std::unordered_set<AllocationBook::Key, KeyHash> present;
+    const cuda_live_process known = state_of(table, process.key);
+    const Unmapped unmapped(table, entries);
+    AllocationKeys present;
     std::vector<LiveEntry> reset;
+    for (const auto &[address, mapping] : unmapped.live()) {
+        process.has_handles = true;
+        process.book.map(address, mapping.bytes);
+    }
     for (const std::size_t i : entries) {
         const auto &[key, live] = table.entries[i];
-        if (key.space == CUDA_LIVE_MAPPINGS) {
-            process.has_handles = true;
-            process.book.map(key.address, live.bytes);
-        } else if (live.imported == 0) {
-            const Allocation allocation = allocation_of(live, device_of(process, live.device));
-            if (was_reset(table, known, key, live) || is_gone(process, allocation)) {
-                reset.push_back({key, live.born_ns});
-            } else {
-                present.insert(key_of(key, live));
-                take_missing(process, key_of(key, live), allocation);
-            }
+        if (!is_allocation(key) || live.imported != 0) {
+            continue;
+        }
+        const Allocation allocation = allocation_of(live, device_of(process, live.device));
+        if (was_reset(table, known, key, live) || is_gone(process, allocation)) {
+            reset.push_back({key, live.born_ns});
+            continue;
+        }
+        take_missing(process, key_of(key, live), allocation);
+        // What an ended process has given up by unmapping is not taken from its entries any more.
+        if (!process.ended || !unmapped.was_last_use(key, live)) {
+            present.insert(key_of(key, live));
         }
     }
     forget_live(process, reset);
+    free_absent(process, table, present);
+    if (!process.ended) {
+        surroundings_.end_mappings(unmapped.ended());
+        (void)surroundings_.forget_live(unmapped.done());
+        wants_reconciling_ = wants_reconciling_ || unmapped.has_more();
+    }
+}
+
+void CudaAggregator::free_absent(Process &process, const LiveTable &table,
+                                 const AllocationKeys &present) {
     std::vector<std::pair<AllocationBook::Key, Allocation>> gone;
     for (const auto &[key, allocation] : process.book.live()) {
         if (allocation.untabled || key.born_ns >= table.since.count() || present.contains(key)) {
             continue;
         }
-        if (key.born_ns > (table.since - max_entering_time).count()) {
+        if (!process.ended && key.born_ns > (table.since - max_entering_time).count()) {
             wants_reconciling_ = true;  // the next table tells
         } else {
             gone.emplace_back(key, allocation);
@@ -149,7 +227,7 @@ void CudaAggregator::take_missing(Process &process, const AllocationBook::Key &k
 }
 
 // The tables keep what an ended process had: nobody else takes it out.
-void CudaAggregator::drop_from_tables(const Process &process) {
+void CudaAggregator::drop_from_tables(Process &process) {
     std::vector<LiveEntry> entries;
     for (const auto &[key, allocation] : process.book.live()) {
         entries.push_back({{key.address, process.key.since_ns, process.key.tgid,

@@ -3,8 +3,10 @@
 #include <bpf/bpf.h>
 
 #include <array>
+#include <system_error>
 #include <unordered_set>
 
+#include "exporter/base/log.h"
 #include "exporter/discovery/proc.h"
 #include "exporter/kernel/hash_map.h"
 
@@ -30,9 +32,19 @@ Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
         return tl::unexpected(read_contexts.error());
     }
     // After the entries: whose process is not in here had ended.
+    const auto read_ended = for_each<cuda_live_key, cuda_live_process>(
+        maps_.ended, [&](const cuda_live_key &key, const auto &process) {
+            table.ended.insert_or_assign({key.tgid, key.since_ns}, process);
+        });
+    if (!read_ended) {
+        return tl::unexpected(read_ended.error());
+    }
     const auto read_processes = for_each<std::uint32_t, cuda_live_process>(
-        maps_.processes,
-        [&](std::uint32_t tgid, const auto &process) { table.processes.emplace(tgid, process); });
+        maps_.processes, [&](std::uint32_t tgid, const auto &process) {
+            if (process.ended_ns == 0) {  // else it is about to leave
+                table.processes.emplace(tgid, process);
+            }
+        });
     if (!read_processes) {
         return tl::unexpected(read_processes.error());
     }
@@ -42,6 +54,10 @@ Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
 std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entries) const {
     std::vector<LiveEntry> displaced;
     for (const auto &[key, born_ns] : entries) {
+        if (key.space == CUDA_LIVE_ENDED) {
+            bpf_map_delete_elem(maps_.ended, &key);
+            continue;
+        }
         cuda_live found{};
         if (bpf_map_lookup_elem(maps_.live, &key, &found) != 0 || found.born_ns != born_ns) {
             continue;
@@ -54,6 +70,21 @@ std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entrie
         }
     }
     return displaced;
+}
+
+void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {
+    for (const auto &[key, born_ns] : mappings) {
+        std::array<std::uint64_t, 4> arguments = {key.address, key.since_ns, key.tgid, born_ns};
+        bpf_test_run_opts options{};
+        options.sz = sizeof(options);
+        options.ctx_in = arguments.data();
+        options.ctx_size_in = sizeof(arguments);
+        if (const int error = bpf_prog_test_run_opts(maps_.end_mapping, &options); error != 0) {
+            log::warn("cannot end mappings of memory",
+                      {{"reason", std::generic_category().message(-error)}});
+            return;
+        }
+    }
 }
 
 std::vector<std::uint64_t> CudaTables::addresses_of(const Site &site) const {

@@ -22,6 +22,8 @@ public:
         int stacks = -1;
         int registered = -1;
         int contexts = -1;
+        int ended = -1;
+        int end_mapping = -1;  // a program
     };
     explicit CudaTables(Maps maps) : maps_(maps) {}
 
@@ -31,6 +33,9 @@ public:
     // What was allocated at the same address meanwhile stays. It can be missing for a moment, in
     // which a free finds nothing: such entries are returned.
     [[nodiscard]] std::vector<LiveEntry> forget_live(std::span<const LiveEntry> entries) const;
+
+    // Gives up what mappings that have ended hold of their handles.
+    void end_mappings(std::span<const LiveEntry> mappings) const;
 
     // The addresses of a call site, innermost first.
     [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;

@@ -1,10 +1,5 @@
-// What is allocated is known whatever happens: lost records, a table that is full, an exporter that
-// is killed.
-#include <signal.h>
-#include <sys/mount.h>
-
+// What is allocated is known whatever happens: lost records, a table that is full.
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 
 #include "tests/harness/cuda_truth.h"
@@ -48,30 +43,6 @@ truth::TruthSnapshot truth_of(const fs::path &directory, const std::string &comm
     FAIL("no truth of " << comm);
     return {};
 }
-
-// A directory of pins, in a file system of its own, that is gone with the test.
-struct PinDirectory {
-    const TemporaryDirectory file_system;
-    const std::string path = (file_system / "gpusnoop").string();
-
-    PinDirectory() { REQUIRE(::mount("bpf", file_system.path().c_str(), "bpf", 0, nullptr) == 0); }
-    PinDirectory(const PinDirectory &) = delete;
-    PinDirectory &operator=(const PinDirectory &) = delete;
-    ~PinDirectory() {
-        (void)unpin();
-        ::umount2(file_system.path().c_str(), MNT_DETACH);
-    }
-
-    [[nodiscard]] std::string config(const std::string &mode = "auto") const {
-        return "cuda:\n  attach: " + mode + "\n  pin: true\n  pin_path: " + path + "\n";
-    }
-    [[nodiscard]] Finished unpin() const {
-        const TemporaryDirectory directory;
-        write_file(directory / "config.yaml", "cuda:\n  pin_path: " + path + "\n");
-        return run(
-            {exporter_binary(), "unpin", "--config.file=" + (directory / "config.yaml").string()});
-    }
-};
 
 }  // namespace
 
@@ -139,109 +110,4 @@ TEST_CASE(
     CHECK(lost(page, "allocation_table") > 0);
     CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) <= room);
     CHECK(page.sum("gpusnoop_cuda_memory_outstanding_allocations", of) > 1024);
-}
-
-TEST_CASE("with pins, a killed exporter's successor knows what is allocated at its first page",
-          "[kernel]") {
-    require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
-    CAPTURE(mode);
-    const PinDirectory pins;
-    const TemporaryDirectory directory;
-    auto first = std::make_unique<Exporter>(pins.config(mode));
-    const Process holder = hold(*first);
-    // One that works on while there is no exporter, one that begins then, and one that ends then.
-    const Process busy = start(directory.path(), {"--everything", "--threads", "2", "--iterations",
-                                                  "100", "--rate", "8000", "--name", "busy"});
-    Process ending = start(directory.path(), {"--leak", "5000", "--name", "ending"});
-    ending.wait_for_output("holding");
-    first->process().signal(SIGKILL);
-    (void)first->process().wait();
-    ending.signal(SIGKILL);
-    (void)ending.wait();
-    const Process late = start(directory.path(), {"--leak", "7000", "--name", "late"});
-    busy.wait_for_output("holding");
-    late.wait_for_output("holding");
-
-    const Exporter second(pins.config(mode));
-    const Page page = second.scrape();
-    for (const char *comm : {"busy", "late"}) {
-        CAPTURE(comm);
-        check_outstanding(page, truth_of(directory.path(), comm));
-    }
-    CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes",
-                         {{"pid", std::to_string(truth_of(directory.path(), "ending").pid)}}));
-    // And goes on from there.
-    const Process after = start(directory.path(), {"--iterations", "300", "--name", "after"});
-    after.wait_for_output("holding");
-    const auto truth = truth_of(directory.path(), "after");
-    check_counters(second.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "after"}},
-                                   number(truth.launches)),
-                   truth, "after");
-}
-
-TEST_CASE("a killed exporter's GPU processes are those whose system calls its successor traces",
-          "[kernel]") {
-    require_bpf();
-    constexpr int calls = 100;
-    const PinDirectory pins;
-    auto first = std::make_unique<Exporter>(pins.config());
-    const Process holder = hold(*first);
-    Process known({standin("syscalls"), "--threads", "2", "--calls", std::to_string(calls),
-                   "--cuda", standin("12/libcudart.so.12")});
-    known.wait_for_output("waiting");
-    (void)first->wait_for("gpusnoop_process_info", {{"comm", "syscalls"}}, 1);
-    first->process().signal(SIGKILL);
-    (void)first->process().wait();
-
-    const Exporter second(pins.config() + "syscall: {enabled: true}\n");
-    known.signal(SIGUSR1);
-    known.wait_for_output("counted");
-    CHECK(second.scrape().sum("gpusnoop_syscalls_total",
-                              {{"comm", "syscalls"}, {"syscall", "getppid"}}) == 2 * calls);
-    known.signal(SIGUSR1);
-    CHECK(known.wait() == 0);
-}
-
-TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {
-    require_bpf();
-    const PinDirectory pins;
-    auto first = std::make_unique<Exporter>(pins.config());
-    const Process holder = hold(*first);
-    const Exporter second(pins.config());
-    CHECK(second.scrape().sum("gpusnoop_probe_up") == 0);
-    CHECK(second.log().find("another exporter uses the pins") != std::string::npos);
-    const Finished refused = pins.unpin();
-    CHECK(refused.code == 1);
-    CHECK(refused.output.find("another exporter") != std::string::npos);
-
-    first.reset();  // SIGTERM or the end of the process: the pins stay
-    CHECK(fs::exists(pins.path));
-    const Finished removed = pins.unpin();
-    CHECK(removed.code == 0);
-    CHECK_FALSE(fs::exists(pins.path));
-    CHECK(pins.unpin().code == 0);
-}
-
-TEST_CASE("pins of other settings are removed", "[kernel]") {
-    require_bpf();
-    const PinDirectory pins;
-    auto first = std::make_unique<Exporter>(pins.config());
-    const Process holder = hold(*first);
-    first.reset();
-    const Exporter second(pins.config() + "  max_live_allocations: 5000\n");
-    second.wait_until_attached_to(standin("driver/libcuda.so.1"));
-    CHECK(std::distance(fs::directory_iterator(pins.path), fs::directory_iterator()) == 1);
-    CHECK(second.log().find("removed the pins") != std::string::npos);
-}
-
-TEST_CASE("a path for pins that is no BPF file system is refused with a reason", "[kernel]") {
-    require_bpf();
-    const TemporaryDirectory directory;
-    // Where the directory can be made, and where it cannot.
-    const bool is_writable = GENERATE(true, false);
-    const std::string path = is_writable ? (directory / "pins").string() : "/sys/fs/pins";
-    const Exporter exporter("cuda:\n  pin: true\n  pin_path: " + path + "\n");
-    CHECK(exporter.scrape().sum("gpusnoop_probe_up") == 0);
-    CHECK(exporter.log().find("not in a BPF file system") != std::string::npos);
 }

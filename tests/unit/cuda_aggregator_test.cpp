@@ -101,6 +101,20 @@ TEST_CASE("a process that is assumed to have ended ends once") {
     bench.aggregator->assume_ended({7, 7}, 1s);
     bench.allocations(exited(3'000));
     bench.settle();
+    LiveTable table{.since = 2s, .entries = {}, .processes = {}};
+    table.entries.emplace_back(cuda_live_key{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY},
+                               cuda_live{.bytes = 100,
+                                         .born_ns = 2'000,
+                                         .context = 0,
+                                         .caller = 0,
+                                         .uses = 1,
+                                         .device = 0,
+                                         .stack = -1,
+                                         .kind = MEMORY_device,
+                                         .imported = 0,
+                                         .reserved = 0});
+    bench.aggregator->watch_frees();
+    bench.aggregator->reconcile(table);
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
     CHECK(bench.aggregator->running().empty());
 }

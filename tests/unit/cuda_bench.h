@@ -119,7 +119,7 @@ inline cuda_reset_record reset(std::int32_t device, std::uint64_t at, std::uint6
 
 inline cuda_mapping_record mapping(std::uint16_t type, std::uint64_t address, std::uint64_t bytes,
                                    std::uint64_t at) {
-    return {head(type, type == CUDA_RECORD_MAP ? "cuMemMap" : "cuMemUnmap", at), address, bytes};
+    return {head(type, type == CUDA_RECORD_MAP ? "cuMemMap" : "cuMemUnmap", at), address, bytes, 0};
 }
 
 inline cuda_copy_record copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes,
@@ -163,8 +163,8 @@ inline cuda_failed_record failed(std::string_view symbol, std::int32_t result) {
     return record;
 }
 
-inline cuda_exit_record exited(std::uint64_t at) {
-    return {head(CUDA_RECORD_EXIT, "", at, CUDA_DEVICE_UNCHOSEN)};
+inline cuda_exit_record exited(std::uint64_t at, std::uint64_t lost = 0) {
+    return {head(CUDA_RECORD_EXIT, "", at, CUDA_DEVICE_UNCHOSEN), lost};
 }
 
 // An aggregator in a world that notes what it is asked, and whose ring of allocations holds `late`
@@ -180,6 +180,7 @@ struct Bench {
     std::vector<AskedSite> asked_sites;
     std::vector<std::int32_t> forgotten_stacks;
     std::vector<LiveEntry> forgotten;  // of the kernel's table
+    std::vector<LiveEntry> unmapped;
     std::vector<LiveEntry> displaced;  // what the table had instead, when next asked to forget
     std::vector<std::vector<std::byte>> late;
     bool complete = true;
@@ -217,6 +218,10 @@ struct Bench {
                     [this](std::span<const LiveEntry> entries) {
                         forgotten.insert(forgotten.end(), entries.begin(), entries.end());
                         return std::exchange(displaced, {});
+                    },
+                .end_mappings =
+                    [this](std::span<const LiveEntry> mappings) {
+                        unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
                     }};
     }
 

@@ -46,6 +46,7 @@ void KernelModel::agree() {
             step();
         }
     }
+    read.ended = ended_;
     read.processes = {processes_.begin(), processes_.end()};
     for (unsigned i = at_rest_ ? 0 : any(5); i > 0; i--) {
         step();
@@ -60,9 +61,6 @@ void KernelModel::come_to_rest() {
         end_free(frees_.begin());
     }
     drain();
-    for (const ProcessKey &key : ended_) {
-        bench_.aggregator->assume_ended(key, std::chrono::nanoseconds(now_));
-    }
     at_rest_ = true;
     do {
         now_ += second_ns;
@@ -104,6 +102,7 @@ void KernelModel::check() const {
                   total("cuda_memory_unfreed_at_exit_bytes_total") +
                   total("cuda_memory_outstanding_bytes"));
     }
+    CHECK(total("cuda_memory_unfreed_at_exit_bytes_total") == unfreed_);
     if (losses_.percent == 0 && !losses_.replaces) {
         CHECK(total("cuda_memory_allocations_total") == allocated_);
         CHECK(total("cuda_memory_frees_total") == freed_);

@@ -59,6 +59,10 @@ private:
     template <typename Record>
     void send(std::uint32_t pid, Record record) {
         if (any(100) < losses_.percent) {
+            const auto of = processes_.find(pid);
+            if (of != processes_.end()) {
+                of->second.lost_allocations++;
+            }
             return;
         }
         record.head.tgid = pid;
@@ -201,15 +205,25 @@ private:
 
     void end(std::uint32_t pid) {
         end_frees_of(pid);
-        std::erase_if(live_, [&](const cuda_live_key &one) { return one.tgid == pid; });
-        send(pid, exited(now_));
-        ended_.push_back({pid, processes_.at(pid).since_ns});
+        std::erase_if(live_, [&](const cuda_live_key &one) {
+            unfreed_ += one.tgid == pid ? table_.at(one).bytes : 0;
+            return one.tgid == pid;
+        });
+        cuda_live_process &state = processes_.at(pid);
+        state.ended_ns = now_;
+        send(pid, exited(now_, state.lost_allocations));
+        if (state.lost_allocations > 0) {  // perhaps the record of its end
+            ended_[{pid, state.since_ns}] = state;
+        }
         processes_.erase(pid);
     }
 
     // What the aggregator took out of the table must have been dead.
     void forget() {
         for (const auto &[key, born_ns] : std::exchange(bench_.forgotten, {})) {
+            if (key.space == CUDA_LIVE_ENDED) {
+                ended_.erase({key.tgid, key.since_ns});
+            }
             const auto found = table_.find(key);
             if (found != table_.end() && found->second.born_ns == born_ns) {
                 CHECK_FALSE(live_.contains(key));
@@ -225,11 +239,12 @@ private:
     std::map<cuda_live_key, cuda_live, KeyLess> table_;
     std::set<cuda_live_key, KeyLess> live_;  // what is allocated in truth
     std::map<std::uint32_t, cuda_live_process> processes_;
-    std::vector<ProcessKey> ended_;
+    std::map<ProcessKey, cuda_live_process> ended_;
     std::vector<Free> frees_;  // that have not returned
     std::vector<std::vector<std::byte>> ring_;
     std::uint64_t allocated_ = 0;
     std::uint64_t freed_ = 0;
+    std::uint64_t unfreed_ = 0;  // bytes, at the ends of processes
     bool at_rest_ = false;
     bool has_replaced_ = false;  // what an allocation replaced is no free
 };

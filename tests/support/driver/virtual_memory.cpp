@@ -139,18 +139,21 @@ int map_handle(DevicePointer address, std::size_t bytes, MemoryHandle handle) {
     return kSuccess;
 }
 
-// Several mappings that lie side by side may end at once, but each as a whole.
+// Several mappings may end at once, with gaps between them, but each as a whole.
 int unmap(DevicePointer address, std::size_t bytes, Ended &ended) {
     const std::lock_guard lock(state().mutex);
     auto &mappings = state().mappings;
-    const auto first = mappings.find(address);
-    std::size_t covered = 0;
+    const auto first = mappings.lower_bound(address);
     auto last = first;
-    while (covered < bytes && last != mappings.end() && last->first == address + covered) {
-        covered += last->second.bytes;
+    while (last != mappings.end() && last->first - address < bytes) {
+        if (!covers(address, bytes, last->first, last->second.bytes)) {
+            return kInvalidValue;
+        }
         ++last;
     }
-    if (bytes == 0 || covered != bytes) {
+    const bool begins_inside = first != mappings.begin() &&
+                               address - std::prev(first)->first < std::prev(first)->second.bytes;
+    if (first == last || begins_inside) {
         return kInvalidValue;
     }
     for (auto at = first; at != last; at = mappings.erase(at)) {

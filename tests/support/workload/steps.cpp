@@ -1,0 +1,139 @@
+// steps STEP...: does what it is told, one step after the other. What it holds at its end it never
+// frees.
+//
+//   name COMM           of the process
+//   allocate N BYTES    N times so many bytes
+//   free N              those that were allocated first
+//   reset               the device
+//   map FIRST N         memory with a handle, 2 MiB each, at N places side by side of a range of
+//                       addresses; the handles are released, so that only the mappings hold it
+//   unmap FIRST N       those places, by one call
+//   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
+
+#include "cudart/cudart.h"
+#include "driver/driver_api.h"
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <string>
+
+#include <sys/prctl.h>
+
+namespace {
+
+constexpr std::size_t kPlace = std::size_t{2} << 20U;
+constexpr std::size_t kPlaces = 1 << 16;
+
+class Steps {
+public:
+    Steps() {
+        sigemptyset(&wake_);
+        sigaddset(&wake_, SIGUSR1);
+        sigprocmask(SIG_BLOCK, &wake_, nullptr);
+    }
+
+    // How many words the step took; 0: it is none.
+    int run(const std::string &step, const char *const *words, int count) {
+        if (step == "name" && count > 0) {
+            prctl(PR_SET_NAME, words[0]);
+            return 1;
+        }
+        if (step == "allocate" && count > 1) {
+            allocate(number(words[0]), number(words[1]));
+            return 2;
+        }
+        if (step == "free" && count > 0) {
+            free_oldest(number(words[0]));
+            return 1;
+        }
+        if (step == "map" && count > 1) {
+            map(number(words[0]), number(words[1]));
+            return 2;
+        }
+        if (step == "unmap" && count > 1) {
+            check(standin::driver().cuMemUnmap(place(number(words[0])), number(words[1]) * kPlace));
+            return 2;
+        }
+        return -1;
+    }
+    bool run(const std::string &step) {
+        if (step == "reset") {
+            check(cudaDeviceReset());
+            memory_.clear();
+        } else if (step == "wait") {
+            std::printf("waiting %d\n", ++waits_);
+            std::fflush(stdout);
+            int signal = 0;
+            sigwait(&wake_, &signal);
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+private:
+    static std::size_t number(const char *word) { return std::strtoull(word, nullptr, 10); }
+    static void check(int error) {
+        if (error != standin::kSuccess) {
+            std::fprintf(stderr, "a step failed: %d\n", error);
+            std::exit(1);
+        }
+    }
+    void allocate(std::size_t times, std::size_t bytes) {
+        for (std::size_t i = 0; i < times; ++i) {
+            void *memory = nullptr;
+            check(cudaMalloc(&memory, bytes));
+            memory_.push_back(memory);
+        }
+    }
+    void free_oldest(std::size_t times) {
+        for (std::size_t i = 0; i < times && !memory_.empty(); ++i) {
+            check(cudaFree(memory_.front()));
+            memory_.pop_front();
+        }
+    }
+    standin::DevicePointer place(std::size_t index) {
+        if (range_ == 0) {
+            check(standin::driver().cuInit(0));
+            check(standin::driver().cuMemAddressReserve(&range_, kPlaces * kPlace, 0, 0, 0));
+        }
+        return range_ + index * kPlace;
+    }
+    void map(std::size_t first, std::size_t count) {
+        for (std::size_t i = first; i < first + count; ++i) {
+            const standin::DevicePointer where = place(i);
+            standin::MemoryProperties properties;
+            standin::MemoryHandle handle = 0;
+            check(standin::driver().cuMemCreate(&handle, kPlace, &properties, 0));
+            check(standin::driver().cuMemMap(where, kPlace, 0, handle, 0));
+            check(standin::driver().cuMemRelease(handle));
+        }
+    }
+
+    sigset_t wake_{};
+    int waits_ = 0;
+    std::deque<void *> memory_;
+    standin::DevicePointer range_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    Steps steps;
+    for (int at = 1; at < argc; ++at) {
+        if (steps.run(argv[at])) {
+            continue;
+        }
+        const int words = steps.run(argv[at], argv + at + 1, argc - at - 1);
+        if (words < 0) {
+            std::fprintf(stderr, "no such step: %s\n", argv[at]);
+            return 2;
+        }
+        at += words;
+    }
+    return 0;
+}
