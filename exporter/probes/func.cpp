@@ -20,6 +20,7 @@
 #include "exporter/probes/func_report.h"
 #include "exporter/probes/func_selection.h"
 #include "exporter/probes/func_slow_document.h"
+#include "exporter/probes/func_unmatched.h"
 #include "exporter/probes/return_probes.h"
 #include "exporter/probes/sandbox_warnings.h"
 #include "exporter/symbols/elf_file.h"
@@ -112,7 +113,7 @@ private:
     Result<> change(const discovery::Library &library,
                     const std::vector<SelectedFunction> &functions);
     void let_go(const FileId &id);
-    void report(const Selection &selection, const std::string &library) const;
+    void report(const Selection &selection, const discovery::Library &file);
     static void report_refused(const std::vector<std::string> &functions,
                                const discovery::Library &library);
 
@@ -127,6 +128,7 @@ private:
     FuncAggregator aggregator_;
     FuncMoment since_ = FuncMoment::now();
     FuncReport report_;
+    UnmatchedFunctions unmatched_;  // the discovery thread's
     std::unique_ptr<FuncPrograms> programs_;
     std::optional<FuncFiles> files_;
     std::unique_ptr<kernel::Ring> calls_;
@@ -228,9 +230,20 @@ Result<Selection> FuncProbe::select(const discovery::Library &library) {
 
 // What was not found, and what else is to be known. The groups that ship name functions of several
 // libraries and versions, which none has all of.
-void FuncProbe::report(const Selection &selection, const std::string &library) const {
+void FuncProbe::report(const Selection &selection, const discovery::Library &file) {
     const auto shipped = as_is_harmless(config::shipped_function_groups(), features_);
-    for (const auto &[group, patterns] : selection.unmatched) {
+    const std::string library = to_valid_utf8(file.name, max_label_bytes);
+    for (const auto &[group, settings] : config_.groups) {
+        if (!probes::wants({{group, settings}}, file.name, file.path)) {
+            continue;
+        }
+        const auto in_file = selection.unmatched.find(group);
+        const auto patterns = unmatched_.note(
+            group, settings, file.name,
+            in_file == selection.unmatched.end() ? std::vector<std::string>{} : in_file->second);
+        if (patterns.empty()) {
+            continue;
+        }
         std::string list;
         for (const std::string &pattern : patterns) {
             list += (list.empty() ? "" : " ") + pattern;
@@ -253,14 +266,13 @@ Result<> FuncProbe::attach(const discovery::Library &library) {
         let_go(library.id);
         return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }
-    const std::string name = to_valid_utf8(library.name, max_label_bytes);
     const auto selection = select(library);
     if (!selection) {
         let_go(library.id);
         failed("elf");
         return tl::unexpected(selection.error());
     }
-    report(*selection, name);
+    report(*selection, library);
     return change(library, selection->functions);
 }
 
@@ -318,6 +330,7 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
     wanted.groups = as_is_harmless(std::move(wanted.groups), features_);
     const bool is_same = wanted == config_;
+    unmatched_.forget();
     config_ = std::move(wanted);  // even so, as the lines may have moved
     return !is_same;
 }
