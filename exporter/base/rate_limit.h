@@ -1,8 +1,14 @@
-// At most so many a second; counts what is over.
+// At most so many in a time; counts what is over.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace gpusnoop {
@@ -39,6 +45,47 @@ private:
     std::uint32_t done_ = 0;
     std::uint64_t suppressed_ = 0;
     std::chrono::nanoseconds began_{};
+};
+
+// The same line at most once a minute: what others can have us say as often as they like must not
+// fill the log.
+class LineLimit {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    // How often the line was held back since it was last written, if it may be written now.
+    [[nodiscard]] std::optional<std::uint64_t> due(std::string_view line,
+                                                   Clock::time_point now = Clock::now()) {
+        auto known = lines_.find(line);
+        if (known == lines_.end()) {
+            if (lines_.size() >= max_lines) {
+                std::erase_if(lines_, [&](const auto &entry) {
+                    return now - entry.second.written >= between;
+                });
+            }
+            if (lines_.size() >= max_lines) {
+                return std::nullopt;  // so many different lines in a minute are too many as well
+            }
+            lines_.emplace(line, Line{now, 0});
+            return 0;
+        }
+        if (now - known->second.written < between) {
+            known->second.held_back++;
+            return std::nullopt;
+        }
+        known->second.written = now;
+        return std::exchange(known->second.held_back, 0);
+    }
+
+private:
+    static constexpr std::chrono::minutes between{1};
+    static constexpr std::size_t max_lines = 64;
+
+    struct Line {
+        Clock::time_point written;
+        std::uint64_t held_back = 0;
+    };
+    std::map<std::string, Line, std::less<>> lines_;
 };
 
 }  // namespace gpusnoop

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -145,7 +146,10 @@ void Sink::send() {
     pause_ = 0ms;
     if (complained_) {
         complained_.reset();
-        log::info("the sink takes events again", {{"sink", settings_.name}});
+        constexpr std::string_view line = "the sink takes events again";
+        if (const auto more = lines_.due(line)) {
+            log::info(line, {{"sink", settings_.name}, {"more_since_last_line", *more}});
+        }
     }
 }
 
@@ -164,8 +168,13 @@ void Sink::pause(const Error &why) {
     not_before_ = now + pause_;
     if (!complained_ || now - *complained_ >= between_complaints) {
         complained_ = now;
-        log::warn("the sink takes no events now: they wait, and are lost where too many do",
-                  {{"sink", settings_.name}, {"reason", why.message}});
+        constexpr std::string_view line =
+            "the sink takes no events now: they wait, and are lost where too many do";
+        if (const auto more = lines_.due(line)) {
+            log::warn(line, {{"sink", settings_.name},
+                             {"reason", why.message},
+                             {"more_since_last_line", *more}});
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <thread>
 
+#include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/sinks/connection.h"
 #include "exporter/sinks/line_queue.h"
@@ -79,6 +80,7 @@ private:
     std::chrono::milliseconds pause_{0};
     Clock::time_point not_before_{};
     std::optional<Clock::time_point> complained_;
+    LineLimit lines_;
     std::optional<Clock::time_point> end_;  // once it is to stop
 
     std::jthread thread_;  // the last member: it ends before what it uses goes
