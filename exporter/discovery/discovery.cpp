@@ -1,13 +1,11 @@
 #include "exporter/discovery/discovery.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/discovery/open_mapped.h"
 
 namespace gpusnoop::discovery {
 
@@ -156,9 +154,11 @@ void Discovery::look_at_all(bool timed) {
     for (auto &[key, known] : known_) {
         known.idle_rescans += timed ? 1 : 0;
     }
+    is_timed_ = timed;
     found_.begin_look();
     consider_all(*mappings);
     found_.end_look();
+    is_timed_ = false;
     // Two rescans without a user: a program that is restarted finds the probes still there.
     std::erase_if(known_, [this](const auto &entry) {
         if (entry.second.idle_rescans < 2) {
@@ -172,20 +172,11 @@ void Discovery::look_at_all(bool timed) {
     });
 }
 
-Discovery::FileState Discovery::state_of(const Fd &file) {
-    struct stat status{};
-    if (::fstat(file.get(), &status) != 0) {
-        return {};
-    }
-    return {status.st_size, std::chrono::seconds(status.st_mtim.tv_sec) +
-                                std::chrono::nanoseconds(status.st_mtim.tv_nsec)};
-}
-
 // A file that was overwritten in place has other code where our probes are, and they would break
 // it: let go of it, and look at it anew.
 void Discovery::forget_changed() {
     for (auto &[key, known] : known_) {
-        if (known.settled && state_of(known.library.file) != known.state) {
+        if (known.settled && !known.refused && state_of(known.library.file) != known.state) {
             log::warn("a library was overwritten while it was traced",
                       {{"inode", key.second.inode}});
             key.first->detach(key.second, true);
@@ -203,6 +194,11 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         return;
     }
     found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
+    // One that was refused is closed, so whether it is another one now shows at a rescan.
+    if (known.refused && is_timed_) {
+        const auto state = state_of_mapped(mapping);
+        known.refused = known.settled = !state || state == known.state;
+    }
     if (known.settled && !known.is_due) {
         return;
     }
@@ -212,14 +208,9 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         look_again_ = true;
         return;
     }
-    const auto complain = [&](const Error &error) {
-        log::warn("cannot attach to a library", {{"library", mapping.name},
-                                                 {"pid", std::to_string(mapping.tgid)},
-                                                 {"reason", error.message}});
-    };
     if (known.is_due) {
         if (const auto attached = offer(attacher, known, std::move(known.library)); !attached) {
-            complain(attached.error());
+            complain("cannot attach to a library", mapping, attached.error());
         }
         return;
     }
@@ -229,23 +220,32 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         if (file.error().code != ENOENT && file.error().code != ESRCH) {
             attacher.failed("open");
             found_.failed(attacher, mapping.file, "cannot be opened: " + file.error().message);
-            log::warn("cannot open a library", {{"library", mapping.name},
-                                                {"pid", std::to_string(mapping.tgid)},
-                                                {"reason", file.error().message}});
+            complain("cannot open a library", mapping, file.error());
         }
         return;
     }
     Library library{mapping.file, std::move(*file), mapping.name, mapped_path(mapping).value_or(""),
                     mapping.is_program};
     if (const auto attached = offer(attacher, known, std::move(library)); !attached) {
-        complain(attached.error());
+        complain("cannot attach to a library", mapping, attached.error());
+    }
+}
+
+// Any user can have many files of a library's name, all of them bad.
+void Discovery::complain(std::string_view message, const kernel::Mapping &mapping,
+                         const Error &error) {
+    if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
+        log::warn(message, {{"library", mapping.name},
+                            {"pid", std::to_string(mapping.tgid)},
+                            {"reason", error.message},
+                            {"more_since_last_line", *more}});
     }
 }
 
 // One that cannot be attached to is not tried again while it is in use: the same bytes would fail
 // the same way.
 Result<> Discovery::offer(Attacher &attacher, Known &known, Library library) {
-    const FileState state = state_of(library.file);
+    const auto state = state_of(library.file);
     auto attached = attacher.attach(library);
     found_.settled(attacher, library);
     if (!attached && attached.error().code != ENOENT && attached.error().code != ESRCH) {
@@ -255,8 +255,12 @@ Result<> Discovery::offer(Attacher &attacher, Known &known, Library library) {
     known.is_due = known.settled && try_again;
     if (known.settled || !try_again) {
         known.settled = true;
+        known.refused = !attached && !known.is_due;
         known.library = std::move(library);
         known.state = state;
+        if (known.refused) {
+            known.library.file.reset();
+        }
     }
     return attached;
 }
@@ -289,6 +293,10 @@ void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     for (auto &[key, known] : known_) {
         if (key.first != &attacher || !known.settled) {
+            continue;
+        }
+        if (known.refused) {
+            known.refused = known.settled = false;  // the look below opens it again
             continue;
         }
         const std::string name = known.library.name;

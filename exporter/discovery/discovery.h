@@ -7,15 +7,19 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
+#include "exporter/discovery/open_mapped.h"
 #include "exporter/kernel/mapping_list.h"
 #include "exporter/kernel/mmap_events.h"
 
@@ -50,21 +54,14 @@ public:
     [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
 
 private:
-    // What a file's contents cannot change without.
-    struct FileState {
-        std::int64_t size = 0;
-        std::chrono::nanoseconds modified{};
-        bool operator==(const FileState &) const = default;
-    };
-    static FileState state_of(const Fd &file);
-
     // What became of a wanted file.
     struct Known {
-        bool settled = false;  // attached, or refused for good
-        int idle_rescans = 0;  // in a row that found no process mapping it
-        bool is_due = false;   // settled, and to be offered again
-        Library library;       // while settled
-        FileState state;       // when it was settled
+        bool settled = false;            // attached, or refused for good
+        bool refused = false;            // settled, but not attached: the file is closed
+        int idle_rescans = 0;            // in a row that found no process mapping it
+        bool is_due = false;             // settled, and to be offered again
+        Library library;                 // while settled
+        std::optional<FileState> state;  // when it was settled
     };
 
     struct Change {
@@ -80,6 +77,7 @@ private:
     void consider_all(const std::vector<kernel::Mapping> &mappings);
     void forget_changed();
     void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
+    void complain(std::string_view message, const kernel::Mapping &mapping, const Error &error);
     Result<> offer(Attacher &attacher, Known &known, Library library);
     void offer_again(Attacher &attacher);
     void make_changes();
@@ -92,6 +90,8 @@ private:
     std::map<std::pair<Attacher *, FileId>, Known> known_;
     FoundLibraries found_;
     bool look_again_ = false;  // a file could not be attached to yet
+    bool is_timed_ = false;    // the look that is being taken
+    LineLimit lines_;
     std::mutex changes_mutex_;
     std::vector<Change> changes_;
     std::jthread thread_;

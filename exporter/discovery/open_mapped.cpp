@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
@@ -29,7 +30,12 @@ Result<Fd> open_regular(const Fd &found, const std::string &name) {
     if (::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
         return fail(name + " is not a regular file", EINVAL);
     }
-    Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    // Without O_NONBLOCK, a lease (F_SETLEASE in fcntl(2)) makes open() wait for its holder, 45 s.
+    Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file && errno == EWOULDBLOCK) {
+        return fail("a process holds a lease on " + name + ": it is opened later", EWOULDBLOCK);
+    }
     if (!file) {
         return fail_errno("open " + name);
     }
@@ -65,6 +71,22 @@ Result<Fd> open_below(const std::string &root_path, const std::string &path) {
 }
 
 }  // namespace
+
+std::optional<FileState> state_of_mapped(const kernel::Mapping &mapping) {
+    const std::string path =
+        "/proc/" + std::to_string(mapping.tid) + "/map_files/" + range_of(mapping);
+    const Fd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    return found ? state_of(found) : std::nullopt;
+}
+
+std::optional<FileState> state_of(const Fd &file) {
+    struct stat status{};
+    if (::fstat(file.get(), &status) != 0) {
+        return std::nullopt;
+    }
+    return FileState{status.st_size, std::chrono::seconds(status.st_mtim.tv_sec) +
+                                         std::chrono::nanoseconds(status.st_mtim.tv_nsec)};
+}
 
 Result<std::string> mapped_path(const kernel::Mapping &mapping) {
     const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
