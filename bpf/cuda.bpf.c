@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/cuda_process.bpf.h"
+#include "bpf/cuda_handles.bpf.h"
 #include "bpf/cuda_memory.bpf.h"
 #include "bpf/cuda_device.bpf.h"
 #include "bpf/cuda_calls.bpf.h"

@@ -183,8 +183,8 @@ TEST_CASE("a program of a traced name is traced from its first system call on", 
     require_bpf();
     const std::string by = GENERATE("--comm", "--ppid");
     CAPTURE(by);
-    const std::string whom = by == "--comm" ? "sys[c]alls" : std::to_string(::getpid());
-    Trace trace("syscall", "{}", {by + "=" + whom});
+    const std::string process = by == "--comm" ? "sys[c]alls" : std::to_string(::getpid());
+    Trace trace("syscall", "{}", {by + "=" + process});
     for (int i = 0; i < 10; i++) {
         Process traced({standin("syscalls"), "--threads", "1", "--calls", "1"});
         traced.wait_for_output("waiting");
