@@ -23,7 +23,9 @@ cp "$build/standin/workload" "$directory/company_job"
 LD_LIBRARY_PATH=$directory/lib "$directory/company_job" --iterations 100000000 --rate 10 --memory-kinds --hold \
     --name company_job >"$directory/job.log" 2>&1 &
 pids+=($!)
-"$build/gpusnoop_exporter" --web.listen-address=127.0.0.1:0 >"$directory/exporter.log" 2>&1 &
+# With probes at exits: where a test's own exporter must harm no program, this one must not either.
+echo 'cuda: {endings: exits}' >"$directory/config.yaml"
+"$build/gpusnoop_exporter" --config.file="$directory/config.yaml" --web.listen-address=127.0.0.1:0 >"$directory/exporter.log" 2>&1 &
 pids+=($!)
 for _ in $(seq 600); do
     if grep -q 'msg="listening"' "$directory/exporter.log"; then break; fi

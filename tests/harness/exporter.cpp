@@ -11,18 +11,6 @@
 
 namespace harness {
 
-namespace {
-
-std::size_t count(const std::string &text, const std::string &word) {
-    std::size_t times = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-        times++;
-    }
-    return times;
-}
-
-}  // namespace
-
 std::string exporter_binary() {
     // Another build of it: scripts/sanitized.sh.
     const char *other = std::getenv("GPUSNOOP_EXPORTER");
@@ -86,20 +74,21 @@ Page Exporter::scrape() const {
     return Page(answer.body);
 }
 
-void Exporter::wait_until_attached(std::size_t libraries) const {
-    eventually("the exporter to attach: " + log(),
-               [&] { return count(log(), "msg=\"attached\"") >= libraries; });
+std::size_t Exporter::times_attached_to(const std::filesystem::path &library) const {
+    return times_said_of(library, "msg=\"attached\"");
 }
 
-std::size_t Exporter::times_attached_to(const std::filesystem::path &library) const {
+std::size_t Exporter::times_said_of(const std::filesystem::path &library,
+                                    const std::string &text) const {
     struct stat status{};
     REQUIRE(::stat(library.c_str(), &status) == 0);
     const std::string inode = " inode=" + std::to_string(status.st_ino) + " ";
     std::istringstream lines(log());
     std::size_t times = 0;
     for (std::string line; std::getline(lines, line);) {
-        const bool attached = line.find("msg=\"attached\"") != std::string::npos;
-        times += attached && line.find(inode) != std::string::npos ? 1 : 0;
+        const bool is_said = line.find(text) != std::string::npos;
+        line += ' ';  // behind the last field
+        times += is_said && line.find(inode) != std::string::npos ? 1 : 0;
     }
     return times;
 }

@@ -42,10 +42,12 @@ public:
     [[nodiscard]] Process &process() { return *process_; }
     [[nodiscard]] std::string log() const { return process_->output(); }
 
-    void wait_until_attached(std::size_t libraries = 1) const;
     // To this file, whatever else on the machine is attached to.
     void wait_until_attached_to(const std::filesystem::path &library) const;
     [[nodiscard]] std::size_t times_attached_to(const std::filesystem::path &library) const;
+    // Lines of the log with this text that are about this library's file.
+    [[nodiscard]] std::size_t times_said_of(const std::filesystem::path &library,
+                                            const std::string &text) const;
     // Scrapes until the sum has this value, and returns that page.
     [[nodiscard]] Page wait_for(const std::string &name, const Labels &labels, double value) const;
 
