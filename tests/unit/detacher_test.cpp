@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -63,17 +64,22 @@ public:
         detacher.detach({.file = id,
                          .probes = std::move(Links(1).set),
                          .is_changed = is_changed,
-                         .done = [this] {
-                             begun_.set_value();
-                             go_.get_future().wait_for(patience);
+                         .done = [state = state_] {
+                             state->begun.set_value();
+                             state->let_go.wait_for(patience);
                          }});
-        REQUIRE(begun_.get_future().wait_for(patience) == std::future_status::ready);
+        REQUIRE(state_->begun.get_future().wait_for(patience) == std::future_status::ready);
     }
-    void end() { go_.set_value(); }
+    void end() { state_->go.set_value(); }
 
 private:
-    std::promise<void> begun_;
-    std::promise<void> go_;
+    // The thread has it, too: it may come out of its wait after the end of the test.
+    struct State {
+        std::promise<void> begun;
+        std::promise<void> go;
+        std::shared_future<void> let_go = go.get_future().share();
+    };
+    std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 template <typename Condition>

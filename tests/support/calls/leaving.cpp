@@ -159,9 +159,12 @@ bool dispatched(const Options & /*options*/) {
     if (::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &g_selector) != 0) {
         return true;  // a kernel that has no such thing
     }
-    g_selector = SYSCALL_DISPATCH_FILTER_BLOCK;
-    const long result = calls_plain(1);
-    g_selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    const auto result = around(CALLS_plain, [] {
+        g_selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+        const auto inside = calls_plain(1);
+        g_selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+        return inside;
+    });
     return ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0 && result == 4;
 }
 
