@@ -31,22 +31,23 @@
 	end odd_plain
 
 	function odd_other
-.Lodd_other:
 	leaq 2(%rdi), %rax
 	ret
 	end odd_other
 
 /* odd::plain(long) */
 	function _ZN3odd5plainEl
+.Lplain:
 	leaq 3(%rdi), %rax
 	ret
 	end _ZN3odd5plainEl
 
-/* odd::jump(long): leaves by a jump with a prefix for the segment DS, which means nothing. */
+/* odd::jump(long): leaves to odd::plain by a jump with a prefix for the segment DS, which means
+ * nothing. */
 	function _ZN3odd4jumpEl
 	nop
 	.byte 0x3e
-	jmp .Lodd_other
+	jmp .Lplain
 	end _ZN3odd4jumpEl
 
 	.section .note.GNU-stack, "", @progbits
