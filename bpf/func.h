@@ -22,7 +22,7 @@ enum func_record_type {
 	FUNC_RECORD_ENTRY,   /* of a function that is counted at its entry only */
 	FUNC_RECORD_RETURN,
 	FUNC_RECORD_TAIL_CALL, /* as a return, but the result is not known */
-	FUNC_RECORD_BEGIN,     /* a call begins whose end is seen, for those who want to know then */
+	FUNC_RECORD_BEGIN, /* a call begins whose end is seen, for those who want to know then */
 };
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns), as in cuda.h. */

@@ -14,8 +14,8 @@
 #define RETURN_ADDRESS_BYTES 0
 #endif
 
-/* Is the current thread in one of these calls? One that was left by longjmp may still be open: it is
- * over for certain only where it lies below the thread's stack pointer. */
+/* Is the current thread in one of these calls? One that was left by longjmp may still be open: it
+ * is over for certain only where it lies below the thread's stack pointer. */
 static __always_inline bool is_in_call(struct task_struct *task, const struct call_stack *open)
 {
 	struct pt_regs *regs;

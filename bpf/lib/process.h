@@ -10,7 +10,7 @@
 
 struct process_identity {
 	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
-	__u32 ppid; /* of who started the process, or took it over, when this was filled */
+	__u32 ppid;	    /* of who started the process, or took it over, when this was filled */
 	__u32 system_calls; /* who stands between it and the kernel: SYSTEM_CALLS_* */
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
 	char cgroup[PROCESS_CGROUP_BYTES];

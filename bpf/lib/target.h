@@ -29,8 +29,9 @@ WIRE_SIZE(struct target, 24);
  * not counting stars, have matched. Each byte of the name makes the next state:
  *   (state << 1 & next[byte]) | (state & stays[byte])
  * begin with 1; it matches when bit `whole` is set at the end. A NUL changes nothing. */
-#define TARGET_PATTERNS 16 /* that the kernel's side knows; the exporter asks for more by itself   \
-			    */
+#define TARGET_PATTERNS                                                                            \
+	16 /* that the kernel's side knows; the exporter asks for more by itself                   \
+	    */
 struct target_pattern {
 	__u32 next[256];
 	__u32 stays[256];

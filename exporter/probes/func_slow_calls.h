@@ -34,8 +34,8 @@ struct SlowCall {
     std::uint32_t pid = 0;
     std::uint32_t tid = 0;
     std::uint32_t ppid = 0;  // when the process made its first traced call; 0: not known
-    std::string comm;    // of the process
-    std::string thread;  // its name; empty if it is not known
+    std::string comm;        // of the process
+    std::string thread;      // its name; empty if it is not known
     std::string container;
     std::string pod_uid;
     // Those that the configuration names, by position; empty if they are not known.
