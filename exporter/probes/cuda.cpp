@@ -285,18 +285,23 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
             return {};
         }
     }
+    const auto places = programs_->find(library);
+    if (!places) {
+        failed(places.error().reason);
+        return tl::unexpected(places.error().error);
+    }
+    if (places->points.empty()) {
+        return {};  // a program without a runtime of its own
+    }
     auto kept = detacher_->take_back(library.id);
     // Before and after: a process that starts meanwhile may be seen from the middle on.
     const nanoseconds before = last_attached_.exchange(nanoseconds::max());
-    auto probes = programs_->attach(library, std::move(kept).value_or(kernel::UprobeSet{}));
-    const bool is_attached = probes && probes->functions() > 0;
-    last_attached_ = is_attached ? now_on(CLOCK_BOOTTIME) : before;
+    auto probes =
+        programs_->attach(library, *places, std::move(kept).value_or(kernel::UprobeSet{}));
+    last_attached_ = probes ? now_on(CLOCK_BOOTTIME) : before;
     if (!probes) {
         failed(probes.error().reason);
         return tl::unexpected(probes.error().error);
-    }
-    if (!is_attached) {
-        return {};  // a program without a runtime of its own
     }
     if (pins != nullptr) {
         if (auto pinned = pins->keep(*probes, library); !pinned) {

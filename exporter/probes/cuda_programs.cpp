@@ -225,8 +225,8 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls));
 }
 
-tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
-    const discovery::Library &library, kernel::UprobeSet kept) const {
+tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
+    const discovery::Library &library) const {
     const auto elf = symbols::ElfFile::open(library.file.get());
     if (!elf) {
         return tl::unexpected(Failure{"elf", elf.error()});
@@ -235,33 +235,35 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     for (const CudaFunction &function : cuda_functions()) {
         names.push_back(function.symbol);
     }
-    const auto found = elf->find_functions(names);
+    auto found = elf->find_functions(names);
     if (!found) {
         return tl::unexpected(Failure{"elf", found.error()});
     }
-    std::vector<kernel::AttachPoint> points;
+    Places places{.points = {}, .exits = {}, .functions = std::move(*found)};
     std::set<std::uint64_t> taken;
-    for (const symbols::FoundFunction &place : *found) {
+    for (const symbols::FoundFunction &place : places.functions) {
         const CudaFunction &function = cuda_functions()[place.name];
         if (place.probeable && taken.insert(place.file_offset).second) {
-            points.push_back({place.file_offset,
-                              function.cookie | (library.is_program ? CUDA_STATIC_RUNTIME : 0U),
-                              function.entry_only});
+            places.points.push_back(
+                {place.file_offset,
+                 function.cookie | (library.is_program ? CUDA_STATIC_RUNTIME : 0U),
+                 function.entry_only});
         }
     }
-    if (points.empty() && library.is_program) {
-        return kernel::UprobeSet{};
-    }
-    if (points.empty()) {
+    if (places.points.empty() && !library.is_program) {
         return tl::unexpected(
             Failure{"no_symbols", {"it has none of the functions that are traced"}});
     }
-    std::vector<kernel::AttachPoint> exits;
-    if (calls_.exit != nullptr) {
-        exits = see_ends_at_exits(*elf, library, *found, points);
+    if (calls_.exit != nullptr && !places.points.empty()) {
+        places.exits = see_ends_at_exits(*elf, library, places.functions, places.points);
     }
-    auto set =
-        kernel::UprobeSet::attach(calls_, library.file.get(), points, exits, std::move(kept));
+    return places;
+}
+
+tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
+    const discovery::Library &library, const Places &places, kernel::UprobeSet kept) const {
+    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
+                                         std::move(kept));
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }
@@ -269,7 +271,7 @@ tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
         return tl::unexpected(Failure{
             "attach", {"the kernel allows no probe on an instruction that leaves a function"}});
     }
-    log_refused(library, *found, set->refused().entries);
+    log_refused(library, places.functions, set->refused().entries);
     return std::move(*set);
 }
 

@@ -18,6 +18,7 @@
 #include "exporter/probes/cuda_pins.h"
 #include "exporter/probes/cuda_tables.h"
 #include "exporter/probes/cuda_tracing.h"
+#include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
 
@@ -37,15 +38,23 @@ public:
     CudaPrograms(const CudaPrograms &) = delete;
     CudaPrograms &operator=(const CudaPrograms &) = delete;
 
-    // Finds the functions of cuda.h in the library and attaches to them. Aliases at one place are
-    // attached to once. The failure's `reason` is a word for a label.
+    // The failure's `reason` is a word for a label.
     struct Failure {
         std::string reason;
         Error error;
     };
+    // Where the functions of cuda.h are in a file. Aliases at one place are one point.
+    struct Places {
+        std::vector<kernel::AttachPoint> points;
+        std::vector<kernel::AttachPoint> exits;
+        std::vector<symbols::FoundFunction> functions;
+    };
+    // No points: a program without a runtime of its own. A library without functions is a failure.
+    [[nodiscard]] tl::expected<Places, Failure> find(const discovery::Library &library) const;
     // Functions that the kernel allows no probe on are left out, and the log names them. `kept` is
-    // what is still attached of it.
+    // what is still attached of the library.
     tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library,
+                                                    const Places &places,
                                                     kernel::UprobeSet kept = {}) const;
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }

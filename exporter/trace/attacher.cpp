@@ -30,17 +30,22 @@ void Attacher::detach(const FileId &id, bool is_changed) {
 }
 
 Result<> Attacher::attach(const discovery::Library &library) {
+    const auto places = programs_.find(library);
+    if (!places) {
+        return tl::unexpected(places.error().error);
+    }
+    if (places->points.empty()) {
+        return {};  // a program without a runtime of its own
+    }
     auto kept = detacher_.take_back(library.id);
-    auto probes = programs_.attach(library, std::move(kept).value_or(kernel::UprobeSet{}));
+    auto probes = programs_.attach(library, *places, std::move(kept).value_or(kernel::UprobeSet{}));
     if (!probes) {
         return tl::unexpected(probes.error().error);
     }
-    if (probes->functions() != 0) {
-        log::info("attached", {{"library", library.name},
-                               {"functions", probes->functions()},
-                               {"inode", library.id.inode},
-                               {"mode", to_string(programs_.mode())}});
-    }
+    log::info("attached", {{"library", library.name},
+                           {"functions", probes->functions()},
+                           {"inode", library.id.inode},
+                           {"mode", to_string(programs_.mode())}});
     attached_.insert_or_assign(library.id, std::move(*probes));
     return {};
 }

@@ -143,6 +143,38 @@ TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kerne
     check_account_at_rest(exporter);
 }
 
+// Discovery looks for a runtime in each new program, while the program is running.
+TEST_CASE("copies of programs that were never seen before have directions", "[kernel]") {
+    require_bpf();
+    if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
+        missing("nvcc, to build CUDA programs");
+    }
+    const Exporter exporter;
+    const Process holder({standin("nvcc/vector_add"), "--iterations", "0", "--hold"});
+    exporter.wait_until_attached_to(standin("13/libcudart.so.13"));
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
+    const TemporaryDirectory directory;
+    constexpr int rounds = 8;
+    constexpr int at_once = 16;
+    for (int round = 0; round < rounds; round++) {
+        std::vector<Process> running;
+        for (int i = 0; i < at_once; i++) {
+            const auto program = directory / ("new_" + std::to_string(round * at_once + i));
+            std::filesystem::copy_file(standin("nvcc/vector_add"), program);
+            running.emplace_back(
+                std::vector<std::string>{program, "--iterations", "20", "--name", "new_program"});
+        }
+        for (Process &one : running) {
+            CHECK(one.wait() == 0);
+        }
+    }
+    constexpr int each = rounds * at_once * 20;
+    const Page page =
+        exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", "new_program"}}, 3 * each);
+    CHECK(page.sum("gpusnoop_cuda_memcpy_total", {{"comm", "new_program"}, {"kind", "d2h"}}) ==
+          each);
+}
+
 TEST_CASE("kernels of a program that was running before the exporter have names", "[kernel]") {
     require_bpf();
     if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
