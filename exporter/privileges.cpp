@@ -10,6 +10,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/priority.h"
 #include "exporter/base/read_file.h"
+#include "exporter/base/system_call_filter.h"
 #include "exporter/probes/attach_modes.h"
 
 namespace gpusnoop {
@@ -111,6 +112,10 @@ Result<> drop_privileges(const config::Config &config, const kernel::Features &f
                       {{"capability", capability_name(privilege.capability)},
                        {"costs", privilege.costs}});
         }
+    }
+    if (const auto refused = refuse_system_calls(); !refused) {
+        log::warn("system calls that it never makes stay allowed to it",
+                  {{"reason", refused.error().message}});
     }
     return {};
 }

@@ -1,4 +1,5 @@
-// What the exporter may do on its machine: which capabilities it uses, and giving up the others.
+// What the exporter may do on its machine: which capabilities it uses, and giving up the others,
+// and system calls that it never makes.
 #pragma once
 
 #include <span>
@@ -35,7 +36,8 @@ struct Privilege {
                                                           const kernel::Features &features,
                                                           bool perf_events_take_admin);
 
-// Gives up the others, unless the configuration says to keep all, and logs what it is left with.
+// Gives up the others and refused_system_calls(), unless the configuration says to keep all, and
+// logs what it is left with.
 // Before any thread is started.
 [[nodiscard]] Result<> drop_privileges(const config::Config &config,
                                        const kernel::Features &features);

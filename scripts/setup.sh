@@ -28,7 +28,7 @@ esac
 # clang and LLVM 19 exist in both releases; their code for BPF does not change under us.
 packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-utils
     clang-19 llvm-19 linux-libc-dev
-    libelf-dev libcap-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
+    libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
     libcli11-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"

@@ -253,6 +253,8 @@ TEST_CASE("started as root it gives up what it does not use, in all of its threa
     CHECK(status_of(pid, "CapInh") == hexadecimal({}));
     CHECK(status_of(pid, "CapAmb") == hexadecimal({}));
     CHECK(status_of(pid, "NoNewPrivs") == "1");
+    const auto filtered = statuses_of(pid, "Seccomp");
+    CHECK(std::ranges::all_of(filtered, [](const auto &one) { return one == "2"; }));
     CHECK(exporter.log().find("msg=\"capabilities\" kept=\"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, "
                               "CAP_DAC_READ_SEARCH and CAP_CHECKPOINT_RESTORE\"") !=
           std::string::npos);
@@ -266,6 +268,7 @@ TEST_CASE("what is kept is what is configured", "[e2e]") {
     const auto before = status_of(::getpid(), "CapPrm");
     Exporter all("capabilities: {keep: all}\n");
     CHECK(status_of(all.process().pid(), "CapPrm") == before);
+    CHECK(status_of(all.process().pid(), "Seccomp") == status_of(::getpid(), "Seccomp"));
     Exporter perf("cuda: {attach: perf, libraries: [\"libcudart-nowhere.so\"]}\n");
     CHECK(status_of(perf.process().pid(), "CapPrm") ==
           hexadecimal({bpf, perfmon, sys_ptrace, dac_read_search, checkpoint_restore, sys_admin}));
