@@ -97,9 +97,15 @@ void check_round(const Page &page, double times) {
 
 // Nothing of a process is left when it is gone, and nothing of the account is missing.
 void check_at_rest(const Exporter &exporter) {
-    eventually("no system call to be open",
-               [&] { return probe(exporter.scrape(), "in_flight_calls") == 0; });
-    const Page page = exporter.scrape();
+    // Other GPU processes of the machine make calls now and then.
+    Page page = exporter.scrape();
+    eventually("no system call to be open, and the account to balance", [&] {
+        page = exporter.scrape();
+        return probe(page, "in_flight_calls") == 0 &&
+               probe(page, "entries_total") ==
+                   probe(page, "events_total") + probe(page, "stale_calls_total") &&
+               page.sum(calls_total) == probe(page, "events_total");
+    });
     if (exporter.log().find("at=functions") == std::string::npos) {
         CHECK(skipped(page) == 0);  // so everything was exact
     } else {
@@ -107,9 +113,6 @@ void check_at_rest(const Exporter &exporter) {
     }
     CHECK(probe(page, "events_lost_total") == skipped(page));
     CHECK(probe(page, "unmatched_returns_total") <= skipped(page));
-    CHECK(probe(page, "entries_total") ==
-          probe(page, "events_total") + probe(page, "stale_calls_total"));
-    CHECK(page.sum(calls_total) == probe(page, "events_total"));
     CHECK(exporter.log().find("level=ERROR") == std::string::npos);
 }
 
