@@ -16,12 +16,7 @@ leave() {
 }
 trap leave EXIT
 
-# Files of its own: those of the build belong to the tests.
-mkdir "$directory/lib"
-cp -L "$build/standin/12/libcudart.so.12" "$build/standin/driver/libcuda.so.1" "$directory/lib"
-cp "$build/standin/workload" "$directory/company_job"
-LD_LIBRARY_PATH=$directory/lib "$directory/company_job" --iterations 100000000 --rate 10 --memory-kinds --hold \
-    --name company_job >"$directory/job.log" 2>&1 &
+"$build/standin/company/company_job" >"$directory/job.log" 2>&1 &
 pids+=($!)
 # With probes at exits: where a test's own exporter must harm no program, this one must not either.
 echo 'cuda: {endings: exits}' >"$directory/config.yaml"
