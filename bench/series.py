@@ -91,7 +91,7 @@ def settled(port):
 
 
 def wait_for(what, condition):
-    for _ in range(200):
+    for _ in range(1200):
         with contextlib.suppress(OSError):
             if condition():
                 return
