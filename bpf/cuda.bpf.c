@@ -12,6 +12,7 @@
 #include "bpf/cuda_handles.bpf.h"
 #include "bpf/cuda_memory.bpf.h"
 #include "bpf/cuda_device.bpf.h"
+#include "bpf/cuda_resets.bpf.h"
 #include "bpf/cuda_calls.bpf.h"
 #include "bpf/cuda_kernels.bpf.h"
 #include "bpf/cuda_trace.bpf.h"

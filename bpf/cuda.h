@@ -242,7 +242,11 @@ struct cuda_live_process {
 };
 WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES);
 
-/* The table of driver contexts: which device, and since when everything in it is gone. */
+/* A device of a process past these is an unknown one. */
+#define CUDA_KNOWN_DEVICES 64
+
+/* The table of driver contexts: which device, and since when everything in it is gone. Of devices
+ * from CUDA_MAX_DEVICES on it has the primary contexts, too, by the number of the device. */
 struct cuda_context {
 	__u64 destroyed_ns; /* of the last one with this handle; 0: none */
 	__s32 device;

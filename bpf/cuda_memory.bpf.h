@@ -220,38 +220,4 @@ static __always_inline void undo_free(struct thread *thread, const struct call *
 	}
 }
 
-/* ---- resets ---- */
-
-static __always_inline void send_reset(struct thread *thread, const struct call *call, __s32 device,
-				       __u64 context)
-{
-	struct cuda_reset_record *record;
-
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
-	if (!record) {
-		lose_allocation_record(thread);
-		return;
-	}
-	fill_call(&record->head, thread, call, CUDA_RECORD_RESET);
-	record->head.device = device;
-	record->context = context;
-	SUBMIT(record);
-	ACCOUNT(events, 1);
-}
-
-/* Everything in the device's primary context is gone. The table keeps it until the exporter has
- * heard of it; reset_ns says so meanwhile. */
-static __always_inline void finish_reset(struct thread *thread, const struct call *call,
-					 __s32 device)
-{
-	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
-	/* A thread that chose none has the first one. */
-	__u64 index = device == CUDA_DEVICE_UNCHOSEN ? 0 : (__u32)device;
-
-	barrier_var(index); /* or the compiler bounds it in a way that the verifier cannot follow */
-	if (process && index < CUDA_MAX_DEVICES)
-		process->reset_ns[index] = thread->ended_ns;
-	send_reset(thread, call, device, 0);
-}
-
 #endif

@@ -96,9 +96,8 @@ std::string metrics_reference() {
     text +=
         "## The exporter itself\n\n"
         "For each probe: `entries = events + in_flight + stale + lost` (all reasons but "
-        "`undecodable`, which is of events, and `skipped`, which the kernel counts: of programs "
-        "that "
-        "were not run, as one was running on that CPU already).\n\n";
+        "`undecodable` and `forgotten`, which are of events, and `skipped`, which the kernel "
+        "counts: of programs that were not run, as one was running on that CPU already).\n\n";
     add_rows(text, self);
     return text;
 }

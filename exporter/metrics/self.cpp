@@ -52,7 +52,8 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
         "probe_events_lost_total",
         "Calls that were entered and have no event, by why. ring_full: the exporter was too "
         "slow; throttled: the process was over its calls per second; skipped: runs of BPF programs "
-        "that the kernel left out.",
+        "that the kernel left out; forgotten: what was past the limits of what is "
+        "remembered of one process's memory.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
@@ -64,6 +65,8 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
                     static_cast<double>(probe.undecodable));
         builder.add({{"probe", probe.name}, {"reason", "skipped"}},
                     static_cast<double>(probe.skipped));
+        builder.add({{"probe", probe.name}, {"reason", "forgotten"}},
+                    static_cast<double>(probe.forgotten));
     }
     return builder.take();
 }

@@ -108,6 +108,7 @@ private:
     Agreement agreement_;
 
     std::atomic<std::uint64_t> undecodable_ = 0;
+    std::atomic<std::uint64_t> forgotten_ = 0;
     // When a library was last attached to, since boot: a process that started later was seen whole.
     std::atomic<nanoseconds> last_attached_{nanoseconds::zero()};
 
@@ -210,6 +211,7 @@ void CudaProbe::drain() {
     }
     look_around(now);
     undecodable_ = aggregator_.undecodable();
+    forgotten_ = aggregator_.forgotten();
 }
 
 // False: a record is still being written, so that the next round has it all.
@@ -325,6 +327,7 @@ void CudaProbe::detach(const FileId &id, bool is_changed) {
 Health CudaProbe::health() const {
     Health health = attached_.health();
     health.undecodable = undecodable_;
+    health.forgotten = forgotten_;
     if (programs_) {
         add_counts(health, programs_->account_map(), programs_->runs());
     }

@@ -129,6 +129,8 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
+    // What was to be remembered of a process's memory and had no room: the books may be wrong.
+    [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
 
 private:
     using BookEvent = std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record,
@@ -168,6 +170,7 @@ private:
     [[nodiscard]] EntriesByProcess processes_in(const LiveTable &table);
     void note_ended(const LiveTable &table);
     void compare(Process &process, const LiveTable &table, const std::vector<std::size_t> &entries);
+    static void forget_compared(Process &process, const LiveTable &table);
     void free_absent(Process &process, const LiveTable &table, const AllocationKeys &present);
     void take_missing(Process &process, const AllocationBook::Key &key,
                       const Allocation &allocation);
@@ -228,6 +231,7 @@ private:
     std::set<FreedKey> watched_frees_;
     bool wants_reconciling_ = false;
     std::uint64_t undecodable_ = 0;
+    std::uint64_t forgotten_ = 0;
 };
 
 }  // namespace gpusnoop::probes

@@ -11,8 +11,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t max_resets = 1'024;
-constexpr std::size_t max_displaced = 1'024;
+// Resets and displaced allocations of a process are noted until the kernel's table has been read.
+// With many of them that is asked for; past the most, which only a program that plays with us
+// reaches before it is done, they are forgotten and counted.
+constexpr std::size_t many_noted = 1'024;
+constexpr std::size_t most_noted = 16'384;
 constexpr std::size_t max_sites = 4'096;  // of a process, that are named
 
 nanoseconds ended_at(const auto &record) {
@@ -125,8 +128,14 @@ void CudaAggregator::forget_live(Process &process, std::span<const LiveEntry> en
     for (const auto &[key, born_ns] : surroundings_.forget_live(entries)) {
         const AllocationBook::Key displaced{key.space == CUDA_LIVE_HANDLES, key.address,
                                             static_cast<std::int64_t>(born_ns)};
-        if (!process.book.note_untabled(displaced) && process.displaced.size() < max_displaced) {
+        if (process.book.note_untabled(displaced)) {
+            continue;
+        }
+        wants_reconciling_ = wants_reconciling_ || process.displaced.size() >= many_noted;
+        if (process.displaced.size() < most_noted) {
             process.displaced.insert(displaced);
+        } else {
+            forgotten_++;
         }
     }
 }
@@ -244,8 +253,10 @@ bool CudaAggregator::is_gone(const Process &process, const Allocation &allocatio
 void CudaAggregator::enter(const cuda_reset_record &record) {
     Process &process = process_of(record.head);
     const ResetKey reset = reset_key(record.context, device_of(process, record.head.device));
-    if (process.resets.size() >= max_resets && !process.resets.contains(reset)) {
+    wants_reconciling_ = wants_reconciling_ || process.resets.size() >= many_noted;
+    if (process.resets.size() >= most_noted && !process.resets.contains(reset)) {
         process.resets.erase(std::prev(process.resets.end()));
+        forgotten_++;
     }
     process.resets[reset] = ended_at(record).count();
     std::vector<std::pair<AllocationBook::Key, Allocation>> gone;

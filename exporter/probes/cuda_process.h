@@ -64,7 +64,7 @@ struct LaunchShapeHash {
 };
 
 // A process can use as many numbers of devices as it likes; what is past it is an unknown device.
-inline constexpr std::int32_t max_devices = 64;
+inline constexpr std::int32_t max_devices = CUDA_KNOWN_DEVICES;
 
 // Per process; what is more is counted as "other", like what is past the family's budget.
 inline constexpr std::size_t max_kernels = 16'384;

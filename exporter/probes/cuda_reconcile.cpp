@@ -39,14 +39,16 @@ bool was_reset(const LiveTable &table, const cuda_live_process &process, const c
     if (key.space != CUDA_LIVE_MEMORY) {
         return false;
     }
-    if (live.context != 0) {
-        const auto destroyed = table.destroyed_ns.find({{key.tgid, key.since_ns}, live.context});
-        return destroyed != table.destroyed_ns.end() && live.born_ns <= destroyed->second;
-    }
-    if (live.device >= CUDA_MAX_DEVICES || live.device < CUDA_DEVICE_UNCHOSEN) {
+    if (live.context == 0 && live.device < CUDA_DEVICE_UNCHOSEN) {
         return false;
     }
-    return live.born_ns <= process.reset_ns[std::max(live.device, 0)];
+    const auto device = static_cast<std::uint32_t>(std::max(live.device, 0));
+    if (live.context == 0 && device < CUDA_MAX_DEVICES) {
+        return live.born_ns <= process.reset_ns[device];
+    }
+    const auto destroyed = table.destroyed_ns.find(
+        {{key.tgid, key.since_ns}, live.context != 0 ? live.context : device});
+    return destroyed != table.destroyed_ns.end() && live.born_ns <= destroyed->second;
 }
 
 bool is_allocation(const cuda_live_key &key) {
@@ -183,11 +185,19 @@ void CudaAggregator::compare(Process &process, const LiveTable &table,
     }
     forget_live(process, reset);
     free_absent(process, table, present);
+    forget_compared(process, table);
     if (!process.ended) {
         surroundings_.end_mappings(unmapped.ended());
         (void)surroundings_.forget_live(unmapped.done());
         wants_reconciling_ = wants_reconciling_ || unmapped.has_more();
     }
+}
+
+// What was noted of older times has been compared with all that the table has of them.
+void CudaAggregator::forget_compared(Process &process, const LiveTable &table) {
+    const std::int64_t until = (table.since - max_entering_time).count();
+    std::erase_if(process.resets, [&](const auto &reset) { return reset.second < until; });
+    std::erase_if(process.displaced, [&](const auto &key) { return key.born_ns < until; });
 }
 
 void CudaAggregator::free_absent(Process &process, const LiveTable &table,

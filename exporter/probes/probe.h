@@ -37,6 +37,7 @@ struct Health {
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
     std::uint64_t skipped = 0;      // runs of its programs, see kernel::Runs
+    std::uint64_t forgotten = 0;    // past what it remembers of one process
     // What could not be told of slow calls, by reason; empty for a probe that has none.
     std::map<std::string, std::uint64_t> slow_details_lost;
     std::uint64_t slow_calls_not_logged = 0;

@@ -23,6 +23,9 @@ std::map<std::string, std::uint64_t> lost_by_reason(const probes::Health &probe)
     if (probe.skipped > 0) {
         lost["skipped"] = probe.skipped;
     }
+    if (probe.forgotten > 0) {
+        lost["forgotten"] = probe.forgotten;
+    }
     return lost;
 }
 

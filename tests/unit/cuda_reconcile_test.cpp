@@ -1,51 +1,11 @@
 // The books and the kernel's table of live allocations, after records were lost.
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/unit/cuda_bench.h"
+#include "tests/unit/cuda_table.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
-
-namespace {
-
-cuda_live_key key_of(const cuda_allocation_record &of) {
-    return {of.address, of.head.since_ns, of.head.tgid,
-            of.kind == MEMORY_vmm ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY};
-}
-
-struct Table : LiveTable {
-    explicit Table(std::chrono::nanoseconds at = 100s) { since = at; }
-
-    Table &has_process(std::uint32_t pid = bench_pid, std::uint64_t since_ns = bench_since) {
-        processes[pid].since_ns = since_ns;
-        return *this;
-    }
-    Table &has(const cuda_allocation_record &of) {
-        cuda_live live{};
-        live.bytes = of.bytes;
-        live.born_ns = of.born_ns;
-        live.context = of.context;
-        live.caller = of.caller;
-        live.device = of.head.device;
-        live.stack = of.stack;
-        live.kind = of.kind;
-        entries.emplace_back(key_of(of), live);
-        return *this;
-    }
-};
-
-void agree(Bench &bench, const Table &table) {
-    bench.aggregator->watch_frees();
-    bench.settle();
-    bench.aggregator->reconcile(table);
-}
-
-std::uint64_t outstanding(const Bench &bench) {
-    return bench.sum("cuda_memory_outstanding_bytes");
-}
-
-}  // namespace
 
 TEST_CASE("the table makes up for lost records") {
     Bench bench;

@@ -63,6 +63,7 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     auto probe = probe_with(account);
     probe.undecodable = 2;
     probe.skipped = 5;
+    probe.forgotten = 6;
     probe.attach_failures["elf"] = 1;
     const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(text, "gpusnoop_probe_up{probe=\"cuda\"} 1"));
@@ -84,6 +85,8 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     CHECK(has_line(text,
                    "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"undecodable\"} 2"));
     CHECK(has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"skipped\"} 5"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"forgotten\"} 6"));
     CHECK(has_line(text, "gpusnoop_probe_attach_failures_total{probe=\"cuda\",reason=\"elf\"} 1"));
     CHECK(text.find("probe_runs_total") == std::string::npos);  // the kernel does not count them
     probe.runs = 9;

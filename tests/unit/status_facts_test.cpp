@@ -86,11 +86,12 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
     health.account.lost[LOST_throttled] = 4;
     health.undecodable = 2;
     health.skipped = 6;
+    health.forgotten = 1;
     health.detail = "attached by multi";
     health.attached_functions = 9;
     health.libraries = {{.id = {.inode = 1}, .name = "a", .build = "", .functions = 4},
                         {.id = {.inode = 2}, .name = "b", .build = "", .functions = 5}};
-    CHECK(counts_of(health).lost == 15);
+    CHECK(counts_of(health).lost == 16);
     CurrentRates rates;
     rates.probes["cuda"] = {1.5, 0.5};
     const auto facts = probe_facts({health, probe("func", 0)}, rates);
@@ -101,9 +102,11 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
     CHECK(facts[0].functions == 9);
     CHECK(facts[0].libraries == 2);
     CHECK(facts[0].events == 40);
-    CHECK(facts[0].lost ==
-          std::map<std::string, std::uint64_t>{
-              {"ring_full", 3}, {"throttled", 4}, {"undecodable", 2}, {"skipped", 6}});
+    CHECK(facts[0].lost == std::map<std::string, std::uint64_t>{{"ring_full", 3},
+                                                                {"throttled", 4},
+                                                                {"undecodable", 2},
+                                                                {"skipped", 6},
+                                                                {"forgotten", 1}});
     CHECK(facts[0].rate.events == 1.5);
     CHECK(facts[0].rate.lost == 0.5);
     CHECK(facts[1].lost.empty());
