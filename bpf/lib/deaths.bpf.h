@@ -28,6 +28,13 @@ static __always_inline bool is_in_call(struct task_struct *task, const struct ca
 	return sp <= open->call[0].sp + RETURN_ADDRESS_BYTES || on_signal_stack(task, sp);
 }
 
+static __always_inline bool is_death_signal(int signal)
+{
+#define SIGNAL(name, number) || signal == (number)
+	return false DEATH_SIGNALS(SIGNAL);
+#undef SIGNAL
+}
+
 /* A signal that the current thread is about to act on: without a handler it is its process's end.
  */
 static __always_inline void count_death(int signal, const struct k_sigaction *action,
@@ -54,7 +61,7 @@ static __always_inline void count_death(int signal, const struct k_sigaction *ac
 		struct task_struct *task = bpf_get_current_task_btf();                             \
 		struct thread *thread;                                                             \
                                                                                                    \
-		if (signal != 4 && signal != 5 && signal != 11)                                    \
+		if (!is_death_signal(signal))                                                      \
 			return 0;                                                                  \
 		thread = bpf_task_storage_get(&(threads), task, NULL, 0);                          \
 		if (thread)                                                                        \

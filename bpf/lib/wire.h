@@ -30,11 +30,13 @@ enum lost_reason {
 };
 
 /* The signals by which programs die that a probe has broken: a breakpoint in code that was copied
- * or moved, a return that the kernel cannot make, a stack or an address that is not what it was. */
+ * or moved, a return that the kernel cannot make or that a filter of system calls refuses, a stack
+ * or an address that is not what it was. */
 #define DEATH_SIGNALS(SIGNAL)                                                                      \
 	SIGNAL(SIGILL, 4)                                                                          \
 	SIGNAL(SIGTRAP, 5)                                                                         \
-	SIGNAL(SIGSEGV, 11)
+	SIGNAL(SIGSEGV, 11)                                                                        \
+	SIGNAL(SIGSYS, 31)
 
 enum death_signal {
 #define SIGNAL(name, number) DEATH_##name,

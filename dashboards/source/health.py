@@ -60,8 +60,8 @@ def _probes():
                    (total("probe", rate("probe_stale_calls_total")), "{{probe}} stale"),
                    (total("probe", rate("probe_unmatched_returns_total")), "{{probe}} unmatched"),
                    (total("probe", rate("probe_nested_calls_total")), "{{probe}} nested"), width=8),
-        timeseries("Programs that died in a traced call", "Of SIGILL, SIGTRAP or SIGSEGV, in a thread that "
-                   "was in a traced call: a fault of their own, or harm that the probes did.", "short",
+        timeseries("Programs that died in a traced call", "Of SIGILL, SIGTRAP, SIGSEGV or SIGSYS, in a thread "
+                   "that was in a traced call: a fault of their own, or harm that the probes did.", "short",
                    (total("instance, probe, signal",
                           increase("process_deaths_in_traced_calls_total", over="$__rate_interval")),
                     PROBE + " {{signal}}"), width=8),

@@ -1,11 +1,16 @@
 // Calls that are entered and do not return.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -153,6 +158,27 @@ bool die_in_call(const Options & /*options*/) {
     return false;
 }
 
+// As a sandbox kills what makes a system call that it does not know.
+void ask_the_forbidden(void * /*unused*/) {
+    std::array<sock_filter, 4> code = {{
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    }};
+    const sock_fprog filter{.len = static_cast<unsigned short>(code.size()), .filter = code.data()};
+    announce("forbidden");
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) {
+        ::syscall(SYS_getppid);
+    }
+}
+
+bool filtered_in_call(const Options & /*options*/) {
+    calls::callback(ask_the_forbidden, nullptr);
+    return false;
+}
+
 // Its system calls are its own affair while it is in a call.
 bool dispatched(const Options & /*options*/) {
     static volatile char g_selector = SYSCALL_DISPATCH_FILTER_ALLOW;
@@ -221,6 +247,7 @@ std::vector<Scenario> leaving_scenarios() {
         {"segv_in_call", die_in_call<calls_callback, SIGSEGV>, 128 + SIGSEGV},
         {"trap_in_call", die_in_call<calls_callback, SIGTRAP>, 128 + SIGTRAP},
         {"ill_in_call", die_in_call<calls::callback, SIGILL>, 128 + SIGILL},
+        {"filtered_in_call", filtered_in_call, 128 + SIGSYS},
         {"dispatched", dispatched, 0, "fragile"},
         {"threads_left", threads_left},
     };
