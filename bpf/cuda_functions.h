@@ -60,7 +60,6 @@
 #define KIND(position)	 ((position) * (1ULL << 52))
 #define ASYNC		 (1ULL << 56)
 #define ON_STACK	 (1ULL << 57)
-#define DRIVER_API	 (1ULL << 58)
 /* Set when attaching: its end is seen at the instructions that leave it, not by a return probe. */
 #define CUDA_EXITS (1ULL << 59)
 

@@ -1,7 +1,6 @@
 #include "exporter/doctor/node_checks.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <linux/capability.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 
 #include "exporter/base/capabilities.h"
 #include "exporter/base/file_id.h"
+#include "exporter/base/glob.h"
 #include "exporter/base/read_file.h"
 #include "exporter/discovery/open_mapped.h"
 #include "exporter/http/listener.h"
@@ -23,9 +23,7 @@ namespace gpusnoop::doctor {
 namespace {
 
 bool is_wanted(const config::Config &config, const std::string &name) {
-    return std::ranges::any_of(config.cuda.libraries, [&](const std::string &glob) {
-        return ::fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-    });
+    return matches_any(config.cuda.libraries, name);
 }
 
 std::string with_hint(const Error &error, std::initializer_list<Capability> wanted) {

@@ -6,17 +6,11 @@
 #include <limits>
 #include <vector>
 
+#include "exporter/base/words.h"
+
 namespace gpusnoop::http {
 
 namespace {
-
-std::string_view trim(std::string_view text) {
-    const std::size_t first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) {
-        return {};
-    }
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 // The part of `text` before `separator`; `text` keeps what follows it.
 std::string_view take(std::string_view &text, char separator) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "exporter/base/words.h"
 #include "exporter/metrics/text_writer.h"
 
 namespace gpusnoop::metrics {
@@ -16,14 +17,6 @@ std::string lower(std::string_view text) {
         c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     }
     return lowered;
-}
-
-std::string_view trim(std::string_view text) {
-    const std::size_t first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) {
-        return "";
-    }
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // Up to the next of `separator` that is not in quotes, which is taken away with it.

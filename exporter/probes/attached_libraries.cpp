@@ -1,5 +1,6 @@
 #include "exporter/probes/attached_libraries.h"
 
+#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/account.h"
@@ -9,7 +10,6 @@ namespace gpusnoop::probes {
 
 namespace {
 
-constexpr std::size_t max_label_bytes = 128;
 constexpr std::size_t max_build_bytes = 64;
 
 std::string build_of(const discovery::Library &library) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bpf/cuda_functions.h"
+#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/probes/cuda_functions.h"
@@ -14,8 +15,6 @@
 namespace gpusnoop::probes {
 
 namespace {
-
-constexpr std::size_t max_label_bytes = 128;
 
 // By the file offset of the entry.
 using Functions = std::map<std::uint64_t, symbols::FunctionExits>;

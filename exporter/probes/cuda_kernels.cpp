@@ -1,4 +1,5 @@
 // The part of the CUDA aggregator that names kernels.
+#include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/probes/cuda_aggregator.h"
 #include "exporter/symbols/kernel_name.h"
@@ -7,7 +8,6 @@ namespace gpusnoop::probes {
 
 namespace {
 
-constexpr std::size_t max_label_bytes = 128;
 // A function of the driver stands for a kernel of the driver, which stands for a host function.
 // They could also stand for one another.
 constexpr int max_handles_in_a_row = 4;

@@ -1,14 +1,15 @@
 #include "exporter/probes/func.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <atomic>
 #include <optional>
 
+#include "exporter/base/glob.h"
+#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/base/text.h"
+#include "exporter/base/words.h"
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/attached_libraries.h"
 #include "exporter/probes/budget.h"
@@ -31,15 +32,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t max_label_bytes = 128;
-
 // May a file of this name be wanted? Of globs for paths only the last part is looked at.
 bool may_want(const config::FunctionGroups &groups, const std::string &name) {
     return std::ranges::any_of(groups, [&](const auto &entry) {
         const config::FunctionGroup &group = entry.second;
         return group.enabled && std::ranges::any_of(group.libraries, [&](const std::string &glob) {
-                   const std::string last = glob.substr(glob.rfind('/') + 1);  // npos + 1 is 0
-                   return ::fnmatch(last.c_str(), name.c_str(), 0) == 0;
+                   return matches_glob(std::string(last_part(glob)), name);
                });
     });
 }

@@ -1,6 +1,5 @@
 #include "exporter/probes/func_document.h"
 
-#include <fnmatch.h>
 #include <time.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "exporter/base/glob.h"
 #include "exporter/base/machine.h"
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
@@ -119,9 +119,8 @@ std::uint64_t key_of(const FuncRow &row, Sort sort, nanoseconds now) {
 std::vector<FuncRow> select(const FuncSnapshot &snapshot, const Query &query) {
     auto rows = query.by_process ? rows_by_process(snapshot) : rows_by_function(snapshot);
     if (query.glob) {
-        std::erase_if(rows, [&](const FuncRow &row) {
-            return ::fnmatch(query.glob->c_str(), row.function.c_str(), 0) != 0;
-        });
+        std::erase_if(rows,
+                      [&](const FuncRow &row) { return !matches_glob(*query.glob, row.function); });
     }
     const auto rank = [&](const FuncRow &row) {
         return std::tuple(~key_of(row, query.sort, snapshot.taken), std::string_view(row.library),

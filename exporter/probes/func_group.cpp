@@ -1,9 +1,8 @@
 #include "exporter/probes/func_group.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "exporter/base/glob.h"
 #include "exporter/base/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/probes/func_ending.h"
@@ -15,7 +14,7 @@ bool applies(const config::FunctionGroup &group, const std::string &name, const 
     return group.enabled && std::any_of(group.libraries.begin(), group.libraries.end(),
                                         [&](const std::string &glob) {
                                             const auto &text = glob.starts_with('/') ? path : name;
-                                            return ::fnmatch(glob.c_str(), text.c_str(), 0) == 0;
+                                            return matches_glob(glob, text);
                                         });
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bpf/func.h"
+#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/kernel/link.h"
@@ -27,8 +28,6 @@ struct FuncPrograms::Loaded {
 };
 
 namespace {
-
-constexpr std::size_t max_label_bytes = 128;
 
 void set_up_tracing(func_bpf &skeleton, const FuncTracing &tracing) {
     bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);

@@ -1,12 +1,11 @@
 #include "exporter/probes/func_tracing.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
 
+#include "exporter/base/glob.h"
 #include "exporter/config/globs.h"
 
 namespace gpusnoop::probes {
@@ -14,9 +13,8 @@ namespace gpusnoop::probes {
 namespace {
 
 bool matches(const std::vector<std::string> &globs, const std::string &name) {
-    return std::ranges::any_of(globs, [&](const std::string &glob) {
-        return glob == name || ::fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-    });
+    return std::ranges::any_of(
+        globs, [&](const std::string &glob) { return glob == name || matches_glob(glob, name); });
 }
 
 bool is_wanted(const FuncTracing &tracing, const SelectedFunction &function) {

@@ -1,9 +1,10 @@
 #include "exporter/probes/func_unmatched.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <iterator>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/words.h"
 
 namespace gpusnoop::probes {
 
@@ -15,10 +16,8 @@ std::vector<std::string> UnmatchedFunctions::note(const std::string &name,
         return unmatched;
     }
     Seen &seen = groups_[name];
-    const std::string file_name(file);
     for (const std::string &glob : group.libraries) {
-        const std::string last = glob.substr(glob.rfind('/') + 1);  // npos + 1 is 0
-        if (::fnmatch(last.c_str(), file_name.c_str(), 0) == 0) {
+        if (matches_glob(std::string(last_part(glob)), file)) {
             seen.libraries.insert(glob);
         }
     }

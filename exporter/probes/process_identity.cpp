@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/discovery/cgroup.h"
 #include "exporter/discovery/proc.h"
@@ -11,8 +12,6 @@ namespace gpusnoop::probes {
 namespace {
 
 using std::chrono::nanoseconds;
-
-constexpr std::size_t max_label_bytes = 128;
 
 template <std::size_t N>
 std::string label_text(const char (&bytes)[N]) {

@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "bpf/lib/target.h"
+#include "exporter/base/glob.h"
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/discovery/cgroup.h"
@@ -205,13 +205,10 @@ void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uin
                                const std::string &comm, const std::string &container) {
     const bool by_pid = std::ranges::find(config.pids, tgid) != config.pids.end() ||
                         std::ranges::find(config.parents, parent) != config.parents.end();
-    const bool by_name =
-        std::ranges::any_of(config.comms,
-                            [&](const std::string &glob) {
-                                return ::fnmatch(glob.c_str(), comm.c_str(), 0) == 0;
-                            }) ||
-        std::ranges::any_of(config.containers,
-                            [&](const std::string &id) { return container.starts_with(id); });
+    const bool by_name = matches_any(config.comms, comm) ||
+                         std::ranges::any_of(config.containers, [&](const std::string &id) {
+                             return container.starts_with(id);
+                         });
     const int map = bpf_map__fd(skeleton->maps.targets);
     if (!by_pid && !by_name) {
         bpf_map_delete_elem(map, &tgid);

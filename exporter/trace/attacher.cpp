@@ -1,19 +1,15 @@
 #include "exporter/trace/attacher.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "exporter/base/glob.h"
 #include "exporter/base/log.h"
 
 namespace gpusnoop::trace {
 
 bool Attacher::wants(std::string_view name) const {
-    const std::string file(name);
-    return std::ranges::any_of(libraries_, [&](const std::string &glob) {
-        return ::fnmatch(glob.c_str(), file.c_str(), 0) == 0;
-    });
+    return matches_any(libraries_, name);
 }
 
 Attacher::~Attacher() {

@@ -1,24 +1,19 @@
 // Whom a trace is about.
 #pragma once
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "exporter/base/glob.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 
-[[nodiscard]] inline bool matches(const std::string &glob, std::string_view name) {
-    return ::fnmatch(glob.c_str(), std::string(name).c_str(), 0) == 0;
-}
-
 // By the name of its process.
 [[nodiscard]] inline bool wants_comm(const Options &options, const std::string &comm) {
-    return options.comm.empty() || matches(options.comm, comm);
+    return options.comm.empty() || matches_glob(options.comm, comm);
 }
 
 // By its process's id, where the programs in the kernel do not ask.

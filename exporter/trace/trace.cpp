@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "exporter/base/glob.h"
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
 #include "exporter/base/text.h"
@@ -36,7 +37,7 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
     std::vector<std::uint16_t> selected;
     for (const std::string &glob : globs) {
         const bool any = std::ranges::any_of(functions, [&](const auto &function) {
-            return matches(glob, function.symbol) || matches(glob, function.name);
+            return matches_glob(glob, function.symbol) || matches_glob(glob, function.name);
         });
         if (!any) {
             return fail("no function that is traced matches \"" + to_valid_utf8(glob, 128) + "\"");
@@ -44,8 +45,8 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
     }
     for (std::uint16_t number = 0; number < functions.size(); number++) {
         const bool wanted = globs.empty() || std::ranges::any_of(globs, [&](const auto &glob) {
-                                return matches(glob, functions[number].symbol) ||
-                                       matches(glob, functions[number].name);
+                                return matches_glob(glob, functions[number].symbol) ||
+                                       matches_glob(glob, functions[number].name);
                             });
         if (wanted) {
             selected.push_back(number);
