@@ -224,8 +224,9 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
         }
         return;
     }
-    Library library{mapping.file, std::move(*file), mapping.name, mapped_path(mapping).value_or(""),
-                    mapping.is_program};
+    Library library{mapping.file,       std::move(*file),
+                    mapping.name,       mapped_path(mapping).value_or(""),
+                    mapping.is_program, mapping.tid};
     if (const auto attached = offer(attacher, known, std::move(library)); !attached) {
         complain("cannot attach to a library", mapping, attached.error());
     }

@@ -18,6 +18,7 @@ struct Library {
     std::string name;  // last part of its path: untrusted
     std::string path;  // as /proc/PID/maps shows it, empty if it does not any more: untrusted
     bool is_program = false;  // the executable of a process that maps a library we want
+    std::uint32_t tid = 0;    // of a thread that has mapped it, which may have ended since
 };
 
 // A probe that lives on libraries. Called from the discovery thread only.

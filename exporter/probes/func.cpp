@@ -24,6 +24,7 @@
 #include "exporter/probes/func_unmatched.h"
 #include "exporter/probes/return_probes.h"
 #include "exporter/probes/sandbox_warnings.h"
+#include "exporter/symbols/debug_file.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -126,7 +127,8 @@ private:
     FuncAggregator aggregator_;
     FuncMoment since_ = FuncMoment::now();
     FuncReport report_;
-    UnmatchedFunctions unmatched_;  // the discovery thread's
+    UnmatchedFunctions unmatched_;     // the discovery thread's
+    symbols::DebugFiles debug_files_;  // its, too
     std::unique_ptr<FuncPrograms> programs_;
     std::optional<FuncFiles> files_;
     std::unique_ptr<kernel::Ring> calls_;
@@ -215,10 +217,11 @@ void FuncProbe::drain() {
 }
 
 Result<Selection> FuncProbe::select(const discovery::Library &library) {
-    const auto elf = symbols::ElfFile::open(library.file.get());
+    auto elf = symbols::ElfFile::open(library.file.get());
     if (!elf) {
         return tl::unexpected(elf.error());
     }
+    debug_files_.add_to(*elf, library.id, library.tid, library.path);
     const int fd = library.file.get();
     return tracing_ ? select_traced(*tracing_, *elf, fd, library.name, library.path, config_.groups,
                                     config_.max_functions)
@@ -314,11 +317,13 @@ void FuncProbe::report_refused(const std::vector<std::string> &functions,
 void FuncProbe::detach(const FileId &id, bool is_changed) {
     files_->detach(id, is_changed ? FuncFiles::Reason::changed : FuncFiles::Reason::unused);
     (void)attached_.remove(id);
+    debug_files_.forget(id);
 }
 
 void FuncProbe::let_go(const FileId &id) {
     files_->detach(id, FuncFiles::Reason::removed);
     (void)attached_.remove(id, "detached: no function of it is configured any more");
+    debug_files_.forget(id);
 }
 
 // Switched off, it is attached to nothing, and can be switched on again.

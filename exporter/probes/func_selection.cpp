@@ -233,7 +233,11 @@ private:
         for (std::size_t i = 0; i < candidates_.size(); ++i) {
             const config::FunctionOptions &options = *selection_.functions[i].options;
             if (!options.entry_only) {
-                functions.push_back({*candidates_[i].function, options.endings});
+                // That no exception passes through it, the name in another file does not show.
+                const bool is_told_by_another = candidates_[i].function->in_debug_file;
+                functions.push_back({*candidates_[i].function, is_told_by_another
+                                                                   ? config::Endings::exits
+                                                                   : options.endings});
                 functions.back().function.name = candidates_[i].strict_symbol;
                 places.push_back(i);
             }
@@ -243,7 +247,9 @@ private:
                 name_ + ": it is made with Go, so calls are counted at entry only");
             return;
         }
-        auto endings = probes::find_endings(file_, fd_, functions);
+        symbols::ElfFile file = file_;
+        file.use_debug_file(nullptr);
+        auto endings = probes::find_endings(file, fd_, functions);
         for (std::size_t i = 0; i < endings.size(); ++i) {
             SelectedFunction &function = selection_.functions[places[i]];
             function.ending = endings[i].kind;

@@ -130,7 +130,7 @@ Result<> ElfFile::read_segments(ElfReader &reader, const Elf64_Ehdr &header) {
     auto done =
         reader.for_each<Elf64_Phdr>(header.e_phoff, header.e_phnum, [&](const Elf64_Phdr &segment) {
             if (segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC ||
-                segment.p_type == PT_NOTE) {
+                segment.p_type == PT_NOTE || segment.p_type == PT_GNU_EH_FRAME) {
                 segments_.push_back(segment);
             }
             return true;

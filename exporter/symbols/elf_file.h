@@ -11,12 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/symbols/elf_reader.h"
 #include "exporter/symbols/elf_tables.h"
@@ -47,6 +50,13 @@ struct ListedFunction {
     std::uint64_t size = 0;         // bytes, 0 if the file does not say
     bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
     bool global = true;             // false for a weak or a local symbol
+    bool in_debug_file = false;     // nothing of the file itself says its name
+};
+
+// What .gnu_debuglink says of the file that has the symbols.
+struct DebugLink {
+    std::string name;
+    std::uint32_t crc = 0;  // CRC-32 of that file
 };
 
 class ElfFile {
@@ -106,6 +116,23 @@ public:
     // The GNU build id in lower-case hex; empty if there is none or it cannot be read.
     [[nodiscard]] std::optional<std::string> build_id() const;
 
+    // Whether it has a symbol table of its own, besides that for the loader.
+    [[nodiscard]] bool has_symtab() const { return symtab_.has_value(); }
+    [[nodiscard]] std::optional<DebugLink> debug_link() const;
+
+    // A file that has the symbols of this one. Fails unless it has some, and the build id of this
+    // one, or if this one has none, the CRC that debug_link() says.
+    struct DebugFile {
+        Fd fd;
+        std::uint64_t file_size = 0;
+        SymbolTable symtab;
+    };
+    [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(Fd file) const;
+    // From now on functions_at() and list_functions() know its symbols, too; without one, not any
+    // more. Its word is not enough for a probe in a file that others use: only functions are listed
+    // that begin where this file's table for unwinding has one begin, and that end before the next.
+    void use_debug_file(std::shared_ptr<const DebugFile> file) { debug_ = std::move(file); }
+
     // Whether a section has one of these names. A file without readable section headers has none.
     [[nodiscard]] bool has_section(std::span<const std::string_view> names) const;
 
@@ -122,12 +149,34 @@ private:
     [[nodiscard]] Result<> read_sections(ElfReader &reader, const Elf64_Ehdr &header);
     // .symtab, then .dynsym; the problem of the section headers if they hid both.
     [[nodiscard]] Result<std::vector<SymbolTable>> tables() const;
+    // The first section that has one of these names.
+    [[nodiscard]] std::optional<Elf64_Shdr> find_section(
+        ElfReader &reader, std::span<const std::string_view> names) const;
+    // Where functions begin by the table for unwinding, as linked and ascending; empty without one.
+    [[nodiscard]] std::vector<std::uint64_t> unwind_starts() const;
+
+    // What is searched: own tables, and last that of the debug file.
+    class Readers {
+    public:
+        Readers(const ElfFile &file, std::vector<SymbolTable> own);
+        [[nodiscard]] const std::vector<SymbolTable> &tables() const { return tables_; }
+        [[nodiscard]] bool is_of_debug_file(std::size_t table) const { return table >= own_; }
+        [[nodiscard]] ElfReader &of(std::size_t table);
+
+    private:
+        std::vector<SymbolTable> tables_;
+        std::size_t own_;
+        ElfReader reader_;
+        std::optional<ElfReader> debug_reader_;
+    };
 
     int fd_;
     std::uint64_t file_size_;
     ElfLimits limits_;
     std::uint16_t machine_ = 0;
-    std::vector<Elf64_Phdr> segments_;  // PT_LOAD, PT_DYNAMIC and PT_NOTE, in the order of the file
+    // PT_LOAD, PT_DYNAMIC, PT_NOTE and PT_GNU_EH_FRAME, in the order of the file
+    std::vector<Elf64_Phdr> segments_;
+    std::shared_ptr<const DebugFile> debug_;
     std::optional<SymbolTable> symtab_;
     std::optional<SymbolTable> dynsym_;
     std::string section_problem_;

@@ -1,4 +1,4 @@
-// The listing of functions by what their names are like, and of sections. All names of functions
+// The listing of functions by what their names are like. All names of functions
 // are read, in the order of the string table and in big pieces: one read for each of the 400,000
 // functions of a large library would take seconds.
 #include <algorithm>
@@ -16,9 +16,6 @@ namespace {
 
 // What calling `wanted` counts as, in steps of work: it compares the name with several others.
 constexpr std::uint64_t kStepsPerName = 64;
-
-// The rest of the names of sections is not looked at. Usual are some hundred bytes.
-constexpr std::uint64_t kMaxSectionNames = std::uint64_t{1} << 20;
 
 // The places of a string table at which names of functions start. One bit for each byte of the
 // table, as that is bounded however many symbols there are, and needs no sorting.
@@ -160,11 +157,28 @@ void merge(std::vector<ListedFunction> &functions) {
             }
             continue;
         }
-        last.size = std::max(last.size, functions[i].size);
+        if (last.in_debug_file != functions[i].in_debug_file) {
+            last.size = last.in_debug_file ? functions[i].size : last.size;
+        } else {
+            last.size = std::max(last.size, functions[i].size);
+        }
+        last.in_debug_file = last.in_debug_file && functions[i].in_debug_file;
         last.probeable = last.probeable && functions[i].probeable;
         last.global = last.global || functions[i].global;
     }
     functions.resize(functions.empty() ? 0 : kept + 1);
+}
+
+// Whether the function begins at one of `starts`. Where the next one begins, it ends.
+bool is_cut_to(const std::vector<std::uint64_t> &starts, ListedFunction &function) {
+    const auto start = std::lower_bound(starts.begin(), starts.end(), function.vaddr);
+    if (start == starts.end() || *start != function.vaddr) {
+        return false;
+    }
+    if (const auto next = std::next(start); next != starts.end()) {
+        function.size = std::min(function.size, *next - function.vaddr);
+    }
+    return true;
 }
 
 }  // namespace
@@ -175,10 +189,14 @@ Result<std::vector<ListedFunction>> ElfFile::list_functions(
     if (!searched) {
         return tl::unexpected(searched.error());
     }
-    ElfReader reader(fd_, file_size_, limits_);
+    Readers readers(*this, *searched);
     std::vector<ListedFunction> functions;
     std::size_t bytes = 0;
-    for (const SymbolTable &table : *searched) {
+    for (std::size_t i = 0; i < readers.tables().size(); ++i) {
+        const SymbolTable &table = readers.tables()[i];
+        ElfReader &reader = readers.of(i);
+        const bool in_debug_file = readers.is_of_debug_file(i);
+        const auto starts = in_debug_file ? unwind_starts() : std::vector<std::uint64_t>();
         const auto names = wanted_names(reader, table, wanted);
         if (!names) {
             return tl::unexpected(names.error());
@@ -207,7 +225,10 @@ Result<std::vector<ListedFunction>> ElfFile::list_functions(
             }
             functions.push_back({name->name, *offset, symbol.st_value, symbol.st_size,
                                  type_of(symbol) == STT_FUNC,
-                                 ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL});
+                                 ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL, in_debug_file});
+            if (in_debug_file && !is_cut_to(starts, functions.back())) {
+                functions.pop_back();
+            }
             return true;
         });
         if (!done || !problem) {
@@ -216,43 +237,6 @@ Result<std::vector<ListedFunction>> ElfFile::list_functions(
     }
     merge(functions);
     return functions;
-}
-
-bool ElfFile::has_section(std::span<const std::string_view> names) const {
-    ElfReader reader(fd_, file_size_, limits_);
-    const auto header = reader.read_one<Elf64_Ehdr>(0);
-    if (!header || header->e_shoff == 0 || header->e_shentsize != sizeof(Elf64_Shdr)) {
-        return false;
-    }
-    // Where the numbers do not fit in the header, the first section has them.
-    const auto first = reader.read_one<Elf64_Shdr>(header->e_shoff);
-    if (!first) {
-        return false;
-    }
-    const std::uint64_t count = header->e_shnum != 0 ? header->e_shnum : first->sh_size;
-    const std::uint64_t index =
-        header->e_shstrndx == SHN_XINDEX ? first->sh_link : header->e_shstrndx;
-    if (count > kMaxSections || index >= count) {
-        return false;
-    }
-    const auto section = reader.read_one<Elf64_Shdr>(header->e_shoff + index * sizeof(Elf64_Shdr));
-    if (!section || !lies_inside(section->sh_offset, section->sh_size, file_size_)) {
-        return false;
-    }
-    std::string text(static_cast<std::size_t>(std::min(section->sh_size, kMaxSectionNames)), '\0');
-    if (!reader.read(section->sh_offset, std::as_writable_bytes(std::span(text)))) {
-        return false;
-    }
-    bool found = false;
-    auto done = reader.for_each<Elf64_Shdr>(header->e_shoff, count, [&](const Elf64_Shdr &entry) {
-        const std::string_view rest =
-            std::string_view(text).substr(std::min<std::size_t>(entry.sh_name, text.size()));
-        found = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-            return rest.size() > name.size() && rest.starts_with(name) && rest[name.size()] == '\0';
-        });
-        return !found;
-    });
-    return done && found;
 }
 
 }  // namespace gpusnoop::symbols

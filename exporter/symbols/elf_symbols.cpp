@@ -143,7 +143,7 @@ Result<std::vector<FoundSymbol>> ElfFile::functions_at(
     if (!searched) {
         return tl::unexpected(searched.error());
     }
-    ElfReader reader(fd_, file_size_, limits_);
+    Readers readers(*this, *searched);
     std::vector<Query> queries;
     for (std::size_t i = 0; i < file_offsets.size(); ++i) {
         if (const auto vaddr = to_vaddr(file_offsets[i])) {
@@ -156,10 +156,11 @@ Result<std::vector<FoundSymbol>> ElfFile::functions_at(
     const auto by_address = [](const Query &a, const Query &b) { return a.vaddr < b.vaddr; };
     std::sort(queries.begin(), queries.end(), by_address);
 
-    for (std::size_t table = 0; table < searched->size(); ++table) {
+    for (std::size_t table = 0; table < readers.tables().size(); ++table) {
+        ElfReader &reader = readers.of(table);
         Result<> in_time;
         auto done = reader.for_each<Elf64_Sym>(
-            (*searched)[table].offset, (*searched)[table].count, [&](const auto &symbol) {
+            readers.tables()[table].offset, readers.tables()[table].count, [&](const auto &symbol) {
                 if (!is_function(symbol)) {
                     return true;
                 }
@@ -192,7 +193,7 @@ Result<std::vector<FoundSymbol>> ElfFile::functions_at(
         if (query.start == 0) {
             continue;
         }
-        auto name = read_name(reader, (*searched)[query.table], query.name);
+        auto name = read_name(readers.of(query.table), readers.tables()[query.table], query.name);
         if (!name) {
             return tl::unexpected(name.error());
         }

@@ -31,6 +31,7 @@ public:
     [[nodiscard]] const FileId &id() const { return id_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] const ElfFile *elf() const { return elf_ ? &*elf_ : nullptr; }
+    [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
     // Up to `size` bytes from `offset` on; fewer where the file ends, or is not kept open.
     [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const;
 

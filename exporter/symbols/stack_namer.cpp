@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "exporter/base/text.h"
+#include "exporter/discovery/open_mapped.h"
+#include "exporter/symbols/debug_file.h"
 #include "exporter/symbols/function_name.h"
 #include "exporter/symbols/process_memory.h"
 
@@ -94,12 +96,21 @@ const kernel::Mapping *StackNamer::mapping_at(const Process &process, std::uint6
     return &*std::prev(after);
 }
 
+void StackNamer::add_debug_file(CachedFile &file, const kernel::Mapping &mapping) {
+    if (file.elf() == nullptr || file.elf()->has_symtab()) {
+        return;
+    }
+    const auto path = discovery::mapped_path(mapping);
+    file.elf()->use_debug_file(find_debug_file(*file.elf(), mapping.tid, path.value_or("")));
+}
+
 void StackNamer::look_up(const FileId &id, File &file) {
     CachedFile *open = cache_.find(id);
     for (std::size_t i = 0; open == nullptr && i < std::min(file.mappings.size(), kMaxOpenAttempts);
          ++i) {
         if (auto fd = files_->open_file(*file.mappings[i])) {
             open = &cache_.keep(id, std::move(*fd));
+            add_debug_file(*open, *file.mappings[i]);
         }
     }
     file.functions = open != nullptr ? cache_.functions_at(*open, file.offsets)

@@ -68,6 +68,7 @@ private:
     Process read_process(std::uint32_t tgid);
     static const kernel::Mapping *mapping_at(const Process &process, std::uint64_t address);
     static Frame frame_of(const Place &place, std::uint64_t address);
+    static void add_debug_file(CachedFile &file, const kernel::Mapping &mapping);
     void look_up(const FileId &id, File &file);
 
     std::unique_ptr<MappedFiles> files_;

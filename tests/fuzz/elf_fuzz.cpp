@@ -1,5 +1,6 @@
 // libFuzzer target: any bytes as a file for ElfFile. A crash, a sanitizer report, or an answer that
 // points outside the file is a finding; so is an input that reaches the time limit.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (!fd || ::pwrite(fd.get(), data, size, 0) != static_cast<ssize_t>(size)) {
         return 0;
     }
-    const auto file = ElfFile::open(fd.get());
+    auto file = ElfFile::open(fd.get());
     if (!answered(file)) {
         return 0;
     }
@@ -46,6 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                 std::abort();
             }
         }
+    }
+    // As its own debug file, too.
+    (void)file->debug_link();
+    if (auto debug = file->open_debug_file(Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)))) {
+        file->use_debug_file(*std::move(debug));
     }
     constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
     if (const auto found = file->functions_at(offsets); answered(found)) {
