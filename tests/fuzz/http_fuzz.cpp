@@ -10,9 +10,9 @@
 #include "exporter/base/text.h"
 #include "exporter/http/basic_auth.h"
 #include "exporter/http/gzip.h"
-#include "exporter/http/pages.h"
 #include "exporter/http/query.h"
 #include "exporter/metrics/text_writer.h"
+#include "exporter/status/html.h"
 
 using namespace gpusnoop;
 
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (!address && address.error().message.empty()) {
         std::abort();
     }
-    const std::string escaped = http::escape_html(text);
+    const std::string escaped = status::escape_html(text, text.size());
     if (escaped.find_first_of("<>\"'") != std::string::npos ||
         to_valid_utf8(escaped, escaped.size()) != escaped) {
         std::abort();
