@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -21,10 +22,6 @@ namespace {
 
 // Enough that nothing is folded.
 const std::string budget = "series:\n  budget: 100000\n";
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
 
 // Keeps the libraries in use. Its calls make the program's kernels known, so that even those of a
 // process that is gone in a moment have names.

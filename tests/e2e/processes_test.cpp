@@ -12,6 +12,7 @@
 
 #include "tests/e2e/child.h"
 #include "tests/e2e/prometheus.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -21,10 +22,6 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string library = standin("12/libcudart.so.12");
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
 
 // Keeps the library in use. Its calls, all of them counted, make the program's kernels known, so
 // that even those of a process that is gone in a moment have names.

@@ -13,6 +13,7 @@
 #include "exporter/probes/cuda_errors.h"
 #include "exporter/symbols/kernel_name.h"
 #include "tests/e2e/prometheus.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -22,10 +23,6 @@ using Catch::Approx;
 namespace {
 
 const std::string comm = "queried";
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
 
 truth::Copies copied(const truth::TruthSnapshot &truth, std::size_t kind) {
     const auto of = static_cast<truth::CopyKind>(kind);

@@ -17,6 +17,7 @@
 #include "exporter/base/fd.h"
 #include "tests/e2e/certificates.h"
 #include "tests/e2e/prometheus.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
@@ -40,14 +41,6 @@ Answer curl(std::vector<std::string> arguments) {
         answer.status = "000";
     }
     return answer;
-}
-
-std::size_t count(const std::string &text, const std::string &word) {
-    std::size_t times = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-        times++;
-    }
-    return times;
 }
 
 const std::string quiet = "functions: {enabled: false}\ncuda: {enabled: false}\n";

@@ -1,4 +1,5 @@
 #include "tests/harness/calls_truth.h"
+#include "tests/harness/counting.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -16,10 +17,6 @@ namespace {
 using gpusnoop::config::ErrorKind;
 
 constexpr const char *library = "libcalls.so.1";
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
 
 // The names that cublas_api.h, cudnn_graph.h and nccl.h have for the errors of the library.
 const std::map<std::pair<ErrorKind, std::int64_t>, std::string> &enumerators() {

@@ -1,4 +1,5 @@
 #include "tests/harness/cuda_truth.h"
+#include "tests/harness/counting.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -95,10 +96,6 @@ const std::map<std::string, Shown> &shown_functions() {
 
 std::string shape(const std::array<std::uint32_t, 3> &one) {
     return std::to_string(one[0]) + "x" + std::to_string(one[1]) + "x" + std::to_string(one[2]);
-}
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
 }
 
 Labels with(Labels labels, const std::string &name, const std::string &value) {

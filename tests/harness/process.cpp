@@ -17,15 +17,11 @@ namespace harness {
 
 namespace {
 
-std::string make_temporary(bool directory) {
+std::string make_temporary_file() {
     std::string path = (std::filesystem::temp_directory_path() / "gpusnoop-test-XXXXXX").string();
-    if (directory) {
-        REQUIRE(::mkdtemp(path.data()) != nullptr);
-    } else {
-        const int fd = ::mkstemp(path.data());
-        REQUIRE(fd >= 0);
-        ::close(fd);
-    }
+    const int fd = ::mkstemp(path.data());
+    REQUIRE(fd >= 0);
+    ::close(fd);
     return path;
 }
 
@@ -42,13 +38,6 @@ void eventually(const std::string &what, const std::function<bool()> &done,
     }
 }
 
-TemporaryDirectory::TemporaryDirectory() : path_(make_temporary(true)) {}
-
-TemporaryDirectory::~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
 void write_file(const std::filesystem::path &path, const std::string &text) {
     std::ofstream(path, std::ios::binary) << text;
 }
@@ -60,7 +49,7 @@ std::string read_file(const std::filesystem::path &path) {
 }
 
 Process::Process(std::vector<std::string> command, const Environment &environment)
-    : output_(make_temporary(false)) {
+    : output_(make_temporary_file()) {
     std::vector<char *> arguments;
     for (std::string &one : command) {
         arguments.push_back(one.data());

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/harness/directory.h"
+
 namespace harness {
 
 inline constexpr std::chrono::seconds patience{60};  // for what should take a moment
@@ -17,23 +19,6 @@ inline constexpr std::chrono::seconds patience{60};  // for what should take a m
 // Waits until `done` is true; fails the test, naming `what`, when that takes too long.
 void eventually(const std::string &what, const std::function<bool()> &done,
                 std::chrono::milliseconds most = patience);
-
-// A directory that goes with the test.
-class TemporaryDirectory {
-public:
-    TemporaryDirectory();
-    ~TemporaryDirectory();
-    TemporaryDirectory(const TemporaryDirectory &) = delete;
-    TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
-
-    [[nodiscard]] const std::filesystem::path &path() const { return path_; }
-    [[nodiscard]] std::filesystem::path operator/(const std::string &name) const {
-        return path_ / name;
-    }
-
-private:
-    std::filesystem::path path_;
-};
 
 void write_file(const std::filesystem::path &path, const std::string &text);
 std::string read_file(const std::filesystem::path &path);

@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -14,10 +15,6 @@ namespace {
 
 // Enough that nothing is folded.
 const std::string budget = "series:\n  budget: 100000\n";
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
 
 // A program that was started, held back, traced, let go, and has done its work.
 struct Run {

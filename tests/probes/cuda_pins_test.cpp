@@ -11,43 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
+#include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
 namespace fs = std::filesystem;
 
 namespace {
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
-}
-
-double outstanding(const Page &page, std::int32_t pid) {
-    return page.sum("gpusnoop_cuda_memory_outstanding_bytes", {{"pid", std::to_string(pid)}});
-}
-
-Process hold(const Exporter &exporter) {
-    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
-    return holder;
-}
-
-Process start(const fs::path &truth, std::vector<std::string> more) {
-    std::vector<std::string> command = {standin("workload"), "--hold"};
-    command.insert(command.end(), more.begin(), more.end());
-    return Process(command, {{"STANDIN_TRUTH_DIR", truth.string()}});
-}
-
-truth::TruthSnapshot truth_of(const fs::path &directory, const std::string &comm) {
-    for (const auto &truth : truth::read_truth(directory)) {
-        if (truth.comm == comm) {
-            return truth;
-        }
-    }
-    FAIL("no truth of " << comm);
-    return {};
-}
 
 // A directory of pins, in a file system of its own, that is gone with the test.
 struct PinDirectory {

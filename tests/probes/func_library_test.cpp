@@ -6,6 +6,7 @@
 
 #include "exporter/config/config.h"
 #include "tests/harness/calls_truth.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
@@ -52,14 +53,6 @@ std::string code_of(const std::string &symbol) {
         code += '\n';
     }
     return code;
-}
-
-std::size_t count(const std::string &text, const std::string &part) {
-    std::size_t times = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-        times++;
-    }
-    return times;
 }
 
 }  // namespace

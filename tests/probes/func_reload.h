@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/harness/calls_truth.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 
 namespace harness {
@@ -76,14 +77,6 @@ inline HttpAnswer post_reload(const Exporter &exporter) {
     return http(exporter.port(), "/-/reload", "POST", "Content-Length: 0\r\n");
 }
 
-inline std::size_t count(const std::string &text, const std::string &part) {
-    std::size_t times = 0;
-    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-        times++;
-    }
-    return times;
-}
-
 inline void reload(const Exporter &exporter, const std::string &config) {
     exporter.configure(config);
     const HttpAnswer answer = post_reload(exporter);
@@ -103,10 +96,6 @@ inline void reload_by_signal(Exporter &exporter, const std::string &config) {
 
 inline double calls(const Page &page, const std::string &comm, const std::string &function) {
     return page.sum(calls_total, {{"comm", comm}, {"function", function}});
-}
-
-inline double number(std::uint64_t value) {
-    return static_cast<double>(value);
 }
 
 // The functions of the truth are counted as they were called, those of `others` not at all.

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/harness/calls_truth.h"
+#include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -82,10 +83,6 @@ bool has_line_with(const std::string &text, const std::vector<std::string> &part
         }
     }
     return false;
-}
-
-double number(std::uint64_t value) {
-    return static_cast<double>(value);
 }
 
 }  // namespace

@@ -17,35 +17,22 @@
 #include <thread>
 
 #include "exporter/base/fd.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/child_process.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
+using harness::TemporaryDirectory;
 
 namespace {
 
 constexpr std::size_t most = 1 << 20;
 
-class Directory {
-public:
-    Directory() {
-        std::string name = std::filesystem::temp_directory_path() / "read_text_XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Directory() { std::filesystem::remove_all(path_); }
-    Directory(const Directory &) = delete;
-    Directory &operator=(const Directory &) = delete;
-    [[nodiscard]] std::string operator/(const std::string &name) const { return path_ / name; }
-    [[nodiscard]] std::string fifo() const {
-        std::string path = *this / "fifo";
-        REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-        return path;
-    }
-
-private:
-    std::filesystem::path path_;
-};
+std::string fifo_in(const TemporaryDirectory &directory) {
+    std::string path = directory / "fifo";
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    return path;
+}
 
 void write_all(const Fd &fd, std::string_view text) {
     REQUIRE(::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
@@ -59,7 +46,7 @@ ReadingDeadline far_away() {
 }  // namespace
 
 TEST_CASE("a file is read whole, up to its limit") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const std::string path = directory / "file";
     const std::string text(100'000, 'x');
     std::ofstream(path) << text;
@@ -73,16 +60,16 @@ TEST_CASE("a file is read whole, up to its limit") {
 }
 
 TEST_CASE("a FIFO that nobody writes to is given up on") {
-    const Directory directory;
-    const auto read = read_text(directory.fifo(), most);
+    const TemporaryDirectory directory;
+    const auto read = read_text(fifo_in(directory), most);
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().message == "nothing came out of the file within 2 s");
     CHECK(read.error().code == ETIMEDOUT);
 }
 
 TEST_CASE("a FIFO that does not end is given up on") {
-    const Directory directory;
-    const std::string path = directory.fifo();
+    const TemporaryDirectory directory;
+    const std::string path = fifo_in(directory);
     const Fd writer(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     write_all(writer, "web: {}\n");
     const auto read = read_text(path, most);
@@ -91,8 +78,8 @@ TEST_CASE("a FIFO that does not end is given up on") {
 }
 
 TEST_CASE("what a FIFO's writer sends late and in parts is read whole") {
-    const Directory directory;
-    const std::string path = directory.fifo();
+    const TemporaryDirectory directory;
+    const std::string path = fifo_in(directory);
     std::jthread writing([&] {
         std::this_thread::sleep_for(100ms);
         const Fd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -119,7 +106,7 @@ TEST_CASE("a pipe is read once, and is no empty file then") {
 }
 
 TEST_CASE("a file that another process holds a lease on is given up on, and read later") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const std::string path = directory / "leased";
     std::ofstream(path) << "text";
     test::ChildProcess holder([&](const test::ChildProcess::Tell &tell) {

@@ -9,9 +9,11 @@
 
 #include "bpf/lib/process.h"
 #include "exporter/base/log.h"
+#include "tests/harness/counting.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
+using harness::count;
 
 namespace {
 
@@ -37,14 +39,6 @@ ProcessIdentity process(const std::string &comm, std::uint32_t system_calls) {
     identity.comm = comm;
     identity.system_calls = system_calls;
     return identity;
-}
-
-std::size_t count(const std::string &text, const std::string &part) {
-    std::size_t times = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-        times++;
-    }
-    return times;
 }
 
 }  // namespace

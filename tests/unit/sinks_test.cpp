@@ -18,30 +18,16 @@
 #include "exporter/sinks/line_queue.h"
 #include "exporter/sinks/open_file.h"
 #include "exporter/sinks/target.h"
+#include "tests/harness/directory.h"
 #include "tests/harness/receiver.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::sinks;
 using namespace std::chrono_literals;
 using harness::Receiver;
+using harness::TemporaryDirectory;
 
 namespace {
-
-class Directory {
-public:
-    Directory() {
-        std::string name = std::filesystem::temp_directory_path() / "sinks_XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Directory() { std::filesystem::remove_all(path_); }
-    Directory(const Directory &) = delete;
-    Directory &operator=(const Directory &) = delete;
-    [[nodiscard]] std::string operator/(const std::string &name) const { return path_ / name; }
-
-private:
-    std::filesystem::path path_;
-};
 
 Target at(TargetType type, const std::string &path) {
     return parse_path(type, path).value();
@@ -144,7 +130,7 @@ TEST_CASE("a queue of lines is bounded by all that is not done") {
 }
 
 TEST_CASE("a file gets every event, in order, behind what it has") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     std::ofstream(directory / "events") << "before\n";
     {
         const auto sink = start(at(TargetType::file, directory / "events"));
@@ -160,7 +146,7 @@ TEST_CASE("a file gets every event, in order, behind what it has") {
 }
 
 TEST_CASE("a file that is renamed or deleted is made anew") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const auto sink = start(at(TargetType::file, directory / "events"));
     offer(*sink, 1, 2);
     wait_for_sent(*sink, 2);
@@ -176,7 +162,7 @@ TEST_CASE("a file that is renamed or deleted is made anew") {
 }
 
 TEST_CASE("what a missing directory holds back comes when it is there") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const auto sink = start(at(TargetType::file, directory / "later/events"));
     offer(*sink, 1, 10);
     std::this_thread::sleep_for(20ms);
@@ -196,7 +182,7 @@ TEST_CASE("a disk that is full loses what the queue has no room for, and nothing
 }
 
 TEST_CASE("a fifo that nobody reads holds nobody up") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const std::string path = directory / "fifo";
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
     const auto sink = start(at(TargetType::file, path));
@@ -219,7 +205,7 @@ TEST_CASE("a fifo that nobody reads holds nobody up") {
 }
 
 TEST_CASE("a receiver on a socket gets every event, and the rest when it comes back") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const std::string path = directory / "socket";
     for (const bool is_tcp : {false, true}) {
         CAPTURE(is_tcp);
@@ -247,7 +233,7 @@ TEST_CASE("a receiver on a socket gets every event, and the rest when it comes b
 }
 
 TEST_CASE("a receiver that reads nothing loses what does not fit, and lines stay whole") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const std::string path = directory / "socket";
     constexpr int kCount = 4'000;
     const std::string filler(1'000, 'x');
@@ -274,7 +260,7 @@ TEST_CASE("a receiver that reads nothing loses what does not fit, and lines stay
 }
 
 TEST_CASE("what waits at the end is sent, or counted") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     {
         const auto sink = start(at(TargetType::file, directory / "events"));
         offer(*sink, 1, 5000);
@@ -294,7 +280,7 @@ std::string problem_of(const std::string &path) {
 }  // namespace
 
 TEST_CASE("nobody else chooses which file a sink writes to") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const auto mode = [](const std::string &path, mode_t bits) {
         REQUIRE(::chmod(path.c_str(), bits) == 0);
     };

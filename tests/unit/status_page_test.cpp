@@ -8,10 +8,12 @@
 #include <string>
 
 #include "exporter/status/html.h"
+#include "tests/harness/counting.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::status;
 using Catch::Matchers::ContainsSubstring;
+using harness::count;
 
 namespace {
 
@@ -82,14 +84,6 @@ Facts facts() {
     calls.last.push_back(slow_call("ncclAllReduce", 2));
     calls.kept = 1;
     return facts;
-}
-
-std::size_t count(const std::string &text, const std::string &word) {
-    std::size_t times = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-        times++;
-    }
-    return times;
 }
 
 // The row that is named so, without markup.

@@ -40,6 +40,12 @@
 #include <thread>
 #include <vector>
 
+#include "fences/cards.h"
+
+using fences::give_up;
+using fences::moment;
+using fences::open_card;
+
 namespace {
 
 int g_card = -1;
@@ -49,35 +55,6 @@ volatile sig_atomic_t g_signals = 0;
 
 void on_signal(int /*number*/) {
     g_signals = g_signals + 1;
-}
-
-[[noreturn]] void give_up(const char *what) {
-    std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
-
-void moment() {
-    const timespec time{0, 2'000'000};
-    ::nanosleep(&time, nullptr);
-}
-
-bool open_vgem() {
-    for (int i = 0; i < 16; i++) {
-        const int fd = ::open(("/dev/dri/card" + std::to_string(i)).c_str(), O_RDWR | O_CLOEXEC);
-        char name[32] = {};
-        drm_version version{};
-        version.name = name;
-        version.name_len = sizeof(name) - 1;
-        if (fd >= 0 && ::ioctl(fd, DRM_IOCTL_VERSION, &version) == 0 &&
-            std::strcmp(name, "vgem") == 0) {
-            g_card = fd;
-            return true;
-        }
-        if (fd >= 0) {
-            ::close(fd);
-        }
-    }
-    return false;
 }
 
 // A buffer with a fence that is not signaled; the fence is there as long as the buffer.
@@ -252,7 +229,8 @@ int main(int argc, char **argv) {
         int &number = name == "--fences" ? fences : name == "--waits" ? waits : crowd;
         number = std::atoi(argv[i + 1]);
     }
-    if (!open_vgem()) {
+    g_card = open_card("vgem");
+    if (g_card < 0) {
         std::fprintf(stderr, "no vgem\n");
         return 3;
     }

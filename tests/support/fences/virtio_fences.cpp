@@ -5,48 +5,21 @@
 
 #include <drm/drm.h>
 #include <drm/virtgpu_drm.h>
-#include <fcntl.h>
 #include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "fences/cards.h"
+
+using fences::give_up;
+using fences::moment;
+using fences::open_card;
+
 namespace {
-
-[[noreturn]] void give_up(const char *what) {
-    std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
-
-void moment() {
-    const timespec time{0, 2'000'000};
-    ::nanosleep(&time, nullptr);
-}
-
-int open_virtio_gpu() {
-    for (int i = 0; i < 16; i++) {
-        const int fd = ::open(("/dev/dri/card" + std::to_string(i)).c_str(), O_RDWR | O_CLOEXEC);
-        char name[32] = {};
-        drm_version version{};
-        version.name = name;
-        version.name_len = sizeof(name) - 1;
-        if (fd >= 0 && ::ioctl(fd, DRM_IOCTL_VERSION, &version) == 0 &&
-            std::strcmp(name, "virtio_gpu") == 0) {
-            return fd;
-        }
-        if (fd >= 0) {
-            ::close(fd);
-        }
-    }
-    return -1;
-}
 
 std::uint32_t make_resource(int card) {
     drm_virtgpu_resource_create create{};
@@ -83,7 +56,7 @@ void close_resource(int card, std::uint32_t handle) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    const int card = open_virtio_gpu();
+    const int card = open_card("virtio_gpu");
     if (card < 0) {
         std::fprintf(stderr, "no virtio_gpu\n");
         return 3;
