@@ -10,6 +10,8 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <random>
 
 #include "exporter/config/globs.h"
 #include "exporter/probes/func_selection.h"
@@ -194,6 +196,48 @@ TEST_CASE("a debug file that lies about places has no functions there", "[debug_
         CHECK(functions[1].size >= truth.size);
         CHECK(functions[1].size < truth.size + 0x100);
     }
+}
+
+TEST_CASE("a damaged debug file is no trap, and neither is a damaged library", "[debug_file]") {
+    const std::string kind = GENERATE("by_id", "by_link");
+    const auto read = [&](const std::string &name) {
+        std::ifstream file(standin(kind) / name, std::ios::binary);
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        const auto bytes = std::as_bytes(std::span(text));
+        return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    const auto library = read("libstripped.so.1");
+    const auto symbols = read("libstripped.so.1.debug");
+    std::mt19937 random(7);
+    int used = 0;
+    for (int i = 0; i < 2'000; i++) {
+        auto damaged = i % 2 == 0 ? library : symbols;
+        for (unsigned times = 1 + random() % 8; times > 0; times--) {
+            damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+        }
+        const Fd fd = file_of(i % 2 == 0 ? damaged : library);
+        auto file = ElfFile::open(fd.get());
+        if (!file) {
+            continue;
+        }
+        for (const std::string &path : debug_paths(*file, "/lib/libstripped.so.1")) {
+            CHECK(path.starts_with('/'));
+        }
+        auto debug = file->open_debug_file(file_of(i % 2 == 0 ? symbols : damaged));
+        if (!debug) {
+            continue;
+        }
+        used++;
+        file->use_debug_file(*debug);
+        if (const auto listed = file->list_functions([](auto) { return true; })) {
+            for (const ListedFunction &function : *listed) {
+                CHECK(function.file_offset < library.size());
+            }
+        }
+        const std::array<std::uint64_t, 2> offsets{0x1000, 0x1100};
+        (void)file->functions_at(offsets);
+    }
+    CHECK((kind == "by_link" || used > 500));
 }
 
 TEST_CASE("a function that only a debug file names has no return probe", "[debug_file]") {
