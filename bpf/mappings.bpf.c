@@ -10,10 +10,16 @@
 
 #include "bpf/mappings.h"
 
-#define VM_EXEC 0x4
+#define VM_EXEC	      0x4
+#define PF_FORKNOEXEC 0x40
 
 /* List only this process; 0: all of them. Kernels before 6.1 cannot be told otherwise. */
 volatile int only_tgid = 0;
+
+/* The exporter. What it forked to read files of others maps the same files as itself, and those
+ * that it reads; it is no user of them. */
+volatile int own_tgid = 0;
+volatile int list_own_readers = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -21,6 +27,32 @@ struct {
 	__type(key, __u32);
 	__type(value, struct mapping_record);
 } scratch SEC(".maps");
+
+static __always_inline bool is_own_reader(struct task_struct *task)
+{
+	char comm[16];
+
+	if (!(task->flags & PF_FORKNOEXEC) || task->real_parent->tgid != own_tgid)
+		return false;
+	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
+	return __builtin_memcmp(comm, FOREIGN_READER, sizeof(FOREIGN_READER)) == 0;
+}
+
+static __always_inline __u64 modified_ns(struct inode *inode)
+{
+	struct inode___before_6_11 *before_6_11 = (void *)inode;
+	struct inode___before_6_7 *before_6_7 = (void *)inode;
+
+	if (bpf_core_field_exists(inode->i_mtime_sec))
+		return inode->i_mtime_sec * 1000000000 + inode->i_mtime_nsec;
+	if (bpf_core_field_exists(before_6_11->__i_mtime))
+		return BPF_CORE_READ(before_6_11, __i_mtime.tv_sec) * 1000000000 +
+		       BPF_CORE_READ(before_6_11, __i_mtime.tv_nsec);
+	if (bpf_core_field_exists(before_6_7->i_mtime))
+		return BPF_CORE_READ(before_6_7, i_mtime.tv_sec) * 1000000000 +
+		       BPF_CORE_READ(before_6_7, i_mtime.tv_nsec);
+	return 0;
+}
 
 SEC("iter/task_vma")
 int list_mappings(struct bpf_iter__task_vma *context)
@@ -33,7 +65,7 @@ int list_mappings(struct bpf_iter__task_vma *context)
 
 	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
 		return 0;
-	if (!(vma->vm_flags & VM_EXEC))
+	if (!(vma->vm_flags & VM_EXEC) || (!list_own_readers && is_own_reader(task)))
 		return 0;
 	/* The first thread speaks for its process; when it has ended, all the others do. */
 	if (task->tgid != task->pid && task->group_leader->mm)
@@ -55,7 +87,9 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	record->tid = task->pid;
 	exe = task->mm ? task->mm->exe_file : NULL;
 	record->is_program = exe && exe->f_inode == file->f_inode;
-	record->reserved = 0;
+	record->file_system = file->f_inode->i_sb->s_magic;
+	record->bytes = file->f_inode->i_size;
+	record->modified_ns = modified_ns(file->f_inode);
 	__builtin_memset(record->name, 0, sizeof(record->name));
 	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
 				  file->f_path.dentry->d_name.name);

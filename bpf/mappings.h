@@ -7,6 +7,9 @@
 
 #define MAPPING_NAME_BYTES 128
 
+/* The name of the exporter's processes that read files of others (comm). */
+#define FOREIGN_READER "gpusnoop_reader"
+
 struct mapping_record {
 	__u64 start;
 	__u64 end;
@@ -21,10 +24,13 @@ struct mapping_record {
 	__u32 generation;
 	__u32 tgid;
 	__u32 tid; /* a thread that has it: the process's first one, or any when that has ended */
-	__u32 is_program; /* the process's own executable */
-	__u32 reserved;
+	__u32 is_program;  /* the process's own executable */
+	__u32 file_system; /* its magic number (linux/magic.h) */
+	/* What the file's bytes cannot change without. */
+	__u64 bytes;
+	__u64 modified_ns;	       /* since the epoch; 0 if the kernel does not show it */
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
-WIRE_SIZE(struct mapping_record, 64 + MAPPING_NAME_BYTES);
+WIRE_SIZE(struct mapping_record, 80 + MAPPING_NAME_BYTES);
 
 #endif

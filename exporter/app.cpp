@@ -9,6 +9,7 @@
 #include <future>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/base/machine.h"
@@ -42,6 +43,11 @@ App::~App() {
     // First the way in, so that no scrape waits for a pipeline that is gone.
     server_.reset();
     pipeline_.reset();
+    if (discovery_ && !discovery_->stop(std::chrono::seconds(5))) {
+        // The kernel takes out what is attached when the process ends.
+        log::error("what looks for libraries is stuck: ending without waiting for it");
+        std::_Exit(0);
+    }
     discovery_.reset();
     const kernel::Handover handover;
     probes_.clear();
@@ -67,6 +73,7 @@ Result<std::unique_ptr<App>> App::start(config::Config config,
     if (const auto started = app->start_server(*std::move(access)); !started) {
         return tl::unexpected(with_hint(started.error()));
     }
+    app->look_for_libraries();
     app->tell_manager("READY=1\n" + app->status_line());
     return app;
 }
@@ -93,9 +100,40 @@ std::string App::status_line() const {
 
 void App::after_round() {
     status_page_.look_at(probes_);
+    if (is_discovery_stuck()) {
+        return;  // the manager starts another one, where it wants to hear of us
+    }
     if (heartbeat_.is_due(std::chrono::steady_clock::now())) {
         tell_manager("WATCHDOG=1\n" + status_line());
     }
+}
+
+// Says so once, each time.
+bool App::is_discovery_stuck() {
+    const bool is_stuck = discovery_->progress().is_stuck();
+    if (is_stuck != std::exchange(discovery_was_stuck_, is_stuck)) {
+        if (is_stuck) {
+            log::error("new libraries are not found now: what looks for them is stuck");
+        } else {
+            log::info("new libraries are found again");
+        }
+    }
+    return is_stuck;
+}
+
+http::Response App::ready_page() const {
+    const discovery::Progress &progress = discovery_->progress();
+    if (!progress.problem().empty()) {
+        return http::text_response(503, "Not ready: " + progress.problem() + ".\n");
+    }
+    if (progress.is_stuck()) {
+        return http::text_response(
+            503, "Not ready: new libraries are not found, what looks for them is stuck.\n");
+    }
+    if (!progress.is_ready()) {
+        return http::text_response(503, "Not ready: the first look at all processes goes on.\n");
+    }
+    return http::text_response(200, "Ready.\n");
 }
 
 Result<> App::start_probes() {
@@ -136,6 +174,10 @@ Result<> App::start_probes() {
     pipeline_ = std::make_unique<probes::Pipeline>(
         std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval),
         [this] { after_round(); });
+    return {};
+}
+
+void App::look_for_libraries() {
     discovery_->start();
     for (const probes::Health &probe : health()) {
         if (probe.up && probe.attached_functions == 0) {
@@ -143,7 +185,6 @@ Result<> App::start_probes() {
                       {{"probe", probe.name}});
         }
     }
-    return {};
 }
 
 Result<> App::start_server(std::unique_ptr<http::Access> access) {
@@ -169,8 +210,7 @@ Result<> App::start_server(std::unique_ptr<http::Access> access) {
                     [this](const auto &request) { return document_page("functions", request); }},
                    {"/-/healthy",
                     [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
-                   // There is no server before everything is attached.
-                   {"/-/ready", [](const auto &) { return http::text_response(200, "Ready.\n"); }}},
+                   {"/-/ready", [this](const auto &) { return ready_page(); }}},
          .actions = {{"/-/reload", [this](const auto &) { return reload_page(); }}},
          .open = {"/-/healthy", "/-/ready"}});
     if (!server) {
@@ -239,6 +279,9 @@ Result<std::string> App::render(metrics::Format format) {
     append(metrics::probe_families(health()));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
+    append(metrics::discovery_families(
+        {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
+         discovery_->progress().slow_files()}));
     families.push_back(metrics::feature_family(features_));
     {
         const std::lock_guard lock(last_reload_mutex_);
@@ -279,9 +322,16 @@ void App::apply(const config::Config &config) {
     for (const std::string &key : config::keys_for_restart(config_, config)) {
         log::warn("a changed setting needs a restart", {{"key", key}});
     }
+    const auto taken_over = std::make_shared<const config::Config>(config);
     for (const auto &probe : probes_) {
         if (discovery::Attacher *attacher = probe->attacher()) {
-            discovery_->change(*attacher, [&] { return probe->reconfigure(config); });
+            const auto changed = discovery_->change(*attacher, [taken_over, one = probe.get()] {
+                return one->reconfigure(*taken_over);
+            });
+            if (!changed) {
+                log::error("the new configuration is not in use yet",
+                           {{"probe", probe->health().name}, {"reason", changed.error().message}});
+            }
         }
     }
 }

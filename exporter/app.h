@@ -60,9 +60,12 @@ private:
     Result<> read_config_and_apply();
     void apply(const config::Config &config);
     void note_reload(const Result<> &read);
+    void look_for_libraries();
     void tell_manager(std::string_view lines) const;
     [[nodiscard]] std::string status_line() const;
     void after_round();
+    [[nodiscard]] bool is_discovery_stuck();
+    [[nodiscard]] http::Response ready_page() const;
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
@@ -71,6 +74,7 @@ private:
 
     const config::Config config_;  // of the start
     std::function<Result<config::Config>()> read_config_;
+    bool discovery_was_stuck_ = false;  // the pipeline's
     const Notifier manager_ = Notifier::from_environment();
     Heartbeat heartbeat_{watchdog_timeout()};  // of the pipeline's thread
     kernel::Features features_;

@@ -39,13 +39,32 @@ struct pt_regs {
 
 struct super_block {
 	__u32 s_dev; /* MAJOR << 20 | MINOR */
+	unsigned long s_magic;
+};
+
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
 };
 
 struct inode {
 	unsigned long i_ino;
 	__u32 i_generation;
 	__s64 i_size;
+	__s64 i_mtime_sec;
+	__u32 i_mtime_nsec;
 	struct super_block *i_sb;
+};
+
+/* Until 6.10: commit 3aa63a569c64 ("fs: switch timespec64 fields in inode to discrete integers").
+ */
+struct inode___before_6_11 {
+	struct timespec64 __i_mtime;
+};
+
+/* Until 6.6: commit 12cd44023651 ("fs: rename inode i_atime and i_mtime fields"). */
+struct inode___before_6_7 {
+	struct timespec64 i_mtime;
 };
 
 struct qstr {
@@ -130,7 +149,8 @@ struct k_sigaction {
 
 struct task_struct {
 	struct thread_info thread_info;
-	void *stack; /* the lowest address of its kernel stack */
+	void *stack;	    /* the lowest address of its kernel stack */
+	unsigned int flags; /* PF_* */
 	int pid;
 	int tgid;
 	char comm[16];

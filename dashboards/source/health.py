@@ -73,7 +73,13 @@ def _probes():
                    "which.", "short",
                    (total("instance, probe, reason",
                           increase("probe_attach_failures_total", over="$__rate_interval")),
-                    PROBE + " {{reason}}"), width=8),
+                    PROBE + " {{reason}}"),
+                   (total("instance", own("discovery_slow_files")), "{{instance}} files that do not answer"),
+                   width=8),
+        timeseries("Last look for libraries", "How long ago what looks for libraries came round: past 10 s, "
+                   "new ones are not found.", "s",
+                   (top(10, total("instance", own("discovery_last_round_age_seconds"))), "{{instance}}"),
+                   width=8),
     )
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <map>
@@ -13,13 +14,16 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
+#include "exporter/discovery/failed_files.h"
+#include "exporter/discovery/file_opener.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
-#include "exporter/discovery/open_mapped.h"
+#include "exporter/discovery/progress.h"
 #include "exporter/kernel/mapping_list.h"
 #include "exporter/kernel/mmap_events.h"
 
@@ -28,11 +32,17 @@ namespace gpusnoop::discovery {
 // A thread that hears of new mappings (kernel::MmapEvents), asks the kernel which files they are
 // (kernel::MappingList), and has each wanted file attached to once. A slow rescan of all processes
 // is the net below, and notices what nobody maps any more.
+//
+// It does not wait for files that others own (FileOpener), and what one process maps keeps it from
+// others for milliseconds only.
 class Discovery {
 public:
     struct Settings {
         std::chrono::milliseconds look_interval{10};
         std::chrono::milliseconds rescan_interval{30'000};
+        // Why a file is to be left alone, if it is: first asked with the path alone, and then with
+        // what is in it.
+        std::function<std::optional<std::string>(const Library &)> exclude = {};
     };
 
     // `attachers` must outlive the Discovery.
@@ -42,26 +52,48 @@ public:
     Discovery(const Discovery &) = delete;
     Discovery &operator=(const Discovery &) = delete;
 
-    // Looks at every running process, then starts the thread.
+    // Starts the thread, which looks at every running process first. Returns when it has, or when
+    // it is stuck.
     void start();
+
+    // Has the thread end, and waits for that so long. False if it has not: it waits in the kernel.
+    [[nodiscard]] bool stop(std::chrono::milliseconds patience);
 
     // Has the thread call `change`, and if that returns true, offer the attacher all files anew:
     // those that it was offered before, attached to or not, and then all others that are mapped.
-    // Returns when it has. For other threads, while this one runs.
-    void change(Attacher &attacher, std::function<bool()> change);
+    // Returns when it has, or fails if that takes very long: then it is done later, so `change`
+    // must not refer to what is the caller's. For other threads, while this one runs.
+    Result<> change(Attacher &attacher, std::function<bool()> change);
 
     // The files that attachers want and processes use. For any thread.
     [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
 
+    // How the thread gets on. For any thread.
+    [[nodiscard]] const Progress &progress() const { return progress_; }
+
 private:
+    using Clock = std::chrono::steady_clock;
+    using Key = std::pair<Attacher *, FileId>;
+
     // What became of a wanted file.
     struct Known {
-        bool settled = false;            // attached, or refused for good
-        bool refused = false;            // settled, but not attached: the file is closed
-        int idle_rescans = 0;            // in a row that found no process mapping it
-        bool is_due = false;             // settled, and to be offered again
-        Library library;                 // while settled
-        std::optional<FileState> state;  // when it was settled
+        bool settled = false;  // attached, or refused for good
+        bool is_due = false;   // settled, and to be offered again
+        bool is_slow = false;  // it did not answer when it was last tried
+        int idle_rescans = 0;  // in a row that found no process mapping it
+        FileState state;       // when it was settled, as it is mapped
+        // While it is attached to:
+        Fd file;  // names it
+        std::string path;
+        std::optional<FileState> attached_as;
+
+        std::unique_ptr<FileOpener::Opening> opening;
+        std::optional<kernel::Mapping> last;  // that was opened
+        std::optional<kernel::Mapping> next;  // another way to it
+        Clock::time_point not_before{};       // it is tried again then
+        std::uint32_t failed_for = 0;         // only for this process, unless it is 0
+
+        [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
     };
 
     struct Change {
@@ -71,27 +103,54 @@ private:
     };
 
     Discovery(Settings settings, std::vector<Attacher *> attachers);
+
+    // Which files processes use: discovery.cpp.
     void run(const std::stop_token &stop);
+    void hear_of_mappings();
+    void look_at_changed();
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
     void consider_all(const std::vector<kernel::Mapping> &mappings);
-    void forget_changed();
-    void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
-    void complain(std::string_view message, const kernel::Mapping &mapping, const Error &error);
-    Result<> offer(Attacher &attacher, Known &known, Library library);
-    void offer_again(Attacher &attacher);
+    void forget_unused();
     void make_changes();
+    void offer_again(Attacher &attacher);
     [[nodiscard]] bool wanted(std::string_view name) const;
+
+    // What becomes of each: discovery_files.cpp.
+    void forget_changed();
+    void let_go(const Key &key, Known &known);
+    void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
+    [[nodiscard]] bool may_try(const kernel::Mapping &mapping);
+    void begin_to_open(const kernel::Mapping &mapping, const Key &key, Known &known);
+    [[nodiscard]] bool is_opening() const;
+    void go_on_opening();
+    void finish_opening();
+    void advance(const Key &key, Known &known, std::chrono::milliseconds patience);
+    void postpone(const Key &key, Known &known, const kernel::Mapping &mapping,
+                  Clock::duration delay);
+    void refuse(const Key &key, Known &known, const kernel::Mapping &mapping, const Error &error);
+    [[nodiscard]] bool is_excluded(const Key &key, Known &known, const kernel::Mapping &mapping,
+                                   const Library &library);
+    void offer(const Key &key, Known &known, const FileOpener::Opening &opening, MappedFile file);
+    [[nodiscard]] bool must_wait_for(const FileId &id);
+    void settle(Known &known, const kernel::Mapping &mapping);
+    void count_slow_files();
+    void complain(std::string_view what, const kernel::Mapping &mapping, const Error &error);
 
     Settings settings_;
     std::vector<Attacher *> attachers_;
     std::unique_ptr<kernel::MappingList> mappings_;
     std::unique_ptr<kernel::MmapEvents> events_;
-    std::map<std::pair<Attacher *, FileId>, Known> known_;
-    FoundLibraries found_;
-    bool look_again_ = false;  // a file could not be attached to yet
-    bool is_timed_ = false;    // the look that is being taken
+    std::unique_ptr<FileOpener> opener_;
+    std::map<Key, Known> known_;
+    std::set<Key> opening_;  // of which an answer is waited for, or which are tried again later
+    Clock::duration patience_{};       // for files that do not answer at once, in this round
+    std::set<std::uint32_t> changed_;  // processes that map something new
+    FailedFiles failures_;
+    bool missed_some_ = false;
     LineLimit lines_;
+    FoundLibraries found_;
+    Progress progress_;
     std::mutex changes_mutex_;
     std::vector<Change> changes_;
     std::jthread thread_;

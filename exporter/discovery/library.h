@@ -8,17 +8,23 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
+#include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 
 namespace gpusnoop::discovery {
 
 struct Library {
     FileId id;
-    Fd file;           // opened once, for reading; everything about the library is read through it
+    Fd file;           // the file: what is attached to. Closed when all have made up their mind
     std::string name;  // last part of its path: untrusted
     std::string path;  // as /proc/PID/maps shows it, empty if it does not any more: untrusted
     bool is_program = false;  // the executable of a process that maps a library we want
     std::uint32_t tid = 0;    // of a thread that has mapped it, which may have ended since
+    Fd content = {};          // if it is there, what to read instead, as reading the file may wait
+    FileState state = {};
+
+    // Opened once; everything about the library is read through this.
+    [[nodiscard]] int readable() const { return content ? content.get() : file.get(); }
 };
 
 // A probe that lives on libraries. Called from the discovery thread only.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 
@@ -24,14 +25,17 @@ struct MappingList::Program {
 namespace {
 
 Mapping to_mapping(const mapping_record &record) {
-    return {record.tgid,
-            record.tid,
-            record.start,
-            record.end,
-            record.file_offset,
-            {record.inode, record.device, record.generation, record.inode_address},
-            record.is_program != 0,
-            std::string(record.name, ::strnlen(record.name, sizeof(record.name)))};
+    return {
+        record.tgid,
+        record.tid,
+        record.start,
+        record.end,
+        record.file_offset,
+        {record.inode, record.device, record.generation, record.inode_address},
+        record.is_program != 0,
+        std::string(record.name, ::strnlen(record.name, sizeof(record.name))),
+        record.file_system,
+        {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))}};
 }
 
 // Since 6.1 the kernel walks only the process asked for; before, it walks all and our program
@@ -86,6 +90,7 @@ Result<std::unique_ptr<MappingList>> MappingList::open() {
     if (!program->skeleton) {
         return fail_errno("load the BPF program that lists mappings");
     }
+    program->skeleton->bss->own_tgid = ::getpid();
     return std::unique_ptr<MappingList>(new MappingList(std::move(program)));
 }
 
@@ -114,12 +119,18 @@ Result<FileId> MappingList::identify(int fd) {
     if (!mapped.valid()) {
         return fail_errno("map a file");
     }
-    const auto own = read(static_cast<std::uint32_t>(::getpid()));
+    return identify(static_cast<std::uint32_t>(::getpid()), mapped.address());
+}
+
+Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) {
+    program_->skeleton->bss->list_own_readers = 1;
+    const auto own = read(tgid);
+    program_->skeleton->bss->list_own_readers = 0;
     if (!own) {
         return tl::unexpected(own.error());
     }
     for (const Mapping &mapping : *own) {
-        if (mapped.address() >= mapping.start && mapped.address() < mapping.end) {
+        if (address >= mapping.start && address < mapping.end) {
             return mapping.file;
         }
     }

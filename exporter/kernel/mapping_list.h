@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/base/file_id.h"
+#include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 
 namespace gpusnoop::kernel {
@@ -21,6 +22,8 @@ struct Mapping {
     FileId file;                // the inode that a uprobe attaches to, also under overlayfs
     bool is_program;            // the process's own executable
     std::string name;           // last part of the path, as the process could name it: untrusted
+    std::uint32_t file_system = 0;  // the magic number of the file's, see linux/magic.h
+    FileState state = {};
 };
 
 // One thread uses a list at a time.
@@ -31,12 +34,16 @@ public:
     MappingList(const MappingList &) = delete;
     MappingList &operator=(const MappingList &) = delete;
 
-    // Of one process, or of all. A process that is gone has none.
+    // Of one process, or of all but those that the exporter forked itself. A process that is gone
+    // has none.
     Result<std::vector<Mapping>> read(std::optional<std::uint32_t> tgid);
 
     // The identity of an open file, as its mappings would show it. (fstat does not do: it shows the
     // overlay's inode.)
     Result<FileId> identify(int fd);
+
+    // Of the file that a process has mapped at the address.
+    Result<FileId> identify(std::uint32_t tgid, std::uint64_t address);
 
 private:
     struct Program;

@@ -71,6 +71,9 @@ std::string metrics_reference() {
         self.push_back(std::move(family));
     }
     self.push_back(log_family(0));
+    for (auto &family : discovery_families({})) {
+        self.push_back(std::move(family));
+    }
     self.push_back(feature_family({{{"btf", true, ""}}}));
     for (auto &family : reload_families({})) {
         self.push_back(std::move(family));

@@ -76,7 +76,7 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
                     "Libraries that the probe could not attach to, by why; the log says which.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (const std::string reason : {"open", "elf", "no_symbols", "attach", "pin"}) {
+        for (const std::string reason : {"open", "slow", "elf", "no_symbols", "attach", "pin"}) {
             const auto count = probe.attach_failures.find(reason);
             builder.add(
                 {{"probe", probe.name}, {"reason", reason}},
@@ -204,6 +204,19 @@ MetricFamily log_family(std::uint64_t lines_lost) {
                     "nobody reads the pipe.",
                     MetricType::Counter);
     return builder.add({}, static_cast<double>(lines_lost)).take();
+}
+
+std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
+    Builder age("discovery_last_round_age_seconds",
+                "How long ago what looks for libraries last came round, which it does every few "
+                "milliseconds: past 10 s, new libraries are not found.",
+                MetricType::Gauge);
+    Builder slow("discovery_slow_files",
+                 "Files in use that are not attached to, as their file system did not answer; they "
+                 "are tried again at each rescan.",
+                 MetricType::Gauge);
+    return {age.add({}, state.seconds_since_round).take(),
+            slow.add({}, static_cast<double>(state.slow_files)).take()};
 }
 
 MetricFamily feature_family(const kernel::Features &features) {

@@ -75,7 +75,7 @@ std::vector<kernel::AttachPoint> see_ends_at_exits(const symbols::ElfFile &elf,
             wanted.push_back(function);
         }
     }
-    const auto answers = symbols::find_exits(elf, library.file.get(), wanted);
+    const auto answers = symbols::find_exits(elf, library.readable(), wanted);
     Functions functions;
     for (std::size_t i = 0; i < wanted.size(); i++) {
         if (answers[i]) {

@@ -1,7 +1,5 @@
 #include "exporter/probes/cuda_pins.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <vector>
@@ -21,11 +19,8 @@ std::string name_of(const FileId &id) {
 
 // And of what a file's contents cannot change without.
 std::string name_of(const discovery::Library &library) {
-    struct stat status{};
-    ::fstat(library.file.get(), &status);
-    return name_of(library.id) + hexadecimal(static_cast<std::uint64_t>(status.st_size)) + "_" +
-           hexadecimal(static_cast<std::uint64_t>(status.st_mtim.tv_sec)) + "_" +
-           hexadecimal(static_cast<std::uint64_t>(status.st_mtim.tv_nsec)) + "_";
+    return name_of(library.id) + hexadecimal(library.state.bytes) + "_" +
+           hexadecimal(static_cast<std::uint64_t>(library.state.modified.count())) + "_";
 }
 
 // "<functions>_<links>_<link>" at the end of a name.

@@ -227,7 +227,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
 
 tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
     const discovery::Library &library) const {
-    const auto elf = symbols::ElfFile::open(library.file.get());
+    const auto elf = symbols::ElfFile::open(library.readable());
     if (!elf) {
         return tl::unexpected(Failure{"elf", elf.error()});
     }

@@ -217,12 +217,12 @@ void FuncProbe::drain() {
 }
 
 Result<Selection> FuncProbe::select(const discovery::Library &library) {
-    auto elf = symbols::ElfFile::open(library.file.get());
+    auto elf = symbols::ElfFile::open(library.readable());
     if (!elf) {
         return tl::unexpected(elf.error());
     }
     debug_files_.add_to(*elf, library.id, library.tid, library.path);
-    const int fd = library.file.get();
+    const int fd = library.readable();
     return tracing_ ? select_traced(*tracing_, *elf, fd, library.name, library.path, config_.groups,
                                     config_.max_functions)
                     : select_functions(*elf, fd, library.name, library.path, config_.groups,

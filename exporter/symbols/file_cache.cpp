@@ -1,19 +1,11 @@
 #include "exporter/symbols/file_cache.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace gpusnoop::symbols {
-namespace {
-
-std::int64_t modified_of(const struct stat &status) {
-    return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-}  // namespace
-
 std::string CachedFile::read(std::uint64_t offset, std::size_t size) const {
     std::string bytes(size, '\0');
     std::size_t filled = 0;
@@ -36,9 +28,8 @@ bool CachedFile::is_as_it_was() const {
     if (!fd_) {
         return true;
     }
-    struct stat status{};
-    return ::fstat(fd_.get(), &status) == 0 &&
-           static_cast<std::uint64_t>(status.st_size) == bytes_ && modified_of(status) == modified_;
+    const auto state = state_of(file_ ? file_ : fd_);
+    return state && *state == state_;
 }
 
 FileCache::FileCache(std::string (*name_of)(std::string_view symbol), Settings settings)
@@ -49,7 +40,7 @@ FileCache::FileCache(std::string (*name_of)(std::string_view symbol))
 
 CachedFile *FileCache::find(const FileId &id, std::optional<std::uint64_t> bytes) {
     const auto found = std::ranges::find_if(files_, [&](const CachedFile &file) {
-        return file.id_ == id && file.bytes_ == bytes.value_or(file.bytes_);
+        return file.id_ == id && file.bytes() == bytes.value_or(file.bytes());
     });
     if (found == files_.end()) {
         return nullptr;
@@ -63,7 +54,7 @@ CachedFile *FileCache::find(const FileId &id, std::optional<std::uint64_t> bytes
     return &files_.front();
 }
 
-CachedFile &FileCache::keep(const FileId &id, Fd fd) {
+CachedFile &FileCache::keep(const FileId &id, discovery::MappedFile opened) {
     std::erase_if(files_, [&](CachedFile &file) {
         if (file.id_ == id) {
             forget_names(file);
@@ -73,14 +64,15 @@ CachedFile &FileCache::keep(const FileId &id, Fd fd) {
     CachedFile &file = files_.emplace_front();
     file.id_ = id;
     file.used_ = settings_.now();
-    struct stat status{};
-    if (::fstat(fd.get(), &status) == 0) {
-        file.bytes_ = static_cast<std::uint64_t>(status.st_size);
-        file.modified_ = modified_of(status);
-    }
-    if (auto elf = ElfFile::open(fd.get())) {
+    file.state_ = state_of(opened.file).value_or(FileState());
+    if (auto elf = ElfFile::open(opened.readable())) {
         file.elf_ = std::move(*elf);
-        file.fd_ = std::move(fd);
+        const bool is_copy = static_cast<bool>(opened.content);
+        file.fd_ = std::move(is_copy ? opened.content : opened.file);
+        if (is_copy) {
+            file.file_ = std::move(opened.file);
+            forget_copies();
+        }
     }
     while (files_.size() > std::max<std::size_t>(settings_.max_files, 1)) {
         forget(std::prev(files_.end()));
@@ -149,6 +141,19 @@ void FileCache::close_unused() {
 std::optional<FileCache::Clock::time_point> FileCache::next_close() const {
     return files_.empty() ? std::nullopt
                           : std::optional(files_.back().used_ + settings_.close_after);
+}
+
+// The least recently used ones past their number: they lie in memory.
+void FileCache::forget_copies() {
+    std::size_t copies = 0;
+    for (auto file = files_.begin(); file != files_.end();) {
+        copies += file->file_ ? 1 : 0;
+        const auto next = std::next(file);
+        if (file->file_ && copies > std::max<std::size_t>(settings_.max_copies, 1)) {
+            forget(file);
+        }
+        file = next;
+    }
 }
 
 void FileCache::forget(Files::iterator file) {

@@ -11,10 +11,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
+#include "exporter/base/file_state.h"
+#include "exporter/discovery/file_opener.h"
 #include "exporter/symbols/elf_file.h"
 
 namespace gpusnoop::symbols {
@@ -29,7 +32,7 @@ struct FunctionAt {
 class CachedFile {
 public:
     [[nodiscard]] const FileId &id() const { return id_; }
-    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] std::uint64_t bytes() const { return state_.bytes; }
     [[nodiscard]] const ElfFile *elf() const { return elf_ ? &*elf_ : nullptr; }
     [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
     // Up to `size` bytes from `offset` on; fewer where the file ends, or is not kept open.
@@ -40,9 +43,9 @@ private:
     [[nodiscard]] bool is_as_it_was() const;
 
     FileId id_;
-    std::uint64_t bytes_ = 0;
-    std::int64_t modified_ = 0;  // ns since the epoch
-    Fd fd_;
+    FileState state_;
+    Fd fd_;    // the file, or a copy of it
+    Fd file_;  // where that is a copy
     std::optional<ElfFile> elf_;
     bool unreadable_ = false;  // its symbols took too long, or are damaged: not to be tried again
     std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset, as far as asked
@@ -55,6 +58,7 @@ class FileCache {
 public:
     using Clock = std::chrono::steady_clock;
     struct Settings {
+        std::size_t max_copies = 2;                              // of files, in memory
         std::size_t max_files = 64;                              // the least recently used one goes
         std::size_t max_names = 16'384;                          // of all files together
         Clock::duration close_after = std::chrono::seconds(60);  // without use
@@ -68,7 +72,10 @@ public:
     // A file that was kept, unless it was changed since, or, with `bytes`, has another size. What
     // find() and keep() return stays until the next call of keep() or close_unused(). A use.
     [[nodiscard]] CachedFile *find(const FileId &id, std::optional<std::uint64_t> bytes = {});
-    CachedFile &keep(const FileId &id, Fd fd);
+    CachedFile &keep(const FileId &id, discovery::MappedFile opened);
+    CachedFile &keep(const FileId &id, Fd fd) {
+        return keep(id, discovery::MappedFile{std::move(fd), {}});
+    }
 
     // One for each of `file_offsets`. The symbols are read at most once, for all that are new.
     [[nodiscard]] std::vector<FunctionAt> functions_at(CachedFile &file,
@@ -84,6 +91,7 @@ public:
 private:
     using Files = std::list<CachedFile>;
     void forget(Files::iterator file);
+    void forget_copies();
     void forget_names(CachedFile &file);
     void read_symbols(CachedFile &file, const std::vector<std::uint64_t> &offsets,
                       std::unordered_map<std::uint64_t, FunctionAt> &found) const;

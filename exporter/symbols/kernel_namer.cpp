@@ -1,10 +1,7 @@
 #include "exporter/symbols/kernel_namer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "exporter/symbols/kernel_name.h"
@@ -20,27 +17,54 @@ std::optional<std::uint64_t> load_bias(const Executable &executable, const Cache
     return lowest ? std::optional(executable.code_start - *lowest) : std::nullopt;
 }
 
-// The program that the process runs now, if it is `executable`.
-Fd open_running(const Executable &executable) {
-    const std::string path = "/proc/" + std::to_string(executable.tgid) + "/exe";
-    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    struct stat status{};
-    if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_ino != executable.id.inode ||
-        static_cast<std::uint64_t>(status.st_size) != executable.bytes) {
-        return Fd();  // gone, or another program by now
-    }
-    return fd;
+ReadMemory reader_of(MappedFiles &files) {
+    return [&files](std::uint32_t tgid, std::uint64_t address, std::size_t size) {
+        return files.read_memory(tgid, address, size);
+    };
 }
 
 // Empty unless it is the same program, at the same place, that has the string.
-std::optional<std::string> string_of_process(const Executable &executable, std::uint64_t address) {
-    auto text = read_string(executable.tgid, address, KernelNamer::kMaxRegisteredBytes);
+std::optional<std::string> string_of_process(MappedFiles &files, const Executable &executable,
+                                             std::uint64_t address) {
+    auto text =
+        read_string(executable.tgid, address, KernelNamer::kMaxRegisteredBytes, reader_of(files));
     // Only now: had the process ended before the read, another one may have its number.
-    if (!open_running(executable) || code_start_of(executable.tgid) != executable.code_start) {
+    if (!text || !files.runs_program(executable.tgid, executable.id.inode, executable.bytes) ||
+        code_start_of(executable.tgid) != executable.code_start) {
         return std::nullopt;
     }
     return text;
 }
+
+// Reads words that lie beside each other page by page.
+class Words {
+public:
+    Words(MappedFiles &files, std::uint32_t tgid) : files_(files), tgid_(tgid) {}
+
+    std::optional<std::uint64_t> at(std::uint64_t address) {
+        constexpr std::uint64_t page = 4096;
+        const std::uint64_t start = address / page * page;
+        if (start + page - address < sizeof(std::uint64_t)) {
+            return read_word(tgid_, address, reader_of(files_));
+        }
+        if (!page_ || page_start_ != start) {
+            page_start_ = start;
+            page_ = files_.read_memory(tgid_, start, page).value_or("");
+        }
+        std::uint64_t word = 0;
+        if (page_->size() != page) {
+            return std::nullopt;
+        }
+        std::memcpy(&word, page_->data() + (address - start), sizeof(word));
+        return word;
+    }
+
+private:
+    MappedFiles &files_;
+    std::uint32_t tgid_;
+    std::uint64_t page_start_ = 0;
+    std::optional<std::string> page_;
+};
 
 std::optional<std::string> string_of_file(const CachedFile &file, std::uint64_t vaddr) {
     const auto offset = file.elf()->to_file_offset(vaddr);
@@ -67,7 +91,11 @@ KernelNamer::KernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
 
 std::optional<FileCache::Clock::time_point> KernelNamer::close_unused() {
     cache_.close_unused();
-    return cache_.next_close();
+    const auto next = cache_.next_close();
+    if (!next) {
+        files_->rest();
+    }
+    return next;
 }
 
 std::string KernelNamer::name(const KernelRequest &request) {
@@ -129,9 +157,10 @@ std::string KernelNamer::name_of_handle(const KernelRequest &request, const Cach
     if (!handles) {
         return {};
     }
+    Words words(*files_, request.executable.tgid);
     for (const FoundSymbol &symbol : *handles) {
         const auto kernel = kernel_of_launch_handle(symbol.name);
-        if (kernel && read_word(request.executable.tgid, symbol.vaddr + *bias) == request.address) {
+        if (kernel && words.at(symbol.vaddr + *bias) == request.address) {
             return naming_(*kernel);
         }
     }
@@ -139,7 +168,7 @@ std::string KernelNamer::name_of_handle(const KernelRequest &request, const Cach
 }
 
 std::string KernelNamer::registered_name(const KernelRequest &request) {
-    auto text = string_of_process(request.executable, *request.name_pointer);
+    auto text = string_of_process(*files_, request.executable, *request.name_pointer);
     if (!text) {
         const CachedFile *file = open_executable(request.executable);
         const auto bias = file != nullptr ? load_bias(request.executable, *file) : std::nullopt;
@@ -158,8 +187,8 @@ CachedFile *KernelNamer::open_executable(const Executable &executable) {
     if (CachedFile *known = cache_.find(executable.id, executable.bytes)) {
         return known;
     }
-    Fd fd = open_running(executable);
-    return fd ? &cache_.keep(executable.id, std::move(fd)) : nullptr;
+    auto file = files_->open_program(executable.tgid, executable.id.inode, executable.bytes);
+    return file ? &cache_.keep(executable.id, std::move(*file)) : nullptr;
 }
 
 }  // namespace gpusnoop::symbols

@@ -5,30 +5,40 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "exporter/base/read_file.h"
 
 namespace gpusnoop::symbols {
-namespace {
 
 // Addresses past what a signed size can count are of no process.
-bool read_exactly(std::uint32_t tgid, std::uint64_t address, void *to, std::size_t size) {
-    iovec local{to, size};
+Result<std::string> read_memory_at_once(std::uint32_t tgid, std::uint64_t address,
+                                        std::size_t size) {
+    std::string bytes(size, '\0');
+    iovec local{bytes.data(), size};
     iovec remote{reinterpret_cast<void *>(address), size};
     const ssize_t got = ::process_vm_readv(static_cast<pid_t>(tgid), &local, 1, &remote, 1, 0);
-    return got == static_cast<ssize_t>(size);
+    if (got < 0) {
+        return fail_errno("read memory of a process");
+    }
+    bytes.resize(static_cast<std::size_t>(got));
+    return bytes;
 }
 
-}  // namespace
-
-std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address) {
+std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address,
+                                       const ReadMemory &read) {
     std::uint64_t word = 0;
-    return read_exactly(tgid, address, &word, sizeof(word)) ? std::optional(word) : std::nullopt;
+    const auto bytes = read(tgid, address, sizeof(word));
+    if (!bytes || bytes->size() != sizeof(word)) {
+        return std::nullopt;
+    }
+    std::memcpy(&word, bytes->data(), sizeof(word));
+    return word;
 }
 
 std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address,
-                                       std::size_t max_bytes) {
+                                       std::size_t max_bytes, const ReadMemory &read) {
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     std::string text;
     while (text.size() < max_bytes) {
@@ -36,10 +46,11 @@ std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address
         const auto size = static_cast<std::size_t>(
             std::min<std::uint64_t>(page - from % page, max_bytes - text.size()));
         const std::size_t before = text.size();
-        text.resize(before + size);
-        if (!read_exactly(tgid, from, text.data() + before, size)) {
+        const auto bytes = read(tgid, from, size);
+        if (!bytes || bytes->size() != size) {
             return std::nullopt;
         }
+        text += *bytes;
         if (const std::size_t end = text.find('\0', before); end != std::string::npos) {
             text.resize(end);
             return text;

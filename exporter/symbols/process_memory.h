@@ -4,18 +4,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "exporter/base/result.h"
+
 namespace gpusnoop::symbols {
 
+// Up to `size` bytes from `address` on. Waits for the process if it has the page filled by itself.
+using ReadMemory =
+    std::function<Result<std::string>(std::uint32_t tgid, std::uint64_t address, std::size_t size)>;
+[[nodiscard]] Result<std::string> read_memory_at_once(std::uint32_t tgid, std::uint64_t address,
+                                                      std::size_t size);
+
 // 8 bytes at `address`; empty if they cannot be read.
-[[nodiscard]] std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address);
+[[nodiscard]] std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address,
+                                                     const ReadMemory &read = read_memory_at_once);
 
 // The bytes at `address` up to the NUL after them, which is among the first `max_bytes`; empty if
 // there is none. Reads page by page: what follows the NUL may not be mapped.
 [[nodiscard]] std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address,
-                                                     std::size_t max_bytes);
+                                                     std::size_t max_bytes,
+                                                     const ReadMemory &read = read_memory_at_once);
 
 // Where the code of the program that a process runs begins (mm->start_code); empty if the process
 // is gone or may not be looked at.

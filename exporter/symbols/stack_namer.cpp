@@ -24,7 +24,11 @@ StackNamer::StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings s
 
 std::optional<FileCache::Clock::time_point> StackNamer::close_unused() {
     cache_.close_unused();
-    return cache_.next_close();
+    const auto next = cache_.next_close();
+    if (!next) {
+        files_->rest();
+    }
+    return next;
 }
 
 StackAnswer StackNamer::unresolved(std::uint64_t ticket, std::size_t addresses) {

@@ -103,7 +103,7 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     const auto opened = discovery::open_mapped(*found, **list);
     REQUIRE(opened.has_value());
     struct stat status{};
-    REQUIRE(::fstat(opened->get(), &status) == 0);
+    REQUIRE(::fstat(opened->readable(), &status) == 0);
     CHECK(status.st_ino == found->file.inode);
 }
 

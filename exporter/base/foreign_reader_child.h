@@ -1,0 +1,53 @@
+// What the child of a ForeignReader does. It was forked from a process with threads, so it makes
+// system calls and nothing else: no memory is allocated, no lock taken.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpusnoop::reader {
+
+constexpr std::uint32_t kOpen = 1;
+constexpr std::uint32_t kOpenAgain = 2;
+constexpr std::uint32_t kTake = 3;
+constexpr std::uint32_t kCopy = 4;
+constexpr std::uint32_t kReadMemory = 5;
+constexpr std::uint32_t kClose = 6;
+
+// Most of what is copied of one file, with its code and without: as much as the largest libraries
+// in use have.
+constexpr std::uint64_t kMaxCopied = std::uint64_t{192} << 20;
+constexpr std::uint64_t kMaxCopiedSymbols = std::uint64_t{64} << 20;
+// A section that is neither code nor symbols is copied if it is smaller.
+constexpr std::uint64_t kMaxSmallSection = std::uint64_t{16} << 20;
+
+// The question and its answer. A byte on the socket says that it is complete.
+struct Shared {
+    std::uint32_t what;
+    bool with_file_system;
+    bool with_code;
+    std::uint32_t tgid;
+    std::uint64_t address;
+    std::uint64_t size;
+    char root[64];
+    char path[8192];
+
+    int error;
+    bool has_file;
+    std::uint64_t number;
+    std::uint64_t bytes;
+    std::uint64_t inode;
+    std::uint32_t device;
+    std::uint32_t file_system;
+    std::atomic<std::uint64_t> progress;
+    std::byte buffer[64 * 1024];
+};
+
+[[noreturn]] void run(int socket, Shared &shared);
+
+// Copies what there is of use in the ELF file to `copy`, which gets its size. Of anything else, the
+// first bytes. Returns an errno.
+[[nodiscard]] int copy_elf(int file, std::uint64_t bytes, int copy, bool with_code, Shared &shared);
+
+}  // namespace gpusnoop::reader

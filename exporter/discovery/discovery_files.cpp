@@ -1,0 +1,305 @@
+// What becomes of each file that somebody wants to attach to.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/discovery/discovery.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// After a lease, and after what may have passed.
+constexpr seconds kBeforeNextTry{1};
+// While something is detached from it.
+constexpr milliseconds kBeforeNextWait{20};
+// For the files that answer, by whoever changed the configuration.
+constexpr seconds kPatienceOfChanges{5};
+
+// Is it worth trying again what failed so?
+bool may_pass(int code) {
+    switch (code) {
+        case ENOENT:
+        case ESRCH:
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+        case EAGAIN:
+        case EINTR:
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool is_gone(int code) {
+    return code == ENOENT || code == ESRCH;
+}
+
+}  // namespace
+
+void Discovery::forget_changed() {
+    for (auto &[key, known] : known_) {
+        if (known.is_attached() && state_of(known.file) != known.attached_as) {
+            let_go(key, known);
+        }
+    }
+}
+
+// A file that was overwritten in place has other code where our probes are, and they would break
+// it.
+void Discovery::let_go(const Key &key, Known &known) {
+    if (known.is_attached()) {
+        log::warn("a library was overwritten while it was traced",
+                  {{"library", known.last ? known.last->name : ""}, {"inode", key.second.inode}});
+        known.file.reset();
+        known.path.clear();
+        key.first->detach(key.second, true);
+    }
+    if (known.opening) {
+        opener_->abandon(*known.opening);
+        known.opening.reset();
+    }
+    known.settled = known.is_due = false;
+}
+
+bool Discovery::must_wait_for(const FileId &id) {
+    // Whoever is still attached to it: they share the kernel's breakpoints.
+    return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
+}
+
+void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
+    known.idle_rescans = 0;
+    // Our own mapping of it: it is linked into us.
+    if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
+        return;
+    }
+    found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
+    const Key key(&attacher, mapping.file);
+    if (known.settled && mapping.state != known.state) {
+        let_go(key, known);
+    }
+    if (known.settled && !known.is_due) {
+        return;
+    }
+    if (known.opening || (Clock::now() < known.not_before &&
+                          (known.failed_for == 0 || known.failed_for == mapping.tgid))) {
+        known.next = mapping;
+        return;
+    }
+    if (may_try(mapping)) {
+        begin_to_open(mapping, key, known);
+    }
+}
+
+bool Discovery::may_try(const kernel::Mapping &mapping) {
+    const auto next = failures_.next(mapping.tgid);
+    if (next == FailedFiles::Next::next_look) {
+        changed_.insert(mapping.tgid);
+    }
+    if (next == FailedFiles::Next::next_rescan) {
+        constexpr std::string_view line =
+            "a process maps many files that cannot be attached to: the others wait for the rescan";
+        if (const auto more = lines_.due(line)) {
+            log::warn(line,
+                      {{"pid", std::to_string(mapping.tgid)}, {"more_since_last_line", *more}});
+        }
+    }
+    return next == FailedFiles::Next::now;
+}
+
+void Discovery::begin_to_open(const kernel::Mapping &mapping, const Key &key, Known &known) {
+    if (must_wait_for(mapping.file)) {
+        postpone(key, known, mapping, kBeforeNextWait);
+        return;
+    }
+    auto path = known.path.empty() ? mapped_path(mapping) : Result<std::string>(known.path);
+    const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
+    if (is_excluded(key, known, mapping, named)) {
+        return;
+    }
+    known.next.reset();
+    known.opening = std::make_unique<FileOpener::Opening>(
+        mapping, std::move(path), ForeignReader::Part::symbols_and_code, known.file.get());
+    advance(key, known, std::chrono::ceil<milliseconds>(patience_));
+}
+
+bool Discovery::is_opening() const {
+    return std::ranges::any_of(
+        opening_, [this](const Key &key) { return known_.at(key).opening != nullptr; });
+}
+
+void Discovery::go_on_opening() {
+    for (const Key &key : std::vector<Key>(opening_.begin(), opening_.end())) {
+        Known &known = known_[key];
+        if (known.opening) {
+            advance(key, known, milliseconds(0));
+        } else if (Clock::now() >= known.not_before) {
+            opening_.erase(key);
+            if (const auto next = std::exchange(known.next, std::nullopt)) {
+                begin_to_open(*next, key, known);
+            }
+        }
+    }
+}
+
+// Whoever asked for a change waits for the files that answer.
+void Discovery::finish_opening() {
+    const auto until = Clock::now() + kPatienceOfChanges;
+    const auto answers = [this](const Key &key) {
+        const Known &known = known_.at(key);
+        return known.opening && always_answers(known.opening->mapping().file_system);
+    };
+    while (std::ranges::any_of(opening_, answers) && Clock::now() < until) {
+        std::this_thread::sleep_for(milliseconds(1));
+        go_on_opening();
+    }
+}
+
+void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
+    progress_.come_round();  // many files may be due in one round
+    const auto began = Clock::now();
+    auto file = opener_->advance(*known.opening, patience);
+    patience_ = std::max(patience_ - (Clock::now() - began), Clock::duration::zero());
+    if (!file) {
+        opening_.insert(key);
+        return;
+    }
+    const auto opening = std::move(known.opening);
+    opening_.erase(key);
+    if (*file) {
+        offer(key, known, *opening, std::move(**file));
+    } else {
+        refuse(key, known, opening->mapping(), file->error());
+    }
+}
+
+void Discovery::postpone(const Key &key, Known &known, const kernel::Mapping &mapping,
+                         Clock::duration delay) {
+    known.not_before = Clock::now() + delay;
+    known.failed_for = 0;
+    known.next = mapping;
+    opening_.insert(key);
+}
+
+void Discovery::settle(Known &known, const kernel::Mapping &mapping) {
+    known.settled = true;
+    known.is_due = false;
+    known.state = mapping.state;
+}
+
+void Discovery::count_slow_files() {
+    progress_.note_slow_files(static_cast<std::uint64_t>(
+        std::ranges::count_if(known_, [](const auto &entry) { return entry.second.is_slow; })));
+}
+
+// Any user can have many files of a library's name, all of them bad.
+void Discovery::complain(std::string_view what, const kernel::Mapping &mapping,
+                         const Error &error) {
+    if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
+        log::warn(what, {{"library", mapping.name},
+                         {"pid", std::to_string(mapping.tgid)},
+                         {"reason", error.message},
+                         {"more_since_last_line", *more}});
+    }
+}
+
+bool Discovery::is_excluded(const Key &key, Known &known, const kernel::Mapping &mapping,
+                            const Library &library) {
+    const auto reason =
+        settings_.exclude && !known.is_attached() ? settings_.exclude(library) : std::nullopt;
+    if (reason) {
+        found_.failed(*key.first, mapping.file, *reason);
+        settle(known, mapping);
+        log::info("a library is left alone", {{"library", mapping.name}, {"reason", *reason}});
+    }
+    return reason.has_value();
+}
+
+// What cannot be opened.
+void Discovery::refuse(const Key &key, Known &known, const kernel::Mapping &mapping,
+                       const Error &error) {
+    Attacher &attacher = *key.first;
+    if (is_gone(error.code)) {
+        // With its process: another one that maps it brings us back.
+        if (known.next) {
+            opening_.insert(key);
+        }
+        return;
+    }
+    if (may_pass(error.code)) {
+        postpone(key, known, mapping, kBeforeNextTry);
+        complain("a library cannot be opened yet", mapping, error);
+        found_.failed(attacher, mapping.file, "cannot be opened yet: " + error.message);
+        return;
+    }
+    failures_.note(mapping.tgid);
+    found_.failed(attacher, mapping.file, "cannot be opened: " + error.message);
+    known.is_slow = error.code == ETIMEDOUT;
+    attacher.failed(known.is_slow ? "slow" : "open");
+    if (known.is_slow) {
+        settle(known, mapping);
+    } else {
+        known.not_before = Clock::now() + settings_.rescan_interval / 2;
+        known.failed_for = mapping.tgid;
+    }
+    count_slow_files();
+    complain("cannot open a library", mapping, error);
+}
+
+// One that cannot be attached to is not tried again while it is in use: the same bytes would fail
+// the same way. Nothing of it stays open.
+void Discovery::offer(const Key &key, Known &known, const FileOpener::Opening &opening,
+                      MappedFile file) {
+    const kernel::Mapping &mapping = opening.mapping();
+    Attacher &attacher = *key.first;
+    const auto state = state_of(file.file);
+    Library library{mapping.file,
+                    std::move(file.file),
+                    mapping.name,
+                    opening.path(),
+                    mapping.is_program,
+                    mapping.tid,
+                    std::move(file.content),
+                    state.value_or(mapping.state)};
+    if (is_excluded(key, known, mapping, library)) {
+        return;
+    }
+    if (must_wait_for(mapping.file)) {
+        postpone(key, known, mapping, kBeforeNextWait);
+        return;
+    }
+    const auto attached = attacher.attach(library);
+    found_.settled(attacher, library);
+    if (std::exchange(known.is_slow, false)) {
+        count_slow_files();
+    }
+    const bool try_again = !attached && may_pass(attached.error().code);
+    if (!try_again) {
+        settle(known, mapping);
+    }
+    known.last = mapping;
+    if (attached) {
+        known.file = std::move(library.file);
+        known.path = std::move(library.path);
+        known.attached_as = state;
+        return;
+    }
+    if (!try_again) {
+        known.file.reset();
+        known.path.clear();
+    }
+    if (!is_gone(attached.error().code)) {
+        found_.failed(attacher, library.id, attached.error().message);
+        failures_.note(mapping.tgid);
+    }
+    complain("cannot attach to a library", mapping, attached.error());
+}
+
+}  // namespace gpusnoop::discovery

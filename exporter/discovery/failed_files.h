@@ -1,0 +1,51 @@
+// How many files of each process came to nothing: whoever maps one bad file after the other has to
+// wait for all others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace gpusnoop::discovery {
+
+class FailedFiles {
+public:
+    // Of one process, in one look and between two rescans. The others of that process wait.
+    static constexpr int kMaxInLook = 4;
+    static constexpr int kMaxBetweenRescans = 32;
+
+    enum class Next { now, next_look, next_rescan };
+
+    void note(std::uint32_t tgid) {
+        Count &count = counts_[tgid];
+        count.in_look++;
+        count.since_rescan++;
+    }
+    // When the next file of the process may be tried.
+    [[nodiscard]] Next next(std::uint32_t tgid) const {
+        const auto count = counts_.find(tgid);
+        if (count == counts_.end()) {
+            return Next::now;
+        }
+        if (count->second.since_rescan >= kMaxBetweenRescans) {
+            return Next::next_rescan;
+        }
+        return count->second.in_look >= kMaxInLook ? Next::next_look : Next::now;
+    }
+    [[nodiscard]] bool has(std::uint32_t tgid) const { return counts_.contains(tgid); }
+
+    void begin_look() {
+        for (auto &[tgid, count] : counts_) {
+            count.in_look = 0;
+        }
+    }
+    void begin_rescan() { counts_.clear(); }
+
+private:
+    struct Count {
+        int in_look = 0;
+        int since_rescan = 0;
+    };
+    std::map<std::uint32_t, Count> counts_;
+};
+
+}  // namespace gpusnoop::discovery

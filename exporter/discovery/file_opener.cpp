@@ -1,0 +1,264 @@
+#include "exporter/discovery/file_opener.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "exporter/base/read_file.h"
+#include "exporter/base/text.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Children at a time; and of those, how many copy: each may have as much as it copies in memory.
+constexpr std::size_t kMaxWorking = 12;
+constexpr std::size_t kMaxCopying = 2;
+constexpr std::size_t kMaxIdle = 2;
+// Past it, only file systems that always answer are touched.
+constexpr std::size_t kMaxStuck = 24;
+// However slowly it gets on.
+constexpr std::chrono::seconds kLongest{30};
+
+// From linux/magic.h, and from the file systems that are not in it.
+constexpr std::array<std::uint32_t, 16> kLocal = {
+    0xEF53,      // ext2, ext3, ext4
+    0x58465342,  // xfs
+    0x9123683E,  // btrfs
+    0x01021994,  // tmpfs
+    0x858458F6,  // ramfs
+    0x958458F6,  // hugetlbfs
+    0x73717368,  // squashfs
+    0xE0F5E1E2,  // erofs
+    0xF2F52010,  // f2fs
+    0x2FC12FC1,  // zfs
+    0xCA451A4E,  // bcachefs
+    0x9660,      // iso9660
+    0x4D44,      // fat
+    0x2011BAB0,  // exfat
+    0x7366746E,  // ntfs3
+    0x3153464A,  // jfs
+};
+
+// Ready to run, it only waits for a CPU.
+bool is_runnable(pid_t pid) {
+    const auto stat = read_start("/proc/" + std::to_string(pid) + "/stat", 256);
+    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+    return name_end != std::string::npos && name_end + 2 < stat->size() &&
+           (*stat)[name_end + 2] == 'R';
+}
+
+}  // namespace
+
+bool always_answers(std::uint32_t file_system) {
+    return std::ranges::find(kLocal, file_system) != kLocal.end();
+}
+
+Result<std::string> mapped_path(const kernel::Mapping &mapping) {
+    const std::string link = "/proc/" + std::to_string(mapping.tid) + "/map_files/" +
+                             hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);
+    std::array<char, 4096> bytes;
+    const ssize_t size = ::readlink(link.c_str(), bytes.data(), bytes.size());
+    if (size < 0) {
+        return errno == ENOENT ? fail("the mapping is gone", ESRCH) : fail_errno("read " + link);
+    }
+    std::string_view path(bytes.data(), static_cast<std::size_t>(size));
+    constexpr std::string_view gone = " (deleted)";  // of a file without a name any more
+    if (path.ends_with(gone)) {
+        path.remove_suffix(gone.size());
+    }
+    return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
+}
+
+// The kernel's own link to the file, right even after the path was replaced or unlinked, which
+// needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; else its path below the process's root, and below
+// ours.
+Result<> FileOpener::ask_to_open(Opening &opening) {
+    const kernel::Mapping &mapping = opening.mapping_;
+    const std::string process = "/proc/" + std::to_string(mapping.tid);
+    if (opening.way_ < 0) {
+        return opening.reader_->open(opening.again_);
+    }
+    if (opening.way_ == 0) {
+        return opening.reader_->open("", process + "/map_files/" + hexadecimal(mapping.start) +
+                                             "-" + hexadecimal(mapping.end));
+    }
+    if (!opening.path_) {
+        return tl::unexpected(opening.path_.error());
+    }
+    return opening.reader_->open(opening.way_ == 1 ? process + "/root" : "/", *opening.path_);
+}
+
+bool FileOpener::is_blocked(const kernel::Mapping &mapping) {
+    forget_gone();
+    return !always_answers(mapping.file_system) &&
+           (stuck_.size() >= kMaxStuck ||
+            std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end());
+}
+
+void FileOpener::forget_gone() {
+    std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
+}
+
+std::optional<Result<>> FileOpener::begin(Opening &opening) {
+    const bool copies = !always_answers(opening.mapping_.file_system);
+    if (is_blocked(opening.mapping_)) {
+        return fail("its file system does not answer", ETIMEDOUT);
+    }
+    if (working_ >= kMaxWorking || (copies && copying_ >= kMaxCopying)) {
+        return std::nullopt;
+    }
+    if (idle_.empty()) {
+        auto reader = ForeignReader::start();
+        if (!reader) {
+            return tl::unexpected(reader.error());
+        }
+        idle_.push_back(std::move(*reader));
+    }
+    opening.reader_ = std::move(idle_.back());
+    idle_.pop_back();
+    working_++;
+    copying_ += copies ? 1 : 0;
+    opening.began_ = opening.progressed_ = Clock::now();
+    opening.progress_ = opening.reader_->progress();
+    return ask_to_open(opening);
+}
+
+std::optional<Result<MappedFile>> FileOpener::advance(Opening &opening, milliseconds patience) {
+    const auto until = Clock::now() + patience;
+    if (!opening.reader_) {
+        const auto begun = begin(opening);
+        if (!begun) {
+            return std::nullopt;
+        }
+        if (!*begun) {
+            return end(opening, tl::unexpected(begun->error()));
+        }
+    }
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+        auto answer = opening.reader_->wait(std::max(left, milliseconds(0)));
+        const auto now = Clock::now();
+        if (answer) {
+            opening.progressed_ = now;
+            if (auto result = answered(opening, std::move(*answer))) {
+                return result;
+            }
+            continue;
+        }
+        if (const std::uint64_t progress = opening.reader_->progress();
+            progress != opening.progress_ || is_runnable(opening.reader_->pid())) {
+            opening.progress_ = progress;
+            opening.progressed_ = now;
+        }
+        if (now - opening.progressed_ >= kPatience || now - opening.began_ >= kLongest) {
+            return give_up(opening);
+        }
+        return std::nullopt;
+    }
+}
+
+std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
+                                                       ForeignReader::Answer answer) {
+    ForeignReader &reader = *opening.reader_;
+    const kernel::Mapping &mapping = opening.mapping_;
+    if (opening.is_found_) {
+        if (answer.error != 0) {
+            return end(opening, fail_errno("read " + mapping.name, answer.error));
+        }
+        MappedFile file;
+        const bool is_copy = !always_answers(mapping.file_system);
+        (is_copy ? file.content : file.file) = std::move(answer.file);
+        if (is_copy) {
+            file.file = std::move(opening.named_);
+        }
+        return end(opening, std::move(file));
+    }
+    if (answer.error == EAGAIN) {
+        return end(
+            opening,
+            fail("a process holds a lease on " + mapping.name + ": it is opened later", EAGAIN));
+    }
+    opening.is_in_use_ = answer.error == 0 || answer.error == EPIPE;
+    if (answer.error == EPIPE) {
+        return end(opening, fail("the process that opens it was killed", EAGAIN));
+    }
+    if (answer.error != 0) {
+        opening.last_ = answer.error == EINVAL
+                            ? Error{mapping.name + " is not a regular file", EINVAL}
+                            : fail_errno("open " + mapping.name, answer.error).value();
+    } else if (mappings_->identify(static_cast<std::uint32_t>(reader.pid()), answer.number) ==
+               mapping.file) {
+        // Whatever way led to it, it is the mapped one.
+        opening.is_found_ = true;
+        opening.named_ = std::move(answer.file);
+        const auto asked =
+            always_answers(mapping.file_system) ? reader.take() : reader.copy(opening.part_);
+        return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
+    } else {
+        opening.last_ = {"the path " + opening.path() + " leads to another file", EACCES};
+    }
+    if (++opening.way_ > 2) {
+        // It is mapped, so it is not gone: we cannot get to it.
+        opening.last_.code = opening.last_.code == EINVAL ? EINVAL : EACCES;
+        return end(opening, tl::unexpected(opening.last_));
+    }
+    const auto asked = ask_to_open(opening);
+    return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
+}
+
+Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) {
+    if (opening.reader_) {
+        used_ = Clock::now();
+        working_--;
+        copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+        // One that has found another file has that open still.
+        if (idle_.size() < kMaxIdle && (result || !opening.is_in_use_)) {
+            idle_.push_back(std::move(opening.reader_));
+        } else if (!opening.reader_->end()) {
+            stuck_.push_back({std::move(opening.reader_), 0});
+        }
+        opening.reader_.reset();
+    }
+    return result;
+}
+
+Result<MappedFile> FileOpener::give_up(Opening &opening) {
+    abandon(opening);
+    return fail("its file system does not answer", ETIMEDOUT);
+}
+
+void FileOpener::abandon(Opening &opening) {
+    if (opening.reader_) {
+        working_--;
+        copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+        if (!opening.reader_->end()) {
+            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device});
+        }
+        opening.reader_.reset();
+    }
+}
+
+void FileOpener::rest(std::chrono::seconds unused) {
+    if (!idle_.empty() && Clock::now() - used_ >= unused) {
+        idle_.clear();
+    }
+}
+
+Result<MappedFile> FileOpener::open(const kernel::Mapping &mapping, ForeignReader::Part part) {
+    Opening opening(mapping, mapped_path(mapping), part);
+    for (;;) {
+        if (auto result = advance(opening, kPatience)) {
+            return std::move(*result);
+        }
+    }
+}
+
+}  // namespace gpusnoop::discovery

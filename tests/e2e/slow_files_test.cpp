@@ -1,0 +1,93 @@
+// Files on a file system that does not answer: nobody but the processes that use them is the worse
+// for it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tests/e2e/child.h"
+#include "tests/harness/exporter.h"
+#include "tests/harness/hanging_file_system.h"
+
+using namespace harness;
+
+namespace {
+
+const std::string library = "libcudart.so.12";
+const std::string good_library = standin("12/libcudart.so.12");
+
+double failures(const Page &page, const std::string &reason) {
+    return page.sum("gpusnoop_probe_attach_failures_total",
+                    {{"probe", "cuda"}, {"reason", reason}});
+}
+
+// Another program's copy of the library is found, and in time.
+void check_others_are_found(const Exporter &exporter) {
+    const TemporaryDirectory directory;
+    std::filesystem::copy_file(good_library, directory / library);
+    const e2e::MapsAsCode mapped(directory / library);
+    exporter.wait_until_attached_to(directory / library);
+}
+
+void check_it_ends(Exporter &exporter) {
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a library on a file system that does not answer keeps nobody else waiting", "[e2e]") {
+    require_bpf();
+    // Ends after the file system, for which its end would wait.
+    std::unique_ptr<e2e::Child> user;
+    const HangingFileSystem files(library, good_library);
+    user = std::make_unique<e2e::Child>([&]() -> int {
+        // It is asked for before the file system hangs.
+        const int fd = ::open(files.file().c_str(), O_RDONLY | O_CLOEXEC);
+        ::kill(::getpid(), SIGSTOP);
+        (void)::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        e2e::pause_for_ever();
+    });
+    ::usleep(300'000);
+    SECTION("when it is there before the exporter") {
+        user->signal(SIGCONT);
+        ::usleep(100'000);
+        files.hang();
+        Exporter exporter;
+        check_others_are_found(exporter);
+        eventually("the failure to be counted: " + exporter.log(),
+                   [&] { return failures(exporter.scrape(), "slow") >= 1; });
+        CHECK(exporter.scrape().sum("gpusnoop_discovery_slow_files") >= 1);
+        CHECK(exporter.log().find("does not answer") != std::string::npos);
+        check_others_are_found(exporter);
+        check_it_ends(exporter);
+    }
+    SECTION("when it appears while the exporter runs") {
+        Exporter exporter;
+        files.hang();
+        user->signal(SIGCONT);
+        check_others_are_found(exporter);
+        eventually("the failure to be counted: " + exporter.log(),
+                   [&] { return failures(exporter.scrape(), "slow") >= 1; });
+        check_others_are_found(exporter);
+        exporter.process().signal(SIGHUP);
+        exporter.process().wait_for_output("configuration reloaded");
+        check_it_ends(exporter);
+    }
+}
+
+TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
+    require_bpf();
+    const HangingFileSystem files(library, good_library);
+    Exporter exporter;
+    const e2e::MapsAsCode mapped(files.file());
+    exporter.wait_until_attached_to(files.file());
+    files.hang();
+    // Nothing of it stays open that would have to be closed.
+    check_it_ends(exporter);
+}
