@@ -22,6 +22,7 @@
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
 #include "exporter/privileges.h"
+#include "exporter/probes/exclusion.h"
 #include "exporter/probes/registry.h"
 
 namespace gpusnoop {
@@ -165,8 +166,10 @@ Result<> App::start_probes() {
             attachers.push_back(attacher);
         }
     }
-    auto discovery = discovery::Discovery::open(
-        {.rescan_interval = config_.discovery.rescan_interval}, std::move(attachers));
+    auto discovery =
+        discovery::Discovery::open({.rescan_interval = config_.discovery.rescan_interval,
+                                    .exclude = probes::exclusion(config_.discovery.exclude)},
+                                   std::move(attachers));
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }

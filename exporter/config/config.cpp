@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "exporter/base/listen_address.h"
@@ -98,8 +99,35 @@ void read_series(Section series, Config::Series &value, std::span<const std::str
     series.finish();
 }
 
+void read_exclude(Section &discovery, std::vector<std::string> &value) {
+    const Value *entry = discovery.find("exclude");
+    const auto items = entry == nullptr
+                           ? std::nullopt
+                           : entry->list("a list of paths and build ids", "entries", 0, 256);
+    if (!items) {
+        return;
+    }
+    constexpr std::string_view build_id = "build_id:";
+    std::vector<std::string> exclude;
+    for (const Value &item : *items) {
+        const std::string text = item.text("a path or a build id").value_or("/");
+        const bool is_build =
+            text.starts_with(build_id) && text.size() > build_id.size() &&
+            text.find_first_not_of("0123456789abcdef", build_id.size()) == std::string::npos;
+        if (!is_build && !text.starts_with('/') && !text.starts_with('*')) {
+            item.reject(
+                "must be a glob of paths that begins with / or *, or build_id: and digits "
+                "in lower-case hexadecimal, is " +
+                quoted(text));
+        }
+        exclude.push_back(text);
+    }
+    value = std::move(exclude);
+}
+
 void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.duration("rescan_interval", value.rescan_interval, 1s, 1h);
+    read_exclude(discovery, value.exclude);
     discovery.text("nvidia_proc_path", value.nvidia_proc_path);
     if (!value.nvidia_proc_path.starts_with('/')) {
         discovery.reject("nvidia_proc_path", quoted(value.nvidia_proc_path) +

@@ -61,6 +61,8 @@ struct Config {
         std::chrono::milliseconds rescan_interval = std::chrono::seconds(30);
         // Where the NVIDIA driver lists the node's GPUs; absolute.
         std::string nvidia_proc_path = "/proc/driver/nvidia";
+        // Files without probes: globs of paths, and build ids behind "build_id:".
+        std::vector<std::string> exclude;
         bool operator==(const Discovery &) const = default;
     } discovery;
 

@@ -21,6 +21,7 @@ std::vector<std::string> keys_for_restart(const Config &started, const Config &w
             wanted.discovery.rescan_interval);
     compare("discovery.nvidia_proc_path", started.discovery.nvidia_proc_path,
             wanted.discovery.nvidia_proc_path);
+    compare("discovery.exclude", started.discovery.exclude, wanted.discovery.exclude);
     const Config::Cuda &cuda = started.cuda;
     compare("cuda.enabled", cuda.enabled, wanted.cuda.enabled);
     compare("cuda.libraries", cuda.libraries, wanted.cuda.libraries);

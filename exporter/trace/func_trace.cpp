@@ -12,6 +12,7 @@
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/features.h"
 #include "exporter/kernel/handover.h"
+#include "exporter/probes/exclusion.h"
 #include "exporter/probes/func.h"
 #include "exporter/probes/func_slow_calls.h"
 #include "exporter/trace/filter.h"
@@ -77,8 +78,10 @@ Result<> FuncTracer::open(const config::Config &config) {
     if (auto started = probe_->start(); !started) {
         return started;
     }
-    auto discovery = discovery::Discovery::open(
-        {.rescan_interval = config.discovery.rescan_interval}, {probe_->attacher()});
+    auto discovery =
+        discovery::Discovery::open({.rescan_interval = config.discovery.rescan_interval,
+                                    .exclude = probes::exclusion(config.discovery.exclude)},
+                                   {probe_->attacher()});
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }

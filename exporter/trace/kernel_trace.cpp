@@ -12,6 +12,7 @@
 #include "exporter/kernel/account.h"
 #include "exporter/kernel/features.h"
 #include "exporter/probes/cuda.h"
+#include "exporter/probes/exclusion.h"
 #include "exporter/probes/fence.h"
 #include "exporter/probes/nvlink.h"
 #include "exporter/probes/pcie.h"
@@ -134,8 +135,10 @@ Result<> KernelTracer::find_gpu_processes(config::Config config, const kernel::F
     if (auto started = cuda_->start(); !started) {
         return started;
     }
-    auto discovery = discovery::Discovery::open(
-        {.rescan_interval = config.discovery.rescan_interval}, {cuda_->attacher()});
+    auto discovery =
+        discovery::Discovery::open({.rescan_interval = config.discovery.rescan_interval,
+                                    .exclude = probes::exclusion(config.discovery.exclude)},
+                                   {cuda_->attacher()});
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }

@@ -18,6 +18,7 @@
 #include "exporter/kernel/ring.h"
 #include "exporter/probes/cuda_functions.h"
 #include "exporter/probes/cuda_programs.h"
+#include "exporter/probes/exclusion.h"
 #include "exporter/trace/attacher.h"
 #include "exporter/trace/decode.h"
 #include "exporter/trace/filter.h"
@@ -121,8 +122,10 @@ Result<> Tracer::open(const config::Config &config) {
     allocations_ = std::move(*allocations);
     traces_ = std::move(*traces);
     attacher_ = std::make_unique<Attacher>(*programs_, settings.libraries);
-    auto discovery = discovery::Discovery::open(
-        {.rescan_interval = config.discovery.rescan_interval}, {attacher_.get()});
+    auto discovery =
+        discovery::Discovery::open({.rescan_interval = config.discovery.rescan_interval,
+                                    .exclude = probes::exclusion(config.discovery.exclude)},
+                                   {attacher_.get()});
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }

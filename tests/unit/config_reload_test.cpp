@@ -36,6 +36,7 @@ const std::map<std::string, std::string> &other_values() {
         {"series.retention", "1m"},
         {"discovery.rescan_interval", "2s"},
         {"discovery.nvidia_proc_path", "/elsewhere"},
+        {"discovery.exclude", "[/opt/*]"},
         {"cuda.enabled", "false"},
         {"cuda.libraries", "[\"libother.so*\"]"},
         {"cuda.attach", "perf"},

@@ -67,6 +67,7 @@ TEST_CASE("the shipped config.yaml names every setting") {
                                   "call_ring_bytes",
                                   "drain_interval",
                                   "nvidia_proc_path",
+                                  "exclude",
                                   "max_live_allocations",
                                   "max_registered_kernels",
                                   "pin",
@@ -108,7 +109,8 @@ series:
   budget: 10
   budgets: {gpusnoop_a: 1000000, gpusnoop_b_total: 11}
   retention: 24h
-discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia}
+discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia,
+            exclude: [/opt/x/*, 'build_id:00ff']}
 cuda:
   enabled: false
   libraries: [libcuda.so.1, 'libfoo?.so*']
@@ -131,7 +133,7 @@ cuda:
     expected.log = {log::Level::debug, log::Format::json};
     expected.labels.pid = true;
     expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
-    expected.discovery = {1500ms, "/host/proc/driver/nvidia"};
+    expected.discovery = {1500ms, "/host/proc/driver/nvidia", {"/opt/x/*", "build_id:00ff"}};
     expected.cuda = {.enabled = false,
                      .libraries = {"libcuda.so.1", "libfoo?.so*"},
                      .attach = Attach::perf,
@@ -256,6 +258,9 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
         {"discovery: {nvidia_proc_path: proc/driver/nvidia}",
          R"(c.yaml:1:31: discovery.nvidia_proc_path: "proc/driver/nvidia" does not begin with /: )"
          "an absolute path is needed"},
+        {"discovery: {exclude: [libcudart.so]}",
+         "c.yaml:1:23: discovery.exclude[0]: must be a glob of paths that begins with / or *, or "
+         R"(build_id: and digits in lower-case hexadecimal, is "libcudart.so")"},
         {"cuda: {libraries: libcudart.so}",
          R"(c.yaml:1:19: cuda.libraries: expected a list of file names, got "libcudart.so")"},
         {"cuda: {libraries: []}", "c.yaml:1:19: cuda.libraries: must name 1 to 64 files, names 0"},
