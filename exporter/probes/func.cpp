@@ -221,7 +221,8 @@ Result<Selection> FuncProbe::select(const discovery::Library &library) {
     if (!elf) {
         return tl::unexpected(elf.error());
     }
-    debug_files_.add_to(*elf, library.id, library.tid, library.path);
+    debug_files_.add_to(*elf, library.id,
+                        {library.tid, library.path, library.content ? -1 : library.file.get()});
     const int fd = library.readable();
     return tracing_ ? select_traced(*tracing_, *elf, fd, library.name, library.path, config_.groups,
                                     config_.max_functions)

@@ -12,26 +12,37 @@
 
 namespace gpusnoop::symbols {
 
-// Where the file at `path` may have its debug file, best first: by its build id below
-// /usr/lib/debug, by its .gnu_debuglink in its own folder, in .debug there, and below
-// /usr/lib/debug.
-[[nodiscard]] std::vector<std::string> debug_paths(const ElfFile &file, const std::string &path);
+// Where the system may have installed the debug file of the file at `path`, below its root: by its
+// build id, and by its .gnu_debuglink.
+[[nodiscard]] std::vector<std::string> installed_debug_paths(const ElfFile &file,
+                                                             const std::string &path);
 
 // The first of them below `root` that is the debug file of `file`; null if there is none.
-[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file_below(
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(
     const std::string &root, const ElfFile &file, const std::string &path);
 
-// The debug file of `file`, which the thread `tid` has mapped from `path`: below the root of that
-// thread, or else below our own. A file that has its symbols itself needs none.
-[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
-                                                                        std::uint32_t tid,
-                                                                        const std::string &path);
+// The one that .gnu_debuglink names in the folder of `file` or in .debug there; null if there is
+// none. `fd` is `file`, on a file system that always answers, and `path` is its path below `root`.
+// Goes to no other file system, and follows no link there, as it is not to wait for anyone.
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(
+    int fd, const std::string &root, const ElfFile &file, const std::string &path);
+
+struct DebugFilePlace {
+    std::uint32_t tid;  // of a thread that has mapped the file
+    std::string path;   // in its mount namespace
+    int local_fd;       // the file, if its file system always answers; else -1
+};
+
+// The debug file of `file`: beside it, or installed on the machine or where we run. A file that has
+// its symbols itself needs none.
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file(
+    const ElfFile &file, const DebugFilePlace &place);
 
 // Those that were found, so that they are still known when the process is gone that they were found
 // by.
 class DebugFiles {
 public:
-    void add_to(ElfFile &file, const FileId &id, std::uint32_t tid, const std::string &path);
+    void add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place);
     void forget(const FileId &id) { found_.erase(id); }
 
 private:

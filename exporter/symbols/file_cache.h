@@ -35,6 +35,8 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return state_.bytes; }
     [[nodiscard]] const ElfFile *elf() const { return elf_ ? &*elf_ : nullptr; }
     [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
+    // The file, if its file system always answers; else -1.
+    [[nodiscard]] int local_fd() const { return file_ ? -1 : fd_.get(); }
     // Up to `size` bytes from `offset` on; fewer where the file ends, or is not kept open.
     [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const;
 

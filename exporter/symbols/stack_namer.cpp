@@ -105,7 +105,8 @@ void StackNamer::add_debug_file(CachedFile &file, const kernel::Mapping &mapping
         return;
     }
     const auto path = discovery::mapped_path(mapping);
-    file.elf()->use_debug_file(find_debug_file(*file.elf(), mapping.tid, path.value_or("")));
+    file.elf()->use_debug_file(
+        find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}));
 }
 
 void StackNamer::look_up(const FileId &id, File &file) {

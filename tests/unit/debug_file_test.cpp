@@ -52,7 +52,9 @@ public:
     [[nodiscard]] bool is_found() const {
         const Fd fd(::open(library().c_str(), O_RDONLY | O_CLOEXEC));
         const ElfFile file = open_good(fd);
-        return find_debug_file_below(path(), file, "/opt/lib/libstripped.so.1") != nullptr;
+        const std::string in_root = "/opt/lib/libstripped.so.1";
+        return find_debug_file_beside(fd.get(), path(), file, in_root) != nullptr ||
+               find_installed_debug_file(path(), file, in_root) != nullptr;
     }
 
 private:
@@ -131,8 +133,13 @@ TEST_CASE("what is no file, or lies outside the root, is no debug file", "[debug
     fs::create_symlink(standin("by_id") / "libstripped.so.1.debug", place);
     CHECK_FALSE(root.is_found());
     fs::remove(place);
-    fs::create_symlink("/usr/lib/real", place);  // as the process sees it
+    // A link can lead to a file system that does not answer: only one of the system is followed.
+    fs::create_symlink("/usr/lib/real", place);
     root.put_debug_file("usr/lib/real");
+    CHECK_FALSE(root.is_found());
+    fs::create_directories(root.path() / "usr/lib/debug/opt/lib");
+    fs::create_symlink("/usr/lib/real",  // as is seen from the root
+                       root.path() / "usr/lib/debug/opt/lib/libstripped.so.1.debug");
     CHECK(root.is_found());
 }
 
@@ -220,7 +227,7 @@ TEST_CASE("a damaged debug file is no trap, and neither is a damaged library", "
         if (!file) {
             continue;
         }
-        for (const std::string &path : debug_paths(*file, "/lib/libstripped.so.1")) {
+        for (const std::string &path : installed_debug_paths(*file, "/lib/libstripped.so.1")) {
             CHECK(path.starts_with('/'));
         }
         auto debug = file->open_debug_file(file_of(i % 2 == 0 ? symbols : damaged));
