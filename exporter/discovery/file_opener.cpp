@@ -24,6 +24,8 @@ constexpr std::size_t kMaxCopying = 2;
 constexpr std::size_t kMaxIdle = 2;
 // Past it, only file systems that always answer are touched.
 constexpr std::size_t kMaxStuck = 24;
+// Of a file system that did not answer.
+constexpr std::chrono::seconds kLeftAlone{5};
 // However slowly it gets on.
 constexpr std::chrono::seconds kLongest{30};
 
@@ -98,8 +100,10 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
 
 bool FileOpener::is_blocked(const kernel::Mapping &mapping) {
     forget_gone();
+    std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
     return !always_answers(mapping.file_system) &&
            (stuck_.size() >= kMaxStuck ||
+            std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
             std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end());
 }
 
@@ -232,6 +236,7 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
 
 Result<MappedFile> FileOpener::give_up(Opening &opening) {
     abandon(opening);
+    slow_.push_back({opening.mapping_.file.device, Clock::now() + kLeftAlone});
     return fail("its file system does not answer", ETIMEDOUT);
 }
 

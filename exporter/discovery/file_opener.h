@@ -26,9 +26,9 @@ struct MappedFile {
 };
 
 // What may wait is done by child processes. One that does not answer for a second is killed, and
-// until it is gone nothing else of its file's file system is touched. Files of kinds of file
-// systems that always answer are opened and handed over; others (FUSE, NFS) are copied by the
-// child, as we would have to close them. Used by one thread.
+// until it is gone, and some seconds, nothing else of its file's file system is touched. Files of
+// kinds of file systems that always answer are opened and handed over; others (FUSE, NFS) are
+// copied by the child, as we would have to close them. Used by one thread.
 class FileOpener {
 public:
     static constexpr std::chrono::milliseconds kPatience{1000};
@@ -94,6 +94,10 @@ private:
         std::unique_ptr<ForeignReader> reader;
         std::uint32_t device;
     };
+    struct Slow {
+        std::uint32_t device;
+        std::chrono::steady_clock::time_point until;  // it is left alone
+    };
 
     // Empty: there is no room for it now.
     std::optional<Result<>> begin(Opening &opening);
@@ -106,6 +110,7 @@ private:
     kernel::MappingList *mappings_;
     std::vector<std::unique_ptr<ForeignReader>> idle_;
     std::vector<Stuck> stuck_;
+    std::vector<Slow> slow_;
     std::chrono::steady_clock::time_point used_;
     std::size_t working_ = 0;
     std::size_t copying_ = 0;

@@ -8,14 +8,20 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::size_t kMaxStuck = 16;
+constexpr std::ptrdiff_t kMaxStuck = 16;
 
 }  // namespace
 
 Result<> PatientReader::prepare(std::uint32_t tgid) {
-    std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
-    if (stuck_.size() >= kMaxStuck ||
-        std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
+    std::erase_if(stuck_, [now = Clock::now()](Stuck &stuck) {
+        if (stuck.reader && stuck.reader->end()) {
+            stuck.reader.reset();
+        }
+        return !stuck.reader && now >= stuck.until;
+    });
+    const auto waiting =
+        std::ranges::count_if(stuck_, [](const Stuck &stuck) { return stuck.reader != nullptr; });
+    if (waiting >= kMaxStuck || std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
         return fail("it does not answer", ETIMEDOUT);
     }
     if (!reader_) {
@@ -29,7 +35,6 @@ Result<> PatientReader::prepare(std::uint32_t tgid) {
 }
 
 Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Result<> &asked) {
-    using Clock = std::chrono::steady_clock;
     if (!asked) {
         reader_.reset();
         return tl::unexpected(asked.error());
@@ -37,7 +42,10 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
     std::uint64_t progress = reader_->progress();
     auto progressed = Clock::now();
     for (;;) {
-        if (auto answer = reader_->wait(discovery::FileOpener::kPatience)) {
+        // With many of them, no name of others would be found in time.
+        if (auto answer =
+                reader_->wait(stuck_.size() < 4 ? discovery::FileOpener::kPatience
+                                                : discovery::FileOpener::kPatience / 10)) {
             if (answer->error == EPIPE) {
                 reader_.reset();
             }
@@ -46,7 +54,7 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
         const std::uint64_t now = reader_->progress();
         if (now == progress || Clock::now() - progressed > std::chrono::seconds(10)) {
             reader_->end();
-            stuck_.push_back({std::move(reader_), tgid});
+            stuck_.push_back({std::move(reader_), tgid, Clock::now() + leave_alone_});
             return fail("it does not answer", ETIMEDOUT);
         }
         progress = now;

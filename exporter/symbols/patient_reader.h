@@ -1,6 +1,7 @@
 // Reads programs and memory of processes, with an answer in a second whatever they do.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,10 +15,15 @@
 
 namespace gpusnoop::symbols {
 
-// A process whose memory or program does not answer costs a second once, and then nothing until the
-// child that waits for it is gone. Used by one thread.
+// A process whose memory or program does not answer costs a second once. Then nothing is asked of
+// it for a while, and until the child that waits for it is gone. Used by one thread.
 class PatientReader {
 public:
+    using Clock = std::chrono::steady_clock;
+
+    explicit PatientReader(Clock::duration leave_alone = std::chrono::minutes(1))
+        : leave_alone_(leave_alone) {}
+
     // The program at `path`, if it has the inode and the size. `answers` says of its file system
     // whether reading a file of it never waits for others.
     [[nodiscard]] Result<discovery::MappedFile> open_program(
@@ -34,8 +40,9 @@ public:
 
 private:
     struct Stuck {
-        std::unique_ptr<ForeignReader> reader;
+        std::unique_ptr<ForeignReader> reader;  // until its child is gone
         std::uint32_t tgid;
+        Clock::time_point until;  // its process is left alone
     };
 
     // Opened by the child.
@@ -44,6 +51,7 @@ private:
     Result<> prepare(std::uint32_t tgid);
     Result<ForeignReader::Answer> answer(std::uint32_t tgid, const Result<> &asked);
 
+    Clock::duration leave_alone_;
     std::unique_ptr<ForeignReader> reader_;
     std::vector<Stuck> stuck_;
 };

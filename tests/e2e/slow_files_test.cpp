@@ -83,9 +83,11 @@ TEST_CASE("a library on a file system that does not answer keeps nobody else wai
 
 TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
     require_bpf();
+    // Ends after the file system, for which its end would wait.
+    std::unique_ptr<e2e::MapsAsCode> mapped;
     const HangingFileSystem files(library, good_library);
     Exporter exporter;
-    const e2e::MapsAsCode mapped(files.file());
+    mapped = std::make_unique<e2e::MapsAsCode>(files.file());
     exporter.wait_until_attached_to(files.file());
     files.hang();
     // Nothing of it stays open that would have to be closed.

@@ -72,7 +72,7 @@ TEST_CASE("memory that does not answer costs a second once, and others nothing")
     if (!page.waits()) {
         SKIP("needs userfaultfd, for faults of the kernel");
     }
-    PatientReader reader;
+    PatientReader reader(std::chrono::milliseconds(100));
     const auto waited = reader.read_memory(own_tgid(), page.address(), 8);
     REQUIRE_FALSE(waited.has_value());
     CHECK(waited.error().code == ETIMEDOUT);
