@@ -15,7 +15,6 @@
 #include "exporter/base/machine.h"
 #include "exporter/base/version.h"
 #include "exporter/config/reload.h"
-#include "exporter/http/query.h"
 #include "exporter/kernel/handover.h"
 #include "exporter/kernel/libbpf.h"
 #include "exporter/metrics/page.h"
@@ -368,39 +367,6 @@ http::Response App::status_page(const http::Request &request) {
     }
     return status_page_.answer(request,
                                {config_, probes_, *discovery_, *pipeline_, std::move(last_reload)});
-}
-
-http::Response App::document_page(std::string_view name, const http::Request &request) {
-    const auto parameters = http::parse_query(request.query);
-    if (!parameters) {
-        return http::text_response(400, parameters.error().message + "\n");
-    }
-    const auto pass = document_pages_.enter();
-    if (!pass) {
-        return http::text_response(503, "Too many requests at once: try again.\n");
-    }
-    return document_maker_->run([&] { return make_document(name, *parameters); });
-}
-
-http::Response App::make_document(std::string_view name,
-                                  const probes::DocumentParameters &parameters) {
-    // Others wait for this, so it must not wait for long.
-    const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
-    if (!documents) {
-        return http::text_response(503, documents.error().message + "\n");
-    }
-    const auto document = std::ranges::find(*documents, name, &probes::Document::name);
-    if (document == documents->end()) {
-        return http::text_response(503, "The probe that knows this is not up: / says why.\n");
-    }
-    auto written = document->write(parameters);
-    if (!written) {
-        return http::text_response(400, written.error().message + "\n");
-    }
-    http::Response response;
-    response.content_type = std::move(written->content_type);
-    response.body = std::make_shared<const std::string>(std::move(written->text));
-    return response;
 }
 
 }  // namespace gpusnoop

@@ -43,7 +43,7 @@ inline func_slow_record slow(func_call_record record, std::vector<std::uint64_t>
     return longer;
 }
 
-// The aggregator, and what it tells of slow calls.
+// The aggregator, and the slow calls that it reports.
 struct SlowBench {
     explicit SlowBench(FuncSlowCalls::Settings settings = {.keep = 3, .log_per_second = 0})
         : calls((

@@ -1,0 +1,46 @@
+// The pages of documents, which the thread that counts makes.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "exporter/app.h"
+#include "exporter/http/query.h"
+
+namespace gpusnoop {
+
+http::Response App::document_page(std::string_view name, const http::Request &request) {
+    const auto parameters = http::parse_query(request.query);
+    if (!parameters) {
+        return http::text_response(400, parameters.error().message + "\n");
+    }
+    const auto pass = document_pages_.enter();
+    if (!pass) {
+        return http::text_response(503, "Too many requests at once: try again.\n");
+    }
+    return document_maker_->run([&] { return make_document(name, *parameters); });
+}
+
+http::Response App::make_document(std::string_view name,
+                                  const probes::DocumentParameters &parameters) {
+    // Others wait for this, so it must not wait for long.
+    const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
+    if (!documents) {
+        return http::text_response(503, documents.error().message + "\n");
+    }
+    const auto document = std::ranges::find(*documents, name, &probes::Document::name);
+    if (document == documents->end()) {
+        return http::text_response(503, "The probe that knows this is not up: / says why.\n");
+    }
+    auto written = document->write(parameters);
+    if (!written) {
+        return http::text_response(400, written.error().message + "\n");
+    }
+    http::Response response;
+    response.content_type = std::move(written->content_type);
+    response.body = std::make_shared<const std::string>(std::move(written->text));
+    return response;
+}
+
+}  // namespace gpusnoop
