@@ -21,7 +21,12 @@ TracingResult trace_with_cuda(kernel::AttachMode mode, bool call_stacks, const L
     if (!tracing) {
         return tl::unexpected(tracing.error());
     }
-    auto attached = (*tracing)->programs().attach(library.found());
+    const auto &cuda = (*tracing)->programs();
+    const auto places = cuda.find(library.found());
+    if (!places) {
+        return tl::unexpected(places.error().error);
+    }
+    auto attached = cuda.attach(library.found(), *places);
     if (!attached) {
         return tl::unexpected(attached.error().error);
     }
