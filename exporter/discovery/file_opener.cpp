@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "exporter/base/read_file.h"
@@ -63,19 +65,49 @@ bool always_answers(std::uint32_t file_system) {
     return std::ranges::find(kLocal, file_system) != kLocal.end();
 }
 
+namespace {
+
+std::string without_mark(std::string_view path) {
+    constexpr std::string_view gone = " (deleted)";  // of a file without a name any more
+    if (path.ends_with(gone)) {
+        path.remove_suffix(gone.size());
+    }
+    return std::string(path);
+}
+
+// For who may not enter map_files, which takes CAP_DAC_READ_SEARCH or root. All mappings are read.
+Result<std::string> path_in_maps(const kernel::Mapping &mapping) {
+    const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
+    std::ifstream maps(file);
+    if (!maps) {
+        return fail_errno("open " + file);
+    }
+    for (std::string line; std::getline(maps, line);) {
+        std::uint64_t start = 0;  // written with eight digits at least
+        const char *const end = line.data() + line.size();
+        const std::size_t path = line.find('/');
+        if (std::from_chars(line.data(), end, start, 16).ec == std::errc{} &&
+            start == mapping.start && path != std::string::npos) {
+            return without_mark(std::string_view(line).substr(path));
+        }
+    }
+    return fail("the mapping is gone", ESRCH);
+}
+
+}  // namespace
+
 Result<std::string> mapped_path(const kernel::Mapping &mapping) {
     const std::string link = "/proc/" + std::to_string(mapping.tid) + "/map_files/" +
                              hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);
     std::array<char, 4096> bytes;
     const ssize_t size = ::readlink(link.c_str(), bytes.data(), bytes.size());
+    if (size < 0 && (errno == EACCES || errno == EPERM)) {
+        return path_in_maps(mapping);
+    }
     if (size < 0) {
         return errno == ENOENT ? fail("the mapping is gone", ESRCH) : fail_errno("read " + link);
     }
-    std::string_view path(bytes.data(), static_cast<std::size_t>(size));
-    constexpr std::string_view gone = " (deleted)";  // of a file without a name any more
-    if (path.ends_with(gone)) {
-        path.remove_suffix(gone.size());
-    }
+    const std::string path = without_mark({bytes.data(), static_cast<std::size_t>(size)});
     return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
 }
 
