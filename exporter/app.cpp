@@ -45,7 +45,7 @@ App::~App() {
     pipeline_.reset();
     if (discovery_ && !discovery_->stop(std::chrono::seconds(5))) {
         // The kernel takes out what is attached when the process ends.
-        log::error("what looks for libraries is stuck: ending without waiting for it");
+        log::error("discovery is stuck: the exporter ends without waiting for it");
         std::_Exit(0);
     }
     discovery_.reset();
@@ -113,7 +113,7 @@ bool App::is_discovery_stuck() {
     const bool is_stuck = discovery_->progress().is_stuck();
     if (is_stuck != std::exchange(discovery_was_stuck_, is_stuck)) {
         if (is_stuck) {
-            log::error("new libraries are not found now: what looks for them is stuck");
+            log::error("discovery is stuck: new libraries are not found until it goes on");
         } else {
             log::info("new libraries are found again");
         }
@@ -128,7 +128,7 @@ http::Response App::ready_page() const {
     }
     if (progress.is_stuck()) {
         return http::text_response(
-            503, "Not ready: new libraries are not found, what looks for them is stuck.\n");
+            503, "Not ready: discovery is stuck, so new libraries are not found.\n");
     }
     if (!progress.is_ready()) {
         return http::text_response(503, "Not ready: the first look at all processes goes on.\n");

@@ -76,7 +76,7 @@ def _probes():
                     PROBE + " {{reason}}"),
                    (total("instance", own("discovery_slow_files")), "{{instance}} files that do not answer"),
                    width=8),
-        timeseries("Last look for libraries", "How long ago what looks for libraries came round: past 10 s, "
+        timeseries("Age of the last round of discovery", "Time since discovery completed its last round: past 10 s, "
                    "new ones are not found.", "s",
                    (top(10, total("instance", own("discovery_last_round_age_seconds"))), "{{instance}}"),
                    width=8),

@@ -245,7 +245,7 @@ Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
         done = changes_.back().done.get_future();
     }
     if (done.wait_for(seconds(30)) != std::future_status::ready) {
-        return fail("what looks for libraries is stuck: the change is made when it goes on");
+        return fail("discovery is stuck: the change is made when it goes on");
     }
     return {};
 }

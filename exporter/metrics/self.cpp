@@ -208,7 +208,7 @@ MetricFamily log_family(std::uint64_t lines_lost) {
 
 std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
     Builder age("discovery_last_round_age_seconds",
-                "How long ago what looks for libraries last came round, which it does every few "
+                "Time since discovery completed its last round, which it does every few "
                 "milliseconds: past 10 s, new libraries are not found.",
                 MetricType::Gauge);
     Builder slow("discovery_slow_files",

@@ -21,7 +21,7 @@ std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::H
 // gpusnoop_log_lines_lost_total.
 prometheus::MetricFamily log_family(std::uint64_t lines_lost);
 
-// How what looks for libraries gets on: gpusnoop_discovery_*.
+// The progress of discovery: gpusnoop_discovery_*.
 struct DiscoveryState {
     double seconds_since_round = 0;
     std::uint64_t slow_files = 0;
