@@ -1,7 +1,10 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/counting.h"
 
+#include <sys/utsname.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <map>
 
 #include "exporter/probes/cuda_errors.h"
@@ -223,6 +226,14 @@ void check_outstanding(const Page &page, const Account &account, const Labels &o
     }
 }
 
+// Since Linux 7, a program at a tracepoint can be preempted before its guard begins, and other
+// threads on that CPU do not run it meanwhile (bpf/lib/guard.bpf.h).
+bool may_skip_tracepoint_programs() {
+    utsname name{};
+    REQUIRE(::uname(&name) == 0);
+    return std::atoi(name.release) >= 7;
+}
+
 }  // namespace
 
 void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
@@ -259,7 +270,12 @@ void check_account_at_rest(const Exporter &exporter) {
                    page.sum("gpusnoop_probe_events_total") +
                        page.sum("gpusnoop_probe_stale_calls_total");
     });
-    CHECK(exporter.scrape().sum("gpusnoop_probe_events_lost_total") == 0);
+    const Page page = exporter.scrape();
+    const double skipped = page.sum("gpusnoop_probe_events_lost_total", {{"reason", "skipped"}});
+    CHECK(page.sum("gpusnoop_probe_events_lost_total") == skipped);
+    if (!may_skip_tracepoint_programs()) {
+        CHECK(skipped == 0);
+    }
 }
 
 }  // namespace harness
