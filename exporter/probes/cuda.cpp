@@ -85,10 +85,24 @@ public:
 private:
     CudaSurroundings surroundings();
     Result<> open();
-    bool drain_rings(nanoseconds now);
+    // Where the rings end at a moment: behind that, all events are younger, as far as they are in
+    // order.
+    struct Mark {
+        nanoseconds at;
+        std::uint64_t allocations;
+        std::uint64_t calls;
+    };
+    [[nodiscard]] Mark mark(nanoseconds now) const {
+        return {now, allocations_->produced(), calls_->produced()};
+    }
+    [[nodiscard]] bool is_passed(const Mark &mark) const {
+        return allocations_->consumed() >= mark.allocations && calls_->consumed() >= mark.calls;
+    }
+    void drain_rings(nanoseconds now);
     void look_around(nanoseconds now);
     void reconcile();
-    bool agree_with_table(nanoseconds began);
+    void read_table(nanoseconds began, std::uint64_t lost);
+    void agree_with_table();
 
     config::Config::Cuda config_;
     TargetsPtr targets_;
@@ -106,6 +120,16 @@ private:
     nanoseconds looked_for_losses_{};
     EndedProcesses ended_;
     Agreement agreement_;
+    // What is to be entered once the rings are drained so far. A thread that has no CPU time while
+    // it writes a record holds back what is behind it.
+    std::optional<Mark> unsettled_;
+    // The table of live allocations, to be compared with the books once they have what is older.
+    struct Reading {
+        LiveTable table;
+        Mark since;
+        std::uint64_t lost;
+    };
+    std::optional<Reading> reading_;
 
     std::atomic<std::uint64_t> undecodable_ = 0;
     std::atomic<std::uint64_t> forgotten_ = 0;
@@ -200,7 +224,8 @@ void CudaProbe::drain() {
         return;
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
-    (void)drain_rings(now);
+    drain_rings(now);
+    agree_with_table();
     if (now - looked_for_losses_ > std::chrono::milliseconds(200)) {
         looked_for_losses_ = now;
         reconcile();
@@ -214,18 +239,20 @@ void CudaProbe::drain() {
     forgotten_ = aggregator_.forgotten();
 }
 
-// False: a record is still being written, so that the next round has it all.
-bool CudaProbe::drain_rings(nanoseconds now) {
+void CudaProbe::drain_rings(nanoseconds now) {
     // In this order: the names of what is launched are then among the allocations.
     const std::uint64_t calls_end = calls_->produced();
     const std::uint64_t allocations_end = allocations_->produced();
-    const bool allocations_complete = allocations_->drain_to(allocations_end);
-    const bool calls_complete = calls_->drain_to(calls_end);
-    names_->hand_answers_to(aggregator_);
-    if (allocations_complete && calls_complete) {
-        aggregator_.settle(now);
+    if (!unsettled_) {
+        unsettled_ = Mark{now, allocations_end, calls_end};
     }
-    return allocations_complete && calls_complete;
+    allocations_->drain_to(allocations_end);
+    calls_->drain_to(calls_end);
+    names_->hand_answers_to(aggregator_);
+    if (is_passed(*unsettled_)) {
+        aggregator_.settle(unsettled_->at);
+        unsettled_.reset();
+    }
 }
 
 void CudaProbe::look_around(nanoseconds now) {
@@ -245,28 +272,34 @@ void CudaProbe::reconcile() {
     const auto account = kernel::read_account(programs_->account_map());
     const nanoseconds began = now_on(CLOCK_MONOTONIC);
     const std::uint64_t lost = account ? account->lost[LOST_ring_full] : 0;
-    if (!agreement_.is_due(began, lost, aggregator_.wants_reconciling())) {
+    if (reading_ || !agreement_.is_due(began, lost, aggregator_.wants_reconciling())) {
         return;
     }
     const nanoseconds cpu_before = now_on(CLOCK_THREAD_CPUTIME_ID);
-    if (agree_with_table(began)) {
-        agreement_.agreed(lost);
-    }
+    read_table(began, lost);
+    agree_with_table();
     agreement_.read(now_on(CLOCK_MONOTONIC), now_on(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
 }
 
-bool CudaProbe::agree_with_table(nanoseconds began) {
+void CudaProbe::read_table(nanoseconds began, std::uint64_t lost) {
     aggregator_.watch_frees();
-    const auto table = tables_->read(began);
+    auto table = tables_->read(began);
     if (!table) {
         log::warn("cannot read the table of live allocations", {{"reason", table.error().message}});
-        return false;
+        return;
     }
-    if (!drain_rings(now_on(CLOCK_MONOTONIC))) {
-        return false;
+    reading_ = Reading{*std::move(table), mark(now_on(CLOCK_MONOTONIC)), lost};
+    drain_rings(reading_->since.at);
+}
+
+void CudaProbe::agree_with_table() {
+    if (!reading_ || !is_passed(reading_->since)) {
+        return;
     }
-    aggregator_.reconcile(*table);
-    return true;
+    aggregator_.settle(reading_->since.at);
+    aggregator_.reconcile(reading_->table);
+    agreement_.agreed(reading_->lost);
+    reading_.reset();
 }
 
 bool CudaProbe::wants(std::string_view name) const {

@@ -15,7 +15,7 @@ using std::chrono::nanoseconds;
 constexpr std::chrono::seconds max_naming_time{10};
 
 // A table that cannot be read does not keep the ended for ever.
-constexpr std::chrono::minutes max_waiting_for_table{1};
+constexpr std::chrono::minutes max_waiting_for_table{10};
 
 }  // namespace
 

@@ -86,19 +86,22 @@ void soon(const std::string &what, const Exporter &exporter,
     WARN(what << " after " << seconds_since(start) << " s");
 }
 
-void starve(const std::string &config, double seconds) {
+// The names are of the mode: runs side by side do not count each other's programs.
+void starve(const std::string &mode, const std::string &config, double seconds) {
+    const std::string ender = "ender-" + mode;
     const Exporter exporter(config);
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const TemporaryDirectory directory;
     std::vector<Process> loads;
     for (int i = 0; i < programs; i++) {
-        loads.push_back(load(directory, "load" + std::to_string(i), seconds, {"--hold"}));
+        loads.push_back(
+            load(directory, "load" + std::to_string(i) + "-" + mode, seconds, {"--hold"}));
     }
     // Others end while it goes on, and leave something.
     const auto start = Clock::now();
     do {
-        CHECK(load(directory, "ender", 0.5, {"--leak", "1000"}).wait() == 0);
+        CHECK(load(directory, ender, 0.5, {"--leak", "1000"}).wait() == 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     } while (seconds_since(start) < seconds);
     for (const Process &one : loads) {
@@ -110,12 +113,12 @@ void starve(const std::string &config, double seconds) {
     soon("what runs is right", exporter, [&](const Page &page) {
         bool right = true;
         for (const auto &[comm, of] : truths) {
-            right = right && (comm == "ender" || is_outstanding(page, of.front()));
+            right = right && (comm == ender || is_outstanding(page, of.front()));
         }
         return right;
     });
     soon("what has ended is right", exporter,
-         [&](const Page &page) { return is_unfreed(page, "ender", truths.at("ender")); });
+         [&](const Page &page) { return is_unfreed(page, ender, truths.at(ender)); });
     for (std::size_t i = 0; i < loads.size(); i++) {
         loads[i].signal(i % 2 == 0 ? SIGKILL : SIGTERM);
         (void)loads[i].wait();
@@ -137,7 +140,7 @@ void starve(const std::string &config, double seconds) {
                    page.sum("gpusnoop_probe_events_lost_total");
     });
     WARN(lost(page) << " of " << page.sum("gpusnoop_probe_entries_total") << " records were lost");
-    CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", "ender"}}));
+    CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", ender}}));
 }
 
 double long_enough() {
@@ -152,18 +155,18 @@ TEST_CASE("a starved exporter's books are right when the load ends, and at each 
     const std::string mode = GENERATE("session", "multi", "perf");
     CAPTURE(mode);
     // A ring in which much is lost, whatever the machine.
-    starve(attached_by(mode) + "  allocation_ring_bytes: 16KiB\n", 3);
+    starve(mode, attached_by(mode) + "  allocation_ring_bytes: 16KiB\n", 3);
 }
 
 TEST_CASE("a long time of starvation leaves the books right", "[.starvation]") {
     require_bpf();
     SECTION("session") {
-        starve(attached_by("session"), long_enough());
+        starve("session", attached_by("session"), long_enough());
     }
     SECTION("multi") {
-        starve(attached_by("multi"), long_enough());
+        starve("multi", attached_by("multi"), long_enough());
     }
     SECTION("perf") {
-        starve(attached_by("perf"), long_enough());
+        starve("perf", attached_by("perf"), long_enough());
     }
 }
