@@ -267,7 +267,8 @@ void Discovery::offer(const Key &key, Known &known, const FileOpener::Opening &o
                     mapping.is_program,
                     mapping.tid,
                     std::move(file.content),
-                    state.value_or(mapping.state)};
+                    state.value_or(mapping.state),
+                    [this] { progress_.come_round(); }};
     if (is_excluded(key, known, mapping, library)) {
         return;
     }

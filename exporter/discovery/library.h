@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ struct Library {
     std::uint32_t tid = 0;    // of a thread that has mapped it, which may have ended since
     Fd content = {};          // if it is there, what to read instead, as reading the file may wait
     FileState state = {};
+    // To be called between the steps of attaching to it: what watches over discovery then knows
+    // that it goes on. Many probes can take longer than discovery may stand still
+    // (Progress::is_stuck).
+    std::function<void()> note_progress = [] {};
 
     // Opened once; everything about the library is read through this.
     [[nodiscard]] int readable() const { return content ? content.get() : file.get(); }

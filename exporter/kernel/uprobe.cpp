@@ -178,14 +178,15 @@ Fd UprobeSet::take_link() {
 }
 
 // The kernel does not say which of them it refuses: halves are tried until it is alone.
-Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, int file_fd,
+Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, const Target &target,
                                   std::span<const AttachPoint> points, bool at_return,
                                   std::vector<std::uint64_t> &refused) {
     auto link =
         link_multi(program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type,
-                   file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
+                   target.file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
     if (link) {
         links_.push_back({.link = std::move(*link)});
+        target.on_link();
         return {};
     }
     if (!is_refusal(link.error().code)) {
@@ -197,15 +198,14 @@ Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, i
     }
     const std::size_t half = points.size() / 2;
     for (const auto part : {points.first(half), points.subspan(half)}) {
-        if (auto linked = link_together(program, mode, file_fd, part, at_return, refused);
-            !linked) {
+        if (auto linked = link_together(program, mode, target, part, at_return, refused); !linked) {
             return linked;
         }
     }
     return {};
 }
 
-Result<> UprobeSet::link_each(const bpf_program *program, int file_fd,
+Result<> UprobeSet::link_each(const bpf_program *program, const Target &target,
                               std::span<const AttachPoint> points, bool at_return,
                               std::vector<std::uint64_t> &refused) {
     const auto uprobes = PerfUprobes::of_this_kernel();
@@ -220,9 +220,10 @@ Result<> UprobeSet::link_each(const bpf_program *program, int file_fd,
         if (kept.contains({program, point.file_offset})) {
             continue;
         }
-        auto link = link_perf(*uprobes, program, file_fd, point, at_return);
+        auto link = link_perf(*uprobes, program, target.file_fd, point, at_return);
         if (link) {
             links_.push_back({std::move(*link), point.file_offset, program});
+            target.on_link();
         } else if (is_refusal(link.error().code)) {
             refused.push_back(point.file_offset);
         } else {
@@ -233,7 +234,7 @@ Result<> UprobeSet::link_each(const bpf_program *program, int file_fd,
 }
 
 // To all points but those that are refused, or have been before.
-Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, int file_fd,
+Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, const Target &target,
                              const std::vector<AttachPoint> &points, bool at_return,
                              std::vector<std::uint64_t> &refused) {
     std::vector<AttachPoint> wanted;
@@ -245,13 +246,15 @@ Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, int fi
         return {};
     }
     return mode == AttachMode::perf
-               ? link_each(program, file_fd, wanted, at_return, refused)
-               : link_together(program, mode, file_fd, wanted, at_return, refused);
+               ? link_each(program, target, wanted, at_return, refused)
+               : link_together(program, mode, target, wanted, at_return, refused);
 }
 
 Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points,
-                                    const std::vector<AttachPoint> &exits, UprobeSet kept) {
+                                    const std::vector<AttachPoint> &exits, UprobeSet kept,
+                                    std::function<void()> on_link) {
+    const Target target{file_fd, std::move(on_link)};
     UprobeSet set = std::move(kept);
     const bool is_perf = programs.mode == AttachMode::perf;
     if (!is_perf && !set.is_empty()) {
@@ -261,7 +264,7 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     // The ends first: a return without an entry is counted as such and harmless, while an entry
     // without a return would look like a call that never ends.
     auto linked = set.link_all(programs.exit, is_perf ? AttachMode::perf : AttachMode::multi,
-                               file_fd, exits, false, set.refused_.exits);
+                               target, exits, false, set.refused_.exits);
     if (linked && !set.refused_.exits.empty()) {
         UprobeSet none;
         none.refused_ = std::move(set.refused_);
@@ -269,10 +272,10 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     }
     std::vector<std::uint64_t> &refused = set.refused_.entries;
     if (linked && programs.mode != AttachMode::session) {
-        linked = set.link_all(programs.leave, programs.mode, file_fd, points, true, refused);
+        linked = set.link_all(programs.leave, programs.mode, target, points, true, refused);
     }
     if (linked) {
-        linked = set.link_all(programs.enter, programs.mode, file_fd, points, false, refused);
+        linked = set.link_all(programs.enter, programs.mode, target, points, false, refused);
     }
     if (!linked) {
         return tl::unexpected(linked.error());

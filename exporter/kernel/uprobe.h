@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -63,10 +64,12 @@ public:
     // open. The failure's code is the kernel's errno: EACCES and EPERM mean a missing capability.
     // `exits` are instructions that leave the functions of entry-only points. `kept` is an
     // earlier set of the same points; in the mode perf, links may have been taken off it.
-    static Result<UprobeSet> attach(const CallPrograms &programs, int file_fd,
-                                    const std::vector<AttachPoint> &points,
-                                    const std::vector<AttachPoint> &exits = {},
-                                    UprobeSet kept = {});
+    // `on_link` is called after each link: in the mode perf, each probe is one, and can wait for
+    // 0.1 s while others are detached.
+    static Result<UprobeSet> attach(
+        const CallPrograms &programs, int file_fd, const std::vector<AttachPoint> &points,
+        const std::vector<AttachPoint> &exits = {}, UprobeSet kept = {},
+        std::function<void()> on_link = [] {});
 
     // Probes that another process attached; they are detached with their last link.
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
@@ -89,14 +92,19 @@ private:
         const bpf_program *program = nullptr;
     };
 
-    Result<> link_all(const bpf_program *program, AttachMode mode, int file_fd,
+    struct Target {
+        int file_fd;
+        std::function<void()> on_link;
+    };
+    Result<> link_all(const bpf_program *program, AttachMode mode, const Target &target,
                       const std::vector<AttachPoint> &points, bool at_return,
                       std::vector<std::uint64_t> &refused);
-    Result<> link_together(const bpf_program *program, AttachMode mode, int file_fd,
+    Result<> link_together(const bpf_program *program, AttachMode mode, const Target &target,
                            std::span<const AttachPoint> points, bool at_return,
                            std::vector<std::uint64_t> &refused);
-    Result<> link_each(const bpf_program *program, int file_fd, std::span<const AttachPoint> points,
-                       bool at_return, std::vector<std::uint64_t> &refused);
+    Result<> link_each(const bpf_program *program, const Target &target,
+                       std::span<const AttachPoint> points, bool at_return,
+                       std::vector<std::uint64_t> &refused);
 
     std::size_t functions_ = 0;
     std::vector<Held> links_;  // in the order in which they were attached

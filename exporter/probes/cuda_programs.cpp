@@ -263,7 +263,7 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
 tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     const discovery::Library &library, const Places &places, kernel::UprobeSet kept) const {
     auto set = kernel::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
-                                         std::move(kept));
+                                         std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }

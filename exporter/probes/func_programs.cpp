@@ -226,7 +226,8 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
         }
         link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
     }
-    auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits);
+    auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
+                                            library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
     std::vector<FuncTable::Change> unused;
     std::erase_if(link.places, [&](const FuncPlace &place) {

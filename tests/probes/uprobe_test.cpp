@@ -1,0 +1,49 @@
+// Attaching programs that do nothing to functions of a library.
+#include <fcntl.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "empty.skel.h"
+#include "exporter/kernel/object.h"
+#include "exporter/kernel/skeleton.h"
+#include "exporter/symbols/elf_file.h"
+#include "tests/harness/exporter.h"
+
+using namespace gpusnoop;
+using kernel::AttachMode;
+
+TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
+    harness::require_bpf();
+    // The links of two functions: one for all, one for each end, one for each end of each.
+    const auto [mode, links] =
+        GENERATE(std::pair{AttachMode::session, 1}, std::pair{AttachMode::multi, 2},
+                 std::pair{AttachMode::perf, 4});
+    CAPTURE(kernel::to_string(mode));
+    kernel::Skeleton<empty_bpf> programs(empty_bpf::open());
+    REQUIRE(programs);
+    const auto chosen = kernel::choose_call_programs(programs->progs, mode);
+    REQUIRE(empty_bpf::load(programs.get()) == 0);
+
+    const Fd library(::open(harness::standin("12/libcudart.so.12").c_str(), O_RDONLY | O_CLOEXEC));
+    const auto elf = symbols::ElfFile::open(library.get());
+    REQUIRE(elf);
+    const std::vector<std::string_view> names = {"cudaMalloc", "cudaFree"};
+    const auto places = elf->find_functions(names);
+    REQUIRE(places);
+    REQUIRE(places->size() == 2);
+    std::vector<kernel::AttachPoint> points;
+    for (const auto &place : *places) {
+        points.push_back({place.file_offset, 0});
+    }
+
+    int steps = 0;
+    const auto set =
+        kernel::UprobeSet::attach(chosen, library.get(), points, {}, {}, [&] { steps++; });
+    REQUIRE(set);
+    CHECK(set->functions() == 2);
+    CHECK(steps == links);
+}
