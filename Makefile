@@ -3,8 +3,9 @@
 
 help:
 	@echo 'make run    install what is missing, build, and run the exporter on config.yaml'
-	@echo 'make test   install what is missing, build, and run every test'
-	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e or vm'
+	@echo 'make test   install what is missing, build, and run all tests but the long ones'
+	@echo 'LABEL=all make test     everything, as CI does'
+	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long or vm'
 
 run:
 	@scripts/run.sh

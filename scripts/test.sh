@@ -1,13 +1,20 @@
 #!/bin/bash
-# Installs what is missing, builds, and runs every test; a failure in one part does not hide the others.
+# Installs what is missing, builds, and runs the tests; a failure in one part does not hide the others.
 #
-#   scripts/test.sh               everything
+#   scripts/test.sh               all tests but the long ones, formatting, and the address sanitizer
+#   LABEL=all scripts/test.sh     everything: what CI runs. The long ones are the mode perf, guests with
+#                                 other kernels, the benchmarks, and the thread sanitizer
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
-#                                 privileges), kernel (root and BPF), e2e (also servers), vm (guests
-#                                 with other kernels)
+#                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
+#                                 guests, which are among the long ones)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 label=${LABEL:-}
+sanitizers=
+case $label in
+'') sanitizers=asan ;;
+all) sanitizers='asan tsan' ;;
+esac
 jobs=$(nproc)
 logs=build/test-logs
 failed=()
@@ -28,7 +35,11 @@ fixed_addresses() {
 tests_of() { # tests_of PRESET: as root, except what needs no privileges
     local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs")
     if [ "$1" = release ]; then
-        [ -z "$label" ] || run+=(--label-regex "^($label)\$")
+        case $label in
+        '') run+=(--label-exclude '^long$') ;;
+        all) ;;
+        *) run+=(--label-regex "^($label)\$") ;;
+        esac
         # As on a workstation in use, beside another program and another exporter; ALONE=1 leaves them away.
         if [ "$label" != quick ] && [ "$label" != vm ] && [ -z "${ALONE:-}" ]; then
             run=(tests/in_company.sh build/release "${run[@]}")
@@ -53,7 +64,7 @@ metrics_page() { # docs/metrics.md is what the program says of itself
 
 build_sanitized() {
     local sanitizer
-    for sanitizer in asan tsan; do
+    for sanitizer in $sanitizers; do
         cmake --preset "$sanitizer"
         fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
     done
@@ -86,20 +97,22 @@ cmake --preset release
 cmake --build --preset release --parallel "$jobs" --target all bench
 # Many of the tests wait most of the time, which the other builds use. A group of its own, which ends
 # with this.
-if [ -z "$label" ]; then
-    setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_sanitized); set -euo pipefail; jobs=$jobs; build_sanitized" \
+if [ -n "$sanitizers" ]; then
+    setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_sanitized)
+set -euo pipefail; jobs=$jobs; sanitizers='$sanitizers'; build_sanitized" \
         >"$logs/sanitized-build.log" 2>&1 &
     sanitized_build=$!
     trap 'kill -TERM -- "-$sanitized_build" 2>/dev/null || true' EXIT
 fi
 part release-tests tests_of release
 
-if [ -z "$label" ]; then
+if [ -n "$sanitizers" ]; then
     part formatting formatting
     part metrics-page metrics_page
     if wait "$sanitized_build"; then
-        part asan-tests tests_of asan
-        part tsan-tests tests_of tsan
+        for sanitizer in $sanitizers; do
+            part "$sanitizer-tests" tests_of "$sanitizer"
+        done
     else
         tail -n 40 "$logs/sanitized-build.log"
         failed+=(sanitized-build)
@@ -109,7 +122,6 @@ fi
 printf '\n== summary\n'
 for log in "$logs"/*-tests.log; do
     name=$(basename "$log" .log)
-    [ -z "$label" ] || [ "$name" = release-tests ] || continue
     sed -nE "s/^([0-9]+% tests passed.*|Total Test time.*)/$name: \1/p" "$log"
 done
 if [ ${#failed[@]} -gt 0 ]; then

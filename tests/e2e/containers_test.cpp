@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include "tests/e2e/image.h"
 #include "tests/harness/cuda_truth.h"
@@ -88,10 +89,10 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
     }
 }
 
-TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e]") {
+TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e][modes]") {
     require_bpf();
     require_overlayfs();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory image;
     const TemporaryDirectory layers;

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <string>
 
@@ -14,9 +15,9 @@ using namespace harness;
 
 #if defined(__x86_64__)
 TEST_CASE("a function that the kernel allows no probe on leaves the others of its file counted",
-          "[e2e]") {
+          "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     const e2e::Child program([&] {

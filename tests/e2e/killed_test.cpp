@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -68,9 +69,9 @@ struct BpfObjects {
 
 }  // namespace
 
-TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2e]") {
+TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     // As many as cores would be enough; more are interrupted in more places.
@@ -108,9 +109,9 @@ TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2
     }
 }
 
-TEST_CASE("an exporter that is told to stop does so under load, and detaches", "[e2e]") {
+TEST_CASE("an exporter that is told to stop does so under load, and detaches", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGINT);
     CAPTURE(mode, signal);
     Process workload(

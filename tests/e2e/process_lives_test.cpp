@@ -8,6 +8,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <vector>
 
@@ -116,21 +117,23 @@ void run_as(pid_t pid, std::vector<std::string> command, const fs::path &truth_d
 
 }  // namespace
 
-TEST_CASE("ten thousand short processes are counted to the last call, and leave nothing", "[e2e]") {
+TEST_CASE("ten thousand short processes are counted to the last call, and leave nothing",
+          "[e2e][long]") {
     require_bpf();
     check_short_processes("session", 10);
 }
 
-TEST_CASE("a thousand short processes are counted in the ways of older kernels, too", "[e2e]") {
+TEST_CASE("a thousand short processes are counted in the ways of older kernels, too",
+          "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes({"multi", "perf"})));
     CAPTURE(mode);
     check_short_processes(mode, 1);
 }
 
-TEST_CASE("processes that have one id after another are not taken for one", "[e2e]") {
+TEST_CASE("processes that have one id after another are not taken for one", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
     const Process holder = hold_libraries(exporter);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -67,9 +68,10 @@ Errors errors_of(const std::string &output) {
 
 }  // namespace
 
-TEST_CASE("calls of the real runtime that fail are errors, once each, and nothing else", "[e2e]") {
+TEST_CASE("calls of the real runtime that fail are errors, once each, and nothing else",
+          "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const fs::path library = real_library();
     const TemporaryDirectory directory;

@@ -2,6 +2,7 @@
 // by the name of its error; and one in C++ that throws through what is traced.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -105,9 +106,10 @@ TEST_CASE("calls of NVIDIA's own libraries that fail are errors by their names",
     CHECK(exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total") == unmatched);
 }
 
-TEST_CASE("a C++ library that throws through traced functions does as it does untraced", "[e2e]") {
+TEST_CASE("a C++ library that throws through traced functions does as it does untraced",
+          "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     write_file(directory / "good.yaml", "log: {level: debug}\n");

@@ -119,7 +119,7 @@ void check_counted(const Exporter &exporter, const fs::path &library, const std:
 }  // namespace
 
 TEST_CASE("an exporter with many perf events ends soon, and a process of its own detaches",
-          "[e2e]") {
+          "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
     const auto copies = copies_in(directory, 4);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -96,9 +97,9 @@ void check_slow(const std::vector<json> &calls, const CallsTruth &truth) {
 
 }  // namespace
 
-TEST_CASE("every call of a configured function is a line", "[e2e]") {
+TEST_CASE("every call of a configured function is a line", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     FuncTrace trace(calls_config({.mode = mode}), {"--comm=traced"});
     run_mix("untraced");
@@ -126,9 +127,10 @@ TEST_CASE("every call of a configured function is a line", "[e2e]") {
     }
 }
 
-TEST_CASE("with entries, a call is told when it begins, and both lines have one id", "[e2e]") {
+TEST_CASE("with entries, a call is told when it begins, and both lines have one id",
+          "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     FuncTrace trace(calls_config({.mode = mode}), {"--entries", "--comm=traced"});
     const CallsTruth truth = run_mix("traced");
@@ -229,9 +231,9 @@ TEST_CASE("a trace can be of slow calls only", "[e2e]") {
     }
 }
 
-TEST_CASE("a stack leads to the caller of a function", "[e2e]") {
+TEST_CASE("a stack leads to the caller of a function", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     FuncTrace trace(calls_config({.mode = mode}),
                     {"--stack", "--function=*plain", "--comm=traced"});

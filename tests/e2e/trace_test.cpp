@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -92,9 +93,9 @@ std::uint64_t bytes_of(const std::vector<json> &calls, const json &pattern) {
 
 }  // namespace
 
-TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e]") {
+TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     CudaTrace trace({"--comm=traced"}, mode);
     const auto truth = run_workload({"--threads", "4", "--iterations", "500", "--failures",

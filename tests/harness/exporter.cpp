@@ -33,6 +33,16 @@ std::string attached_by(const std::string &mode) {
            (mode == "perf" ? "  libraries: [\"libcudart.so*\"]\n" : "");
 }
 
+std::vector<std::string> attach_modes(std::vector<std::string> of) {
+    if (const char *const wanted = std::getenv("GPUSNOOP_TEST_MODES")) {
+        const std::string modes = "," + std::string(wanted) + ",";
+        std::erase_if(of, [&](const std::string &mode) {
+            return modes.find("," + mode + ",") == std::string::npos;
+        });
+    }
+    return of;
+}
+
 void require_bpf() {
     if (::geteuid() != 0) {
         missing("root");

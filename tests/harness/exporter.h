@@ -22,6 +22,10 @@ void require_bpf();
 // The block `cuda:` for attaching in this mode; by perf to the runtime alone, as the kernel takes
 // nearly a tenth of a second to detach from each function.
 std::string attached_by(const std::string &mode);
+// The ways to attach that a test is to try: those of `of` that GPUSNOOP_TEST_MODES names (words,
+// divided by commas), or all where it is not set. CTest runs each test that has the tag [modes] by
+// session and multi, and once more by perf, which takes the kernel so long to detach.
+std::vector<std::string> attach_modes(std::vector<std::string> of = {"session", "multi", "perf"});
 
 // The same as require_bpf() for something else that a machine may lack.
 void missing(const std::string &what);

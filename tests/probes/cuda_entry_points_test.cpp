@@ -2,6 +2,7 @@
 // the page says against what the libraries counted.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 
 #include "tests/harness/counting.h"
@@ -74,9 +75,9 @@ const std::vector<std::string> both_libraries = {"driver/libcuda.so.1", "12/libc
 
 }  // namespace
 
-TEST_CASE("every function counts as the libraries count it", "[kernel]") {
+TEST_CASE("every function counts as the libraries count it", "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
     const Process holder = hold(exporter, "workload", both_libraries);
     for (const std::string api : {"runtime", "driver", "both"}) {

@@ -2,6 +2,7 @@
 // untraced, and nothing of it may stay behind in the probe.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <sstream>
 
 #include "tests/harness/cuda_truth.h"
@@ -53,9 +54,10 @@ Process hold_libraries(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing", "[kernel]") {
+TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing",
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter("cuda:\n  attach: " + mode + "\n");
     const Process holder = hold_libraries(exporter);
     const auto all = scenarios();
@@ -71,9 +73,9 @@ TEST_CASE("programs that leave calls in odd ways end as untraced, and leave noth
     }
 }
 
-TEST_CASE("with probes at exits, programs do also what return probes break", "[kernel]") {
+TEST_CASE("with probes at exits, programs do also what return probes break", "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter("cuda:\n  attach: " + mode + "\n  endings: exits\n");
     const Process holder = hold_libraries(exporter);
     for (const Scenario &scenario : scenarios()) {

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -83,9 +84,9 @@ struct Programs {
 
 }  // namespace
 
-TEST_CASE("with pins, what was allocated before a restart is known after it", "[kernel]") {
+TEST_CASE("with pins, what was allocated before a restart is known after it", "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGKILL);
     CAPTURE(mode, signal);
     const PinDirectory pins;
@@ -138,9 +139,9 @@ TEST_CASE("with pins, what was allocated before a restart is known after it", "[
 }
 
 TEST_CASE("with pins, a killed exporter's successor knows what is allocated at its first page",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const PinDirectory pins;
     const TemporaryDirectory directory;

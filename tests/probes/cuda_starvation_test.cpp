@@ -7,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -150,9 +151,10 @@ double long_enough() {
 
 }  // namespace
 
-TEST_CASE("a starved exporter's books are right when the load ends, and at each end", "[kernel]") {
+TEST_CASE("a starved exporter's books are right when the load ends, and at each end",
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     // A ring in which much is lost, whatever the machine.
     starve(mode, attached_by(mode) + "  allocation_ring_bytes: 16KiB\n", 3);

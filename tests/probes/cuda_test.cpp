@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -50,13 +51,10 @@ void check_nvcc_program(const Exporter &exporter, const std::string &program,
 }  // namespace
 
 TEST_CASE("every counter equals the library's own, for four processes with four threads each",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    using ModeAndEndings = std::pair<std::string, std::string>;
-    const auto [mode, endings] =
-        GENERATE(ModeAndEndings{"session", "auto"}, ModeAndEndings{"multi", "auto"},
-                 ModeAndEndings{"perf", "auto"}, ModeAndEndings{"session", "exits"},
-                 ModeAndEndings{"multi", "exits"}, ModeAndEndings{"perf", "exits"});
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string endings = GENERATE("auto", "exits");
     CAPTURE(mode, endings);
     const Exporter exporter(config_for(mode, endings));
     const Process holder = hold_library(exporter);
@@ -121,12 +119,12 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
     }
 }
 
-TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kernel]") {
+TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kernel][modes]") {
     require_bpf();
     if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
         missing("nvcc, to build CUDA programs");
     }
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter(config_for(mode));
     for (const std::string program : {"vector_add", "legacy_launch"}) {
         // The first process of a library can be ahead of the probes, and then its Default copies

@@ -1,6 +1,7 @@
 // What NCCL's arguments say, on the page against what the program asked for.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <map>
 #include <sstream>
 #include <string>
@@ -45,9 +46,9 @@ struct Truth {
 
 }  // namespace
 
-TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "[kernel]") {
+TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const Exporter exporter(
         "cuda: {enabled: false}\nseries: {budget: 10000}\nfunctions: {attach: " + mode + "}\n");

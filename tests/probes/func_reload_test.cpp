@@ -3,15 +3,16 @@
 #include "tests/probes/func_reload.h"
 
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include "tests/harness/cuda_truth.h"
 
 using namespace harness;
 
 TEST_CASE("while threads call, functions come and go, and those that stay lose no call",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     Exporter exporter(one(mode));
     Process loaded = start_calling("loaded", 8);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -183,9 +184,9 @@ std::uint64_t entered(const CallsTruth &truth) {
 }  // namespace
 
 TEST_CASE("slow calls are told with their arguments and who made them, to the page and all sinks",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     const Receiver unix_receiver((directory / "socket").string());
@@ -279,9 +280,9 @@ TEST_CASE("slow calls are told with their arguments and who made them, to the pa
 }
 
 TEST_CASE("functions that a reload makes slow are told of as well, and others no more",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const std::string told = config(mode, "");
     std::string untold = told;

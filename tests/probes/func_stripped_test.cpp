@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 
 #include "tests/harness/calls_truth.h"
@@ -12,9 +13,10 @@
 using namespace harness;
 namespace fs = std::filesystem;
 
-TEST_CASE("a static function of a stripped library is traced by its debug file", "[kernel]") {
+TEST_CASE("a static function of a stripped library is traced by its debug file",
+          "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE("session", "multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string kind = GENERATE("by_id", "by_link");
     CAPTURE(mode, kind);
     const TemporaryDirectory directory;

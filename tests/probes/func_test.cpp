@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 #include <sstream>
 
@@ -88,9 +89,9 @@ bool has_line_with(const std::string &text, const std::vector<std::string> &part
 }  // namespace
 
 TEST_CASE("the calls of every function are counted, and programs do as they do untraced",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const CallsConfig config{.mode = GENERATE("session", "multi", "perf")};
+    const CallsConfig config{.mode = GENERATE(from_range(attach_modes()))};
     const auto all = scenarios();
     std::vector<Finished> untraced;
     for (const Scenario &scenario : all) {
@@ -148,9 +149,9 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
 }
 
 TEST_CASE("with probes at exits, exceptions pass through C functions, and every call is counted",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const CallsConfig config{.mode = GENERATE("session", "multi", "perf"), .endings = "exits"};
+    const CallsConfig config{.mode = GENERATE(from_range(attach_modes())), .endings = "exits"};
     const auto all = scenarios();
     std::vector<Finished> untraced;
     for (const Scenario &scenario : all) {
@@ -189,9 +190,9 @@ TEST_CASE("a program whose system calls are handled elsewhere is named", "[kerne
 }
 
 TEST_CASE("counted at their entry, functions can have exceptions pass through them in C as well",
-          "[kernel]") {
+          "[kernel][modes]") {
     require_bpf();
-    const CallsConfig config{.mode = GENERATE("session", "multi", "perf"), .entry_only = true};
+    const CallsConfig config{.mode = GENERATE(from_range(attach_modes())), .entry_only = true};
     const auto all = scenarios();
     std::vector<Finished> untraced;
     for (const Scenario &scenario : all) {
