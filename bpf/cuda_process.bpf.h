@@ -18,12 +18,18 @@
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
 
-/* Allocations, frees, and what becomes of processes: never throttled, never crowded out by calls.
- */
+/* Allocations and frees: never throttled, never crowded out by calls. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } allocations SEC(".maps");
+
+/* Starts and ends of processes: without room for the start, a short process has no name on the
+ * page, so not even its own allocations crowd it out. Room for 2,800 starts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} lifecycle SEC(".maps");
 
 /* A device as a thread has chosen it. */
 struct choice {
@@ -137,7 +143,7 @@ static __always_inline void enter_process(struct thread *thread)
 		 */
 		bpf_map_delete_elem(&processes, &thread->tgid);
 	}
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
 	thread->fresh.since_ns = bpf_ktime_get_ns();
 	add_to_process_filter(&process_filter, thread->tgid);
 	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
@@ -251,7 +257,7 @@ static __always_inline void forget_process(__u32 tgid)
 	/* Two last threads can both see no other one alive: only one ends it. */
 	if (!process || __sync_lock_test_and_set(&process->ended_ns, bpf_ktime_get_ns()))
 		return;
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
 	if (process->lost_allocations || !record)
 		keep_ended(tgid, process);
 	if (record) {

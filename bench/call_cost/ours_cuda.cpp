@@ -15,9 +15,11 @@ TracingResult trace_with_cuda(kernel::AttachMode mode, bool call_stacks, const L
     if (!programs) {
         return tl::unexpected(programs.error());
     }
+    const int lifecycle = (*programs)->lifecycle_ring();
     const int allocations = (*programs)->allocations_ring();
     const int calls = (*programs)->calls_ring();
-    auto tracing = Drained<probes::CudaPrograms>::start(std::move(*programs), {allocations, calls});
+    auto tracing =
+        Drained<probes::CudaPrograms>::start(std::move(*programs), {lifecycle, allocations, calls});
     if (!tracing) {
         return tl::unexpected(tracing.error());
     }

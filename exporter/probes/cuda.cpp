@@ -89,14 +89,16 @@ private:
     // order.
     struct Mark {
         nanoseconds at;
+        std::uint64_t lifecycle;
         std::uint64_t allocations;
         std::uint64_t calls;
     };
     [[nodiscard]] Mark mark(nanoseconds now) const {
-        return {now, allocations_->produced(), calls_->produced()};
+        return {now, lifecycle_->produced(), allocations_->produced(), calls_->produced()};
     }
     [[nodiscard]] bool is_passed(const Mark &mark) const {
-        return allocations_->consumed() >= mark.allocations && calls_->consumed() >= mark.calls;
+        return lifecycle_->consumed() >= mark.lifecycle &&
+               allocations_->consumed() >= mark.allocations && calls_->consumed() >= mark.calls;
     }
     void drain_rings(nanoseconds now);
     void look_around(nanoseconds now);
@@ -113,6 +115,7 @@ private:
     std::optional<CudaNames> names_;
     std::unique_ptr<CudaPrograms> programs_;
     std::optional<CudaTables> tables_;
+    std::unique_ptr<kernel::Ring> lifecycle_;
     std::unique_ptr<kernel::Ring> allocations_;
     std::unique_ptr<kernel::Ring> calls_;
     nanoseconds tidied_{};
@@ -149,7 +152,7 @@ CudaProbe::~CudaProbe() {
 }
 
 CudaSurroundings CudaProbe::surroundings() {
-    return {.catch_up = [this] { allocations_->drain_to(allocations_->produced()); },
+    return {.catch_up = [this] { lifecycle_->drain_to(lifecycle_->produced()); },
             .remember_executable =
                 [this](const symbols::Executable &executable) { names_->remember(executable); },
             .ask_for_kernel =
@@ -190,13 +193,18 @@ Result<> CudaProbe::open() {
     if (!programs) {
         return tl::unexpected(programs.error());
     }
+    auto lifecycle = kernel::Ring::open((*programs)->lifecycle_ring(), [this](auto bytes) {
+        aggregator_.on_allocations_record(bytes);
+    });
     auto allocations = kernel::Ring::open((*programs)->allocations_ring(), [this](auto bytes) {
         aggregator_.on_allocations_record(bytes);
     });
     auto calls = kernel::Ring::open((*programs)->calls_ring(),
                                     [this](auto bytes) { aggregator_.on_calls_record(bytes); });
-    if (!allocations || !calls) {
-        return tl::unexpected(!allocations ? allocations.error() : calls.error());
+    for (const auto *const ring : {&lifecycle, &allocations, &calls}) {
+        if (!*ring) {
+            return tl::unexpected(ring->error());
+        }
     }
     if (auto shared = targets_->share_gpu_processes((*programs)->tables().processes,
                                                     (*programs)->process_filter());
@@ -214,6 +222,7 @@ Result<> CudaProbe::open() {
             {{"pins", config_.pin_path}});
     }
     tables_.emplace(programs_->tables());
+    lifecycle_ = std::move(*lifecycle);
     allocations_ = std::move(*allocations);
     calls_ = std::move(*calls);
     return {};
@@ -240,12 +249,15 @@ void CudaProbe::drain() {
 }
 
 void CudaProbe::drain_rings(nanoseconds now) {
-    // In this order: the names of what is launched are then among the allocations.
+    // In this order: the names of what is launched are then among the allocations, and each process
+    // is known before what it does.
     const std::uint64_t calls_end = calls_->produced();
     const std::uint64_t allocations_end = allocations_->produced();
+    const std::uint64_t lifecycle_end = lifecycle_->produced();
     if (!unsettled_) {
-        unsettled_ = Mark{now, allocations_end, calls_end};
+        unsettled_ = Mark{now, lifecycle_end, allocations_end, calls_end};
     }
+    lifecycle_->drain_to(lifecycle_end);
     allocations_->drain_to(allocations_end);
     calls_->drain_to(calls_end);
     names_->hand_answers_to(aggregator_);

@@ -89,18 +89,19 @@ struct CudaSettings {
     std::chrono::nanoseconds started{};
 };
 
-// Records of the two rings come in any relative order; what depends on the order (the book of live
+// Records of the rings come in any relative order; what depends on the order (the book of live
 // allocations) is put right by settle(). Times are the kernel's monotonic clock.
 class CudaAggregator {
 public:
     CudaAggregator(CudaSettings settings, CudaSurroundings surroundings);
 
+    // Of the rings of allocations and of processes.
     void on_allocations_record(std::span<const std::byte> bytes);
     void on_calls_record(std::span<const std::byte> bytes);
     void on_kernel_name(const symbols::KernelAnswer &answer);
     void on_site_name(symbols::StackAnswer answer);
 
-    // Both rings have been drained up to `until`: everything that ended by then is known, so it can
+    // All rings have been drained up to `until`: everything that ended by then is known, so it can
     // be entered into the books in the order in which it happened.
     void settle(std::chrono::nanoseconds until);
 

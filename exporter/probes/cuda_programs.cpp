@@ -79,8 +79,8 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.
 void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
     const auto &maps = skeleton.maps;
-    for (bpf_map *map : {maps.allocations, maps.calls, maps.account, maps.threads, maps.processes,
-                         maps.process_filter, maps.live, maps.stacks, maps.contexts,
+    for (bpf_map *map : {maps.lifecycle, maps.allocations, maps.calls, maps.account, maps.threads,
+                         maps.processes, maps.process_filter, maps.live, maps.stacks, maps.contexts,
                          maps.registered, maps.ended}) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     }
@@ -134,6 +134,9 @@ CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms 
     : loaded_(std::move(loaded)), calls_(calls) {}
 CudaPrograms::~CudaPrograms() = default;
 
+int CudaPrograms::lifecycle_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.lifecycle);
+}
 int CudaPrograms::allocations_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.allocations);
 }

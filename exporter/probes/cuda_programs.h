@@ -58,6 +58,7 @@ public:
                                                     kernel::UprobeSet kept = {}) const;
 
     [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int lifecycle_ring() const;
     [[nodiscard]] int allocations_ring() const;
     [[nodiscard]] int calls_ring() const;
     // These two when tracing only.

@@ -78,6 +78,7 @@ private:
     Writer writer_;
     std::unique_ptr<probes::CudaPrograms> programs_;
     std::unique_ptr<Names> names_;
+    std::unique_ptr<kernel::Ring> lifecycle_;
     std::unique_ptr<kernel::Ring> allocations_;
     std::unique_ptr<kernel::Ring> traces_;
     std::unique_ptr<Attacher> attacher_;
@@ -112,13 +113,17 @@ Result<> Tracer::open(const config::Config &config) {
         return tl::unexpected(names.error());
     }
     names_ = std::move(*names);
-    auto allocations = kernel::Ring::open(programs_->allocations_ring(),
-                                          [this](auto bytes) { names_->on_record(bytes); });
+    const auto name_by = [this](auto bytes) { names_->on_record(bytes); };
+    auto lifecycle = kernel::Ring::open(programs_->lifecycle_ring(), name_by);
+    auto allocations = kernel::Ring::open(programs_->allocations_ring(), name_by);
     auto traces =
         kernel::Ring::open(programs_->traces_ring(), [this](auto bytes) { on_trace(bytes); });
-    if (!allocations || !traces) {
-        return tl::unexpected(!allocations ? allocations.error() : traces.error());
+    for (const auto *const ring : {&lifecycle, &allocations, &traces}) {
+        if (!*ring) {
+            return tl::unexpected(ring->error());
+        }
     }
+    lifecycle_ = std::move(*lifecycle);
     allocations_ = std::move(*allocations);
     traces_ = std::move(*traces);
     attacher_ = std::make_unique<Attacher>(*programs_, settings.libraries);
@@ -143,6 +148,7 @@ void Tracer::drain() {
     clock_offset_ns_ = now_on(CLOCK_REALTIME).count() - now_on(CLOCK_MONOTONIC).count();
     // In this order, what the names in a trace are made of is known before it.
     const std::uint64_t traces_end = traces_->produced();
+    lifecycle_->drain_to(lifecycle_->produced());
     allocations_->drain_to(allocations_->produced());
     traces_->drain_to(traces_end);
     write_pending();
