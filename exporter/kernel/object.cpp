@@ -22,7 +22,7 @@ Runs runs_of(const bpf_program *program) {
 
 }  // namespace
 
-Runs runs_of(const bpf_object *object, std::initializer_list<const bpf_program *> spare) {
+Runs runs_of(const bpf_object *object, std::span<const bpf_program *const> spare) {
     Runs sum;
     bpf_program *program = nullptr;
     while ((program = bpf_object__next_program(object, program)) != nullptr) {

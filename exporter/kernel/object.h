@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 
 #include "exporter/kernel/uprobe.h"
 
@@ -22,7 +22,7 @@ struct Runs {
 // Of all programs of the object, but for iterators: those run when we ask for something. Nothing is
 // lost when one of `spare` is skipped, so that is not counted.
 [[nodiscard]] Runs runs_of(const bpf_object *object,
-                           std::initializer_list<const bpf_program *> spare = {});
+                           std::span<const bpf_program *const> spare = {});
 
 void load_if(bpf_program *program, bool wanted);
 

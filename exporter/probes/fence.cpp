@@ -203,10 +203,11 @@ Health FenceProbe::health() const {
         health.attached_functions = FENCE_EVENT_COUNT;
         const auto &programs = skeleton_->progs;
         add_counts(health, bpf_map__fd(skeleton_->maps.account),
-                   kernel::runs_of(skeleton_->obj,
-                                   {programs.on_init, programs.on_emit, programs.on_enable_signal,
-                                    programs.on_signaled, programs.on_wait_start,
-                                    programs.on_wait_end, programs.on_destroy}));
+                   kernel::runs_of(skeleton_->obj, std::array<const bpf_program *, 7>{
+                                                       programs.on_init, programs.on_emit,
+                                                       programs.on_enable_signal,
+                                                       programs.on_signaled, programs.on_wait_start,
+                                                       programs.on_wait_end, programs.on_destroy}));
     }
     return health;
 }

@@ -3,7 +3,7 @@
 #include "exporter/probes/cuda.h"
 #include "exporter/probes/fence.h"
 #include "exporter/probes/func.h"
-#include "exporter/probes/nvlink.h"
+#include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie.h"
 #include "exporter/probes/syscall.h"
 #include "exporter/probes/targets.h"

@@ -191,7 +191,8 @@ int SyscallPrograms::account_map() const {
 }
 kernel::Runs SyscallPrograms::runs() const {
     const auto &skeleton = *loaded_->skeleton;
-    return kernel::runs_of(skeleton.obj, {skeleton.progs.keep_functions_called});  // does nothing
+    const bpf_program *const does_nothing = skeleton.progs.keep_functions_called;
+    return kernel::runs_of(skeleton.obj, {&does_nothing, 1});
 }
 
 }  // namespace gpusnoop::probes

@@ -7,7 +7,7 @@
 
 #include "exporter/base/syscall_names.h"
 #include "exporter/probes/fence_names.h"
-#include "exporter/probes/nvlink_programs.h"
+#include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie_devices.h"
 #include "exporter/probes/syscall_aggregator.h"
 #include "exporter/trace/lines.h"

@@ -14,7 +14,7 @@
 #include "exporter/probes/cuda.h"
 #include "exporter/probes/exclusion.h"
 #include "exporter/probes/fence.h"
-#include "exporter/probes/nvlink.h"
+#include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie.h"
 #include "exporter/probes/pcie_devices.h"
 #include "exporter/probes/syscall.h"

@@ -1,5 +1,5 @@
 // What comes of records of the NVIDIA driver's helpers.
-#include "exporter/probes/nvlink_aggregator.h"
+#include "exporter/probes/nvlink/aggregator.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -27,7 +27,7 @@ nvlink_record call(std::uint32_t op, std::uint64_t bytes, std::uint64_t duration
 
 TEST_CASE("calls of the driver's helpers are counted by what they do") {
     const series::Budget any = [](std::string_view) { return 1000U; };
-    NvlinkAggregator aggregator(any, false, 1min);
+    NvlinkAggregator aggregator({.budget = any, .retention = 1min});
     aggregator.on_record(call(NVLINK_STRCPY, 101, 90));
     aggregator.on_record(call(NVLINK_MEMCPY, 1000, 150));
     aggregator.on_record(call(NVLINK_MEMCPY, 24, 100));
@@ -46,8 +46,8 @@ TEST_CASE("calls of the driver's helpers are counted by what they do") {
     CHECK(durations.at(sets) ==
           std::vector<std::uint64_t>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 99'999'999});
 
-    aggregator.tidy(1s);
-    aggregator.tidy(2s);
-    aggregator.tidy(1h);
+    aggregator.processes().scan(1s);
+    aggregator.processes().scan(2s);
+    (void)aggregator.processes().tidy(1h);
     CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_calls_total").empty());
 }

@@ -1,4 +1,4 @@
-#include "exporter/probes/nvlink_aggregator.h"
+#include "exporter/probes/nvlink/aggregator.h"
 
 namespace gpusnoop::probes {
 
@@ -10,7 +10,6 @@ constexpr std::array<const char *, NVLINK_OP_COUNT> op_names = {"strcpy", "memcp
 }  // namespace
 
 NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
-    constexpr double nanoseconds = 1e9;
     const std::vector<series::Label> of_op = {{"op", true}};
     return {
         .calls = set.counter("nvlink_helper_calls_total",
@@ -24,32 +23,23 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
                              of_op),
         .duration = set.histogram(
             "nvlink_helper_duration_seconds", "Time inside a call of the helpers.", of_op,
-            {100, 200, 500, 1'000, 2'000, 5'000, 10'000, 100'000, 1'000'000, 10'000'000},
-            nanoseconds),
+            {100, 200, 500, 1'000, 2'000, 5'000, 10'000, 100'000, 1'000'000, 10'000'000}, 1e9),
     };
 }
 
 void NvlinkAggregator::on_record(const nvlink_record &record) {
-    const Callers::Caller &caller = callers_.find(record.tgid, record.identity);
-    const auto [found, is_new] = slots_.try_emplace({caller.owner, record.op});
-    Slots &slots = found->second;
-    if (is_new) {
-        series::LabelValues labels = caller.labels;
+    auto &process = processes_.of(record.tgid, record.identity);
+    std::optional<Slots> &slots = process.state.at(record.op);
+    if (!slots) {
+        series::LabelValues labels = process.labels;
         labels.emplace_back(op_names.at(record.op));
-        slots = {.calls = families_.calls.slot(caller.owner, labels),
-                 .bytes = families_.bytes.slot(caller.owner, labels),
-                 .duration = families_.duration.slot(caller.owner, labels)};
+        slots = {.calls = of_.calls.slot(process.owner, labels),
+                 .bytes = of_.bytes.slot(process.owner, labels),
+                 .duration = of_.duration.slot(process.owner, labels)};
     }
-    families_.calls.add(slots.calls, 1);
-    families_.bytes.add(slots.bytes, record.bytes);
-    families_.duration.observe(slots.duration, record.duration_ns);
-}
-
-void NvlinkAggregator::tidy(std::chrono::nanoseconds now) {
-    for (const series::Owner owner : callers_.tidy(now)) {
-        std::erase_if(slots_, [&](const auto &entry) { return entry.first.first == owner; });
-        family_set_.remove(owner);
-    }
+    of_.calls.add(slots->calls, 1);
+    of_.bytes.add(slots->bytes, record.bytes);
+    of_.duration.observe(slots->duration, record.duration_ns);
 }
 
 }  // namespace gpusnoop::probes

@@ -2,8 +2,10 @@
 // them when it trains links and answers ioctls.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "bpf/nvlink.h"
 #include "exporter/config/config.h"
@@ -12,9 +14,12 @@
 
 namespace gpusnoop::probes {
 
+// The function that an enum nvlink_op is about.
+[[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
+
 std::unique_ptr<Probe> make_nvlink(const config::Config &config, const kernel::Features &features);
 
-// For a trace: drain() tells of each call, and nothing is counted.
+// For a trace: drain() hands over each call, and counts nothing.
 using OnHelper = std::function<void(const nvlink_record &)>;
 std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call);
 

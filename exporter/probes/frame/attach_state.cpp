@@ -1,0 +1,38 @@
+#include "exporter/probes/frame/attach_state.h"
+
+#include "exporter/base/log.h"
+
+namespace gpusnoop::probes {
+
+void AttachState::set(Attachment attachment) {
+    const std::lock_guard lock(mutex_);
+    attachment_ = std::move(attachment);
+}
+
+void AttachState::failed(const Error &error) {
+    {
+        const std::lock_guard lock(mutex_);
+        failures_++;
+    }
+    log::warn("cannot attach", {{"probe", probe_}, {"reason", error.message}});
+}
+
+Attachment AttachState::get() const {
+    const std::lock_guard lock(mutex_);
+    return attachment_;
+}
+
+Health AttachState::health() const {
+    const std::lock_guard lock(mutex_);
+    Health health;
+    health.name = probe_;
+    health.up = attachment_.functions > 0;
+    health.detail = attachment_.detail;
+    health.attached_functions = attachment_.functions;
+    if (failures_ > 0) {
+        health.attach_failures["attach"] = failures_;
+    }
+    return health;
+}
+
+}  // namespace gpusnoop::probes

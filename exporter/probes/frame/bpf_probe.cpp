@@ -1,0 +1,107 @@
+#include "exporter/probes/frame/bpf_probe.h"
+
+#include "exporter/base/machine.h"
+#include "exporter/kernel/account.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+Result<> BpfProbeBase::start() {
+    const auto started = open_and_attach();
+    if (!started) {
+        release();
+        close_object();
+        state_.set({0, started.error().message});
+    }
+    is_loaded_ = started.has_value();
+    return started;
+}
+
+Result<> BpfProbeBase::open_and_attach() {
+    auto rings = open_object();
+    if (!rings) {
+        return tl::unexpected(rings.error());
+    }
+    for (const ProbeRing &ring : *rings) {
+        bpf_map__set_max_entries(ring.map, ring.bytes);
+    }
+    if (auto loaded = load_object(); !loaded) {
+        return loaded;
+    }
+    for (ProbeRing &ring : *rings) {
+        auto opened = kernel::Ring::open(bpf_map__fd(ring.map),
+                                         [this, on_record = std::move(ring.on_record)](auto bytes) {
+                                             undecodable_ += on_record(bytes) ? 0 : 1;
+                                         });
+        if (!opened) {
+            return tl::unexpected(opened.error());
+        }
+        rings_.push_back(std::move(*opened));
+    }
+    rescanned_ = now_on(CLOCK_MONOTONIC);
+    return attach_programs();
+}
+
+Result<> BpfProbeBase::attach_each(std::span<const bpf_program *const> programs) {
+    for (const bpf_program *program : programs) {
+        kernel::Link link(bpf_program__attach(program));
+        if (!link) {
+            return fail_errno(std::string("attach the BPF program ") + bpf_program__name(program));
+        }
+        links_.push_back(std::move(link));
+    }
+    return {};
+}
+
+void BpfProbeBase::release() {
+    links_.clear();
+    rings_.clear();
+}
+
+void BpfProbeBase::drain_rings() {
+    for (const auto &ring : rings_) {
+        ring->drain_to(ring->produced());
+    }
+}
+
+void BpfProbeBase::drain() {
+    if (!is_loaded_) {
+        return;
+    }
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    drain_rings();
+    if (now - ticked_ > std::chrono::seconds(1)) {
+        ticked_ = now;
+        tick(now);
+    }
+    if (now - rescanned_ >= rescan_interval_) {
+        rescanned_ = now;
+        processes().scan(now);
+        rescan();
+    }
+}
+
+std::vector<series::FamilySnapshot> BpfProbeBase::report() {
+    if (is_loaded_) {
+        refresh();
+    }
+    return families().snapshots();
+}
+
+Health BpfProbeBase::health() const {
+    Health health = state_.health();
+    health.undecodable = undecodable_;
+    if (is_loaded_) {
+        if (const auto account = kernel::read_account(account_map())) {
+            health.account = *account;
+        }
+        const kernel::Runs counted = runs();
+        health.runs = counted.count;
+        health.run_nanoseconds = counted.nanoseconds;
+        health.skipped = counted.skipped;
+    }
+    return health;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,149 @@
+// A probe of one BPF object, from loading it to its health: what all such probes do, once.
+#pragma once
+
+#include <bpf/libbpf.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/kernel/link.h"
+#include "exporter/kernel/object.h"
+#include "exporter/kernel/ring.h"
+#include "exporter/kernel/skeleton.h"
+#include "exporter/probes/frame/attach_state.h"
+#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/probe.h"
+#include "exporter/series/family_set.h"
+
+namespace gpusnoop::probes {
+
+// A record that `on_record` refuses by returning false counts as undecodable.
+struct ProbeRing {
+    bpf_map *map;
+    std::uint32_t bytes;  // a power of two
+    std::function<bool(std::span<const std::byte>)> on_record;
+};
+
+// All that does not depend on the skeleton; see BpfProbe.
+class BpfProbeBase : public Probe {
+public:
+    Result<> start() final;
+    void drain() final;
+    std::vector<series::FamilySnapshot> report() final;
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const final {
+        return families().folded();
+    }
+    [[nodiscard]] Health health() const final;
+
+protected:
+    BpfProbeBase(std::string name, std::chrono::nanoseconds rescan_interval)
+        : state_(std::move(name)), rescan_interval_(rescan_interval) {}
+
+    // Each second, with all records drained that there were at `now`.
+    virtual void tick(std::chrono::nanoseconds now) { (void)processes().tidy(now); }
+    // Each rescan interval.
+    virtual void rescan() {}
+    // Before each report: counts what no ring brings.
+    virtual void refresh() {}
+
+    // Attaches the programs in their order, until the probe goes.
+    Result<> attach_each(std::span<const bpf_program *const> programs);
+    void drain_rings();
+    // What uses the object, before that is closed.
+    void release();
+
+    [[nodiscard]] AttachState &state() { return state_; }
+    [[nodiscard]] std::chrono::nanoseconds rescan_interval() const { return rescan_interval_; }
+
+private:
+    // The steps of start(), of which each needs the one before.
+    virtual Result<std::vector<ProbeRing>> open_object() = 0;
+    virtual Result<> load_object() = 0;
+    virtual Result<> attach_programs() = 0;
+    virtual void close_object() = 0;
+
+    [[nodiscard]] virtual const series::FamilySet &families() const = 0;
+    virtual ProcessTableBase &processes() = 0;
+    [[nodiscard]] virtual int account_map() const = 0;
+    [[nodiscard]] virtual kernel::Runs runs() const = 0;
+
+    Result<> open_and_attach();
+
+    AttachState state_;
+    std::chrono::nanoseconds rescan_interval_;
+    bool is_loaded_ = false;  // set before any other thread sees the probe
+    std::vector<std::unique_ptr<kernel::Ring>> rings_;
+    std::vector<kernel::Link> links_;
+    std::chrono::nanoseconds ticked_{};
+    std::chrono::nanoseconds rescanned_{};
+    std::atomic<std::uint64_t> undecodable_ = 0;
+};
+
+// Of the bpftool skeleton `S`, which has a map `account` (bpf/lib/emit.bpf.h). The functions below
+// are called in their order; where one fails, the probe is down and says why.
+//
+// The aggregator counts: it is made of SeriesSettings and has families() and processes(), a
+// ProcessTable. It knows nothing of BPF, so a test can do without that.
+template <typename S, typename Aggregator>
+class BpfProbe : public BpfProbeBase {
+public:
+    BpfProbe(std::string name, const config::Config &config)
+        : BpfProbeBase(std::move(name), config.discovery.rescan_interval),
+          aggregator_(series_settings(config)) {}
+    ~BpfProbe() override { release(); }
+    BpfProbe(const BpfProbe &) = delete;
+    BpfProbe &operator=(const BpfProbe &) = delete;
+
+protected:
+    // Opened and not loaded: constants, sizes of maps, and which programs are loaded.
+    virtual Result<> configure(S &skeleton) = 0;
+    virtual std::vector<ProbeRing> rings(S &skeleton) = 0;
+    // Loaded. Says in state() what it has attached to.
+    virtual Result<> attach(S &skeleton) = 0;
+
+    // Programs of which a run can be skipped without losing anything.
+    [[nodiscard]] virtual std::vector<const bpf_program *> spare_programs(const S &) const {
+        return {};
+    }
+    [[nodiscard]] S &skeleton() { return *skeleton_; }
+    [[nodiscard]] Aggregator &aggregator() { return aggregator_; }
+
+private:
+    Result<std::vector<ProbeRing>> open_object() final {
+        skeleton_.reset(S::open());
+        if (!skeleton_) {
+            return fail_errno("open the BPF programs");
+        }
+        if (const auto configured = configure(*skeleton_); !configured) {
+            return tl::unexpected(configured.error());
+        }
+        return rings(*skeleton_);
+    }
+    Result<> load_object() final {
+        const int error = S::load(skeleton_.get());
+        return error == 0 ? Result<>() : fail_errno("load the BPF programs", -error);
+    }
+    Result<> attach_programs() final { return attach(*skeleton_); }
+    void close_object() final { skeleton_.reset(); }
+    [[nodiscard]] const series::FamilySet &families() const final { return aggregator_.families(); }
+    ProcessTableBase &processes() final { return aggregator_.processes(); }
+    [[nodiscard]] int account_map() const final { return bpf_map__fd(skeleton_->maps.account); }
+    [[nodiscard]] kernel::Runs runs() const final {
+        return kernel::runs_of(skeleton_->obj, spare_programs(*skeleton_));
+    }
+
+    Aggregator aggregator_;
+    kernel::Skeleton<S> skeleton_;
+};
+
+}  // namespace gpusnoop::probes

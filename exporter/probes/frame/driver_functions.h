@@ -1,0 +1,58 @@
+// Kprobes on functions of the GPU's driver, whose modules come and go.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <string_view>
+#include <thread>
+
+#include "exporter/base/result.h"
+#include "exporter/kernel/kprobe.h"
+#include "exporter/probes/frame/attach_state.h"
+
+namespace gpusnoop::probes {
+
+// Attaches to those of the functions that there are, and again whenever that changes: a module that
+// was loaded again has them at other places. A thread of its own looks, as attaching takes a while.
+class DriverFunctions {
+public:
+    // A function's attach cookie is its place in `functions`, which stay valid. `absent` is the
+    // detail while there are none.
+    DriverFunctions(std::span<const std::string_view> functions, std::string absent,
+                    std::chrono::nanoseconds rescan_interval, AttachState &state)
+        : functions_(functions),
+          absent_(std::move(absent)),
+          rescan_interval_(rescan_interval),
+          state_(state) {}
+
+    // Looks at once, and then each rescan interval. The programs must outlive this.
+    void start(const bpf_program *enter, const bpf_program *leave);
+
+private:
+    Result<> attach();
+    void look();
+    void watch(const std::stop_token &stop);
+
+    std::span<const std::string_view> functions_;
+    std::string absent_;
+    std::chrono::nanoseconds rescan_interval_;
+    AttachState &state_;
+    const bpf_program *enter_ = nullptr;
+    const bpf_program *leave_ = nullptr;
+    std::string modules_ = "not looked yet";
+    std::map<std::string, std::uint64_t> found_;
+    kernel::KprobeSet probes_;
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::jthread watcher_;  // stops before the others go
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,40 @@
+// Counts calls of the NVIDIA driver's nvlink_* helpers. No BPF here: records in, families out.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "bpf/nvlink.h"
+#include "exporter/probes/frame/process_table.h"
+#include "exporter/series/family_set.h"
+
+namespace gpusnoop::probes {
+
+struct NvlinkFamilies {
+    series::Family &calls, &bytes, &duration;
+};
+
+NvlinkFamilies make_nvlink_families(series::FamilySet &set);
+
+class NvlinkAggregator {
+public:
+    explicit NvlinkAggregator(const SeriesSettings &settings)
+        : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
+
+    // Its op is less than NVLINK_OP_COUNT.
+    void on_record(const nvlink_record &record);
+
+    [[nodiscard]] const series::FamilySet &families() const { return families_; }
+    [[nodiscard]] ProcessTableBase &processes() { return processes_; }
+
+private:
+    struct Slots {
+        series::Slot calls, bytes, duration;
+    };
+
+    series::FamilySet families_;
+    NvlinkFamilies of_ = make_nvlink_families(families_);
+    ProcessTable<std::array<std::optional<Slots>, NVLINK_OP_COUNT>> processes_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,74 @@
+#include "exporter/probes/nvlink/probe.h"
+
+#include <array>
+#include <string_view>
+
+#include "exporter/kernel/kprobe.h"
+#include "exporter/kernel/record.h"
+#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/driver_functions.h"
+#include "exporter/probes/nvlink/aggregator.h"
+#include "nvlink.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// By enum nvlink_op.
+constexpr std::array<std::string_view, NVLINK_OP_COUNT> helpers = {"nvlink_strcpy", "nvlink_memcpy",
+                                                                   "nvlink_memset"};
+
+// Up while the driver has one of the helpers.
+class NvlinkProbe final : public BpfProbe<nvlink_bpf, NvlinkAggregator> {
+public:
+    // With `on_call` it traces.
+    explicit NvlinkProbe(const config::Config &config, OnHelper on_call = nullptr)
+        : BpfProbe("nvlink", config),
+          ring_bytes_(config.nvlink.ring_bytes),
+          on_call_(std::move(on_call)) {}
+
+private:
+    Result<> configure(nvlink_bpf &skeleton) override {
+        skeleton.rodata->kernel_stack_bytes = kernel::kernel_stack_bytes();
+        return kernel::check_kprobes();
+    }
+
+    std::vector<ProbeRing> rings(nvlink_bpf &skeleton) override {
+        return {{skeleton.maps.calls, ring_bytes_, [this](auto bytes) {
+                     const auto record = kernel::decode<nvlink_record>(bytes);
+                     if (!record || record->op >= NVLINK_OP_COUNT) {
+                         return false;
+                     }
+                     on_call_ ? on_call_(*record) : aggregator().on_record(*record);
+                     return true;
+                 }}};
+    }
+
+    Result<> attach(nvlink_bpf &skeleton) override {
+        functions_.start(skeleton.progs.helper_begins, skeleton.progs.helper_ends);
+        return {};
+    }
+
+    std::uint32_t ring_bytes_;
+    OnHelper on_call_;
+    DriverFunctions functions_{helpers,
+                               "no module has nvlink_strcpy, nvlink_memcpy or nvlink_memset: no "
+                               "NVIDIA driver with NVLink is loaded",
+                               rescan_interval(), state()};
+};
+
+}  // namespace
+
+std::string_view nvlink_function(std::uint32_t op) {
+    return helpers.at(op);
+}
+
+std::unique_ptr<Probe> make_nvlink(const config::Config &config, const kernel::Features &) {
+    return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
+}
+
+std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call) {
+    return std::make_unique<NvlinkProbe>(config, std::move(on_call));
+}
+
+}  // namespace gpusnoop::probes
