@@ -8,7 +8,7 @@
 #include "bench/micro/measured.h"
 #include "exporter/probes/fence_aggregator.h"
 #include "exporter/probes/func_aggregator.h"
-#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/syscall_aggregator.h"
 #include "tests/unit/cuda_bench.h"
 
@@ -109,8 +109,8 @@ void func_call(benchmark::State &state) {
 BENCHMARK(func_call);
 
 void pcie_access(benchmark::State &state) {
-    const series::Budget limit = [](std::string_view) { return budget; };
-    PcieAggregator aggregator(limit, false, std::chrono::minutes(1));
+    PcieAggregator aggregator(
+        {.budget = [](std::string_view) { return budget; }, .retention = std::chrono::minutes(1)});
     std::vector<pcie_record> records;
     for (std::uint32_t i = 0; i < 64; i++) {
         pcie_record record{};

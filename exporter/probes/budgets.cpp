@@ -7,7 +7,7 @@
 #include "exporter/probes/fence_families.h"
 #include "exporter/probes/func_families.h"
 #include "exporter/probes/nvlink/aggregator.h"
-#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/syscall_families.h"
 
 namespace gpusnoop::probes {

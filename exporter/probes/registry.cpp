@@ -4,7 +4,7 @@
 #include "exporter/probes/fence.h"
 #include "exporter/probes/func.h"
 #include "exporter/probes/nvlink/probe.h"
-#include "exporter/probes/pcie.h"
+#include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/syscall.h"
 #include "exporter/probes/targets.h"
 

@@ -8,7 +8,7 @@
 #include "exporter/base/syscall_names.h"
 #include "exporter/probes/fence_names.h"
 #include "exporter/probes/nvlink/probe.h"
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/syscall_aggregator.h"
 #include "exporter/trace/lines.h"
 

@@ -15,8 +15,8 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/machine.h"
 #include "exporter/kernel/kprobe.h"
-#include "exporter/probes/pcie_devices.h"
-#include "exporter/probes/pcie_programs.h"
+#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/probe.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
@@ -174,13 +174,15 @@ TEST_CASE("an access is told with its register, its value, its result and its du
     const Device nvlink(bridge);
     const int window = gpu.free_register();
     std::vector<pcie_record> records;
-    const auto programs = probes::PciePrograms::load(
-        {}, [&](const pcie_record &record) { records.push_back(record); });
-    INFO((programs ? "" : programs.error().message));
-    REQUIRE(programs);
-    CHECK((*programs)->functions() == 12);
-    CHECK((*programs)->devices() ==
+    const config::Config config;
+    CHECK(probes::find_pci_devices(config.pcie.classes) ==
           std::set{*probes::pci_device(display), *probes::pci_device(bridge)});
+    const auto probe = probes::make_pcie_tracer(
+        config, [&](const pcie_record &record) { records.push_back(record); });
+    const auto started = probe->start();
+    INFO((started ? "" : started.error().message));
+    REQUIRE(started);
+    CHECK(probe->health().attached_functions == 12);
 
     // Device, offset, access, value; the result is 0 but for the last.
     using Access = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t>;
@@ -207,7 +209,7 @@ TEST_CASE("an access is told with its register, its value, its result and its du
     done.emplace_back(display, 1, 4, 0);
     const auto ended = now_on(CLOCK_MONOTONIC);
 
-    (*programs)->drain();
+    probe->drain();
     REQUIRE(records.size() == done.size());
     std::uint64_t last = static_cast<std::uint64_t>(began.count());
     for (std::size_t i = 0; i < done.size(); i++) {
@@ -231,7 +233,7 @@ TEST_CASE("an access is told with its register, its value, its result and its du
         last = record.ended_ns;
     }
     CHECK(last <= static_cast<std::uint64_t>(ended.count()));
-    CHECK((*programs)->undecodable() == 0);
+    CHECK(probe->health().undecodable == 0);
 }
 
 TEST_CASE("each access is a line of the trace, with what was read or written", "[.guest]") {

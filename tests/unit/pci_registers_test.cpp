@@ -9,7 +9,7 @@
 #include <fstream>
 #include <vector>
 
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 
 using namespace gpusnoop;
 using trace::PciRegisters;

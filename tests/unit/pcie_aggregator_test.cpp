@@ -1,5 +1,5 @@
 // What comes of records of accesses to PCI devices.
-#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/pcie/aggregator.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "exporter/discovery/proc.h"
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/driver_records_bench.h"
 
@@ -45,7 +45,7 @@ pcie_record by(std::uint32_t tgid, const process_identity &identity, pcie_record
 }  // namespace
 
 TEST_CASE("accesses are counted by device, operation, size, origin and process") {
-    PcieAggregator aggregator(any, false, 1min);
+    PcieAggregator aggregator({.budget = any, .retention = 1min});
     for (const std::uint32_t size : {1U, 2U, 4U}) {
         for (const std::uint32_t how : {0U, PCIE_WRITES, PCIE_USER, PCIE_USER | PCIE_WRITES}) {
             for (std::uint32_t i = 0; i < size + how; i++) {
@@ -99,7 +99,7 @@ TEST_CASE("reads of nothing but ones are counted where the device was asked") {
           Case{2, ones, 0, false, "a word that is none"},
           Case{4 | PCIE_WRITES, ones, 0, false, "a write"}}) {
         INFO(one.what);
-        PcieAggregator aggregator(any, false, 1min);
+        PcieAggregator aggregator({.budget = any, .retention = 1min});
         aggregator.on_record(access(one.access, one.value, one.result));
         std::uint64_t all_ones = 0;
         for (const auto &[labels, values] :
@@ -115,7 +115,7 @@ TEST_CASE("reads of nothing but ones are counted where the device was asked") {
 }
 
 TEST_CASE("interrupts and kernel workers have a name of their own") {
-    PcieAggregator aggregator(any, true, 1min);
+    PcieAggregator aggregator({.budget = any, .pid_label = true, .retention = 1min});
     aggregator.on_record(by(0, process_identity{}, access(4)));
     aggregator.on_record(by(7, identity_of("kworker/0:1", 1), access(4)));
     aggregator.on_record(by(7, identity_of("kworker/u8:2", 1), access(4)));
@@ -132,7 +132,7 @@ TEST_CASE("interrupts and kernel workers have a name of their own") {
 }
 
 TEST_CASE("the series of a process stay until it has been gone for the retention") {
-    PcieAggregator aggregator(any, false, 1min);
+    PcieAggregator aggregator({.budget = any, .retention = 1min});
     const auto started = discovery::start_time(static_cast<std::uint32_t>(::getpid()));
     REQUIRE(started);
     aggregator.on_record(by(static_cast<std::uint32_t>(::getpid()),
@@ -142,11 +142,11 @@ TEST_CASE("the series of a process stay until it has been gone for the retention
     const auto count = [&] {
         return values_of(aggregator.families().snapshots(), "pcie_config_accesses_total").size();
     };
-    aggregator.tidy(100s);  // seen to be gone, and ended at the second look
-    aggregator.tidy(101s);
-    aggregator.tidy(160s);
+    aggregator.processes().scan(100s);  // seen to be gone, and ended at the second look
+    aggregator.processes().scan(101s);
+    (void)aggregator.processes().tidy(160s);
     CHECK(count() == 2);
-    aggregator.tidy(162s);
+    (void)aggregator.processes().tidy(162s);
     CHECK(count() == 1);
     aggregator.on_record(access(4));  // it starts again at 0, and is not mixed with others
     const auto accesses =
@@ -157,7 +157,7 @@ TEST_CASE("the series of a process stay until it has been gone for the retention
 
 TEST_CASE("accesses past the budget are counted as other") {
     const series::Budget small = [](std::string_view) { return 10U; };
-    PcieAggregator aggregator(small, false, 1min);
+    PcieAggregator aggregator({.budget = small, .retention = 1min});
     for (std::uint32_t slot = 0; slot < 32; slot++) {
         auto record = access(4 | PCIE_USER);
         record.device = pcie_device(0, 1, slot << 3);

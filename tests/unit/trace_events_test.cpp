@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/syscall_names.h"
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 #include "exporter/trace/kernel_events.h"
 #include "exporter/trace/lines.h"
 

@@ -10,9 +10,9 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "exporter/base/result.h"
 #include "exporter/kernel/kprobe.h"

@@ -1,4 +1,4 @@
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,8 @@
-#include "exporter/probes/pcie_aggregator.h"
+#include "exporter/probes/pcie/aggregator.h"
 
-#include <algorithm>
 #include <cerrno>
 
-#include "exporter/probes/pcie_devices.h"
+#include "exporter/probes/pcie/devices.h"
 
 namespace gpusnoop::probes {
 
@@ -20,10 +19,17 @@ const char *op_of(std::uint32_t access) {
     return (access & PCIE_WRITES) != 0 ? "write" : "read";
 }
 
+// A read of four bytes that a device answered with ones alone, or that nobody answered: what a
+// device that fell off the bus looks like.
+bool is_all_ones(const pcie_record &record) {
+    return (record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4 &&
+           record.value == ~std::uint32_t{0} &&
+           (record.result == 0 || record.result == device_not_found || record.result == -ENODEV);
+}
+
 }  // namespace
 
 PcieFamilies make_pcie_families(series::FamilySet &set) {
-    constexpr double nanoseconds = 1e9;
     return {
         .accesses = set.counter("pcie_config_accesses_total",
                                 "Accesses to the configuration space of a PCI device that have "
@@ -41,32 +47,26 @@ PcieFamilies make_pcie_families(series::FamilySet &set) {
                           "Time inside an access to the configuration space.", {{"op", true}},
                           {200, 500, 1'000, 2'000, 5'000, 10'000, 50'000, 100'000, 1'000'000,
                            10'000'000, 100'000'000, 1'000'000'000},
-                          nanoseconds),
+                          1e9),
     };
 }
 
-bool is_all_ones(const pcie_record &record) {
-    return (record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4 &&
-           record.value == ~std::uint32_t{0} &&
-           (record.result == 0 || record.result == device_not_found || record.result == -ENODEV);
-}
-
 PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
-    const Callers::Caller &caller = callers_.find(record.tgid, record.identity);
+    auto &process = processes_.of(record.tgid, record.identity);
     const auto [found, is_new] =
-        slots_.try_emplace({caller.owner, record.device, record.access & PCIE_COOKIE_MASK});
+        process.state.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
     if (is_new) {
-        series::LabelValues labels = caller.labels;
+        series::LabelValues labels = process.labels;
         labels.emplace_back(op_of(record.access));
-        found->second.duration = families_.duration.slot(caller.owner, labels);
-        labels = caller.labels;
+        found->second.duration = of_.duration.slot(process.owner, labels);
+        labels = process.labels;
         labels.insert(labels.end(), {pci_address(record.device), op_of(record.access),
                                      std::to_string(PCIE_SIZE(record.access)),
                                      (record.access & PCIE_USER) != 0 ? "user" : "driver"});
-        found->second.accesses = families_.accesses.slot(caller.owner, labels);
-        found->second.errors = families_.errors.slot(caller.owner, labels);
+        found->second.accesses = of_.accesses.slot(process.owner, labels);
+        found->second.errors = of_.errors.slot(process.owner, labels);
         if ((record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4) {
-            found->second.all_ones = families_.all_ones.slot(caller.owner, labels);
+            found->second.all_ones = of_.all_ones.slot(process.owner, labels);
         }
     }
     return found->second;
@@ -74,20 +74,13 @@ PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
 
 void PcieAggregator::on_record(const pcie_record &record) {
     const Slots &slots = slots_of(record);
-    families_.accesses.add(slots.accesses, 1);
-    families_.duration.observe(slots.duration, record.duration_ns);
+    of_.accesses.add(slots.accesses, 1);
+    of_.duration.observe(slots.duration, record.duration_ns);
     if (record.result != 0) {
-        families_.errors.add(slots.errors, 1);
+        of_.errors.add(slots.errors, 1);
     }
     if (is_all_ones(record)) {
-        families_.all_ones.add(slots.all_ones, 1);
-    }
-}
-
-void PcieAggregator::tidy(std::chrono::nanoseconds now) {
-    for (const series::Owner owner : callers_.tidy(now)) {
-        std::erase_if(slots_, [&](const auto &entry) { return std::get<0>(entry.first) == owner; });
-        family_set_.remove(owner);
+        of_.all_ones.add(slots.all_ones, 1);
     }
 }
 

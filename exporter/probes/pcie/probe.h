@@ -13,7 +13,7 @@ namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_pcie(const config::Config &config, const kernel::Features &features);
 
-// For a trace: drain() tells of each access, and nothing is counted.
+// For a trace: drain() hands over each access, and counts nothing.
 using OnAccess = std::function<void(const pcie_record &)>;
 std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access);
 

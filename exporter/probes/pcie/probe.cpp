@@ -1,0 +1,137 @@
+#include "exporter/probes/pcie/probe.h"
+
+#include <bpf/bpf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "exporter/base/log.h"
+#include "exporter/kernel/kprobe.h"
+#include "exporter/kernel/record.h"
+#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/pcie/aggregator.h"
+#include "exporter/probes/pcie/devices.h"
+#include "pcie.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+std::vector<kernel::KprobePoint> all_points() {
+    constexpr std::pair<const char *, std::uint64_t> origins[] = {{"bus", 0}, {"user", PCIE_USER}};
+    constexpr std::pair<const char *, std::uint64_t> ops[] = {{"read", 0}, {"write", PCIE_WRITES}};
+    constexpr std::pair<const char *, std::uint64_t> sizes[] = {
+        {"byte", 1}, {"word", 2}, {"dword", 4}};
+    std::vector<kernel::KprobePoint> points;
+    for (const auto &[origin, of_origin] : origins) {
+        for (const auto &[op, of_op] : ops) {
+            for (const auto &[size, of_size] : sizes) {
+                points.push_back({std::string("pci_") + origin + "_" + op + "_config_" + size,
+                                  of_origin | of_op | of_size});
+            }
+        }
+    }
+    return points;
+}
+
+class PcieProbe final : public BpfProbe<pcie_bpf, PcieAggregator> {
+public:
+    // With `on_access` it traces.
+    explicit PcieProbe(const config::Config &config, OnAccess on_access = nullptr)
+        : BpfProbe("pcie", config), config_(config.pcie), on_access_(std::move(on_access)) {}
+
+private:
+    Result<> configure(pcie_bpf &skeleton) override {
+        skeleton.rodata->kernel_stack_bytes = kernel::kernel_stack_bytes();
+        skeleton.rodata->every_device =
+            std::ranges::find(config_.classes, "") != config_.classes.end();
+        return kernel::check_kprobes();
+    }
+
+    std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
+        return {{skeleton.maps.accesses, config_.ring_bytes, [this](auto bytes) {
+                     const auto record = kernel::decode<pcie_record>(bytes);
+                     if (record) {
+                         on_access_ ? on_access_(*record) : aggregator().on_record(*record);
+                     }
+                     return record.has_value();
+                 }}};
+    }
+
+    Result<> attach(pcie_bpf &skeleton) override;
+    void rescan() override { find_devices(); }
+    void find_devices();
+    void set_device(std::uint64_t device, bool wanted);
+
+    config::Config::Pcie config_;
+    OnAccess on_access_;
+    std::set<std::uint64_t> devices_;  // that the programs know
+    kernel::KprobeSet functions_;      // detached before the programs go
+};
+
+// Down if it could be attached to no function.
+Result<> PcieProbe::attach(pcie_bpf &skeleton) {
+    find_devices();
+    Result<> last;
+    for (const kernel::KprobePoint &point : all_points()) {
+        const auto attached =
+            functions_.attach(skeleton.progs.access_begins, skeleton.progs.access_ends, point);
+        if (!attached) {
+            state().failed(attached.error());
+            last = attached;
+        }
+    }
+    if (functions_.functions() == 0) {
+        return last;
+    }
+    state().set({functions_.functions(), "attached by kprobes"});
+    return {};
+}
+
+void PcieProbe::find_devices() {
+    const std::set<std::uint64_t> now = find_pci_devices(config_.classes);
+    const std::set<std::uint64_t> before = devices_;
+    for (const std::uint64_t device : before) {
+        if (!now.contains(device)) {
+            set_device(device, false);
+        }
+    }
+    for (const std::uint64_t device : now) {
+        if (!before.contains(device)) {
+            set_device(device, true);
+        }
+    }
+}
+
+void PcieProbe::set_device(std::uint64_t device, bool wanted) {
+    const int map = bpf_map__fd(skeleton().maps.devices);
+    const std::uint32_t value = 1;
+    const int error = wanted ? bpf_map_update_elem(map, &device, &value, BPF_ANY)
+                             : bpf_map_delete_elem(map, &device);
+    if (error != 0) {
+        log::warn("cannot change which PCI devices are traced",
+                  {{"probe", "pcie"},
+                   {"device", pci_address(device)},
+                   {"reason", std::strerror(-error)}});
+        return;
+    }
+    log::debug(wanted ? "traced" : "gone", {{"probe", "pcie"}, {"device", pci_address(device)}});
+    if (wanted) {
+        devices_.insert(device);
+    } else {
+        devices_.erase(device);
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Probe> make_pcie(const config::Config &config, const kernel::Features &) {
+    return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
+}
+
+std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access) {
+    return std::make_unique<PcieProbe>(config, std::move(on_access));
+}
+
+}  // namespace gpusnoop::probes
