@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/micro/measured.h"
-#include "exporter/probes/fence_aggregator.h"
+#include "exporter/probes/fence/aggregator.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/syscall_aggregator.h"
@@ -134,9 +134,9 @@ traced_came_record came() {
 }
 
 void fence_event_of_eight_timelines(benchmark::State &state) {
-    FenceAggregator aggregator(
-        {.budget = [](std::string_view) { return budget; }, .retention = std::chrono::minutes(1)},
-        [](ProcessIdentity &) { return true; });
+    FenceAggregator aggregator({.budget = [](std::string_view) { return budget; },
+                                .retention = std::chrono::minutes(1),
+                                .look_up = [](ProcessIdentity &) { return true; }});
     const auto process = came();
     aggregator.on_record(bytes_of(process));
     std::vector<fence_record> records;

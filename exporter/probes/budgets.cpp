@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "exporter/probes/cuda_families.h"
-#include "exporter/probes/fence_families.h"
+#include "exporter/probes/fence/aggregator.h"
 #include "exporter/probes/func_families.h"
 #include "exporter/probes/nvlink/aggregator.h"
 #include "exporter/probes/pcie/aggregator.h"

@@ -1,7 +1,7 @@
 #include "exporter/probes/registry.h"
 
 #include "exporter/probes/cuda.h"
-#include "exporter/probes/fence.h"
+#include "exporter/probes/fence/probe.h"
 #include "exporter/probes/func.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "exporter/base/syscall_names.h"
-#include "exporter/probes/fence_names.h"
+#include "exporter/probes/fence/names.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/syscall_aggregator.h"

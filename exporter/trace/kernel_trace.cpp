@@ -13,7 +13,7 @@
 #include "exporter/kernel/features.h"
 #include "exporter/probes/cuda.h"
 #include "exporter/probes/exclusion.h"
-#include "exporter/probes/fence.h"
+#include "exporter/probes/fence/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/probe.h"

@@ -1,4 +1,4 @@
-#include "exporter/probes/fence_aggregator.h"
+#include "exporter/probes/fence/aggregator.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -17,15 +17,15 @@ std::span<const std::byte> bytes_of(const auto &record) {
 }
 
 struct Bench {
-    FenceAggregator aggregator{
-        {.budget = [](std::string_view) { return 10U; }, .retention = seconds(60)},
-        [](ProcessIdentity &) { return true; }};
+    FenceAggregator aggregator{{.budget = [](std::string_view) { return 10U; },
+                                .retention = seconds(60),
+                                .look_up = [](ProcessIdentity &) { return true; }}};
 
     void come(std::uint32_t tgid, const char *comm) {
         traced_came_record record{};
         record.head = {1, 1, tgid, TRACED_CAME};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
-        aggregator.on_record(bytes_of(record));
+        CHECK(aggregator.on_record(bytes_of(record)));
     }
     void happen(std::uint32_t tgid, fence_event event, const std::string &timeline,
                 std::uint64_t nanoseconds = 0) {
@@ -36,7 +36,7 @@ struct Bench {
         std::memcpy(record.names.driver, "vgem", 4);
         std::memcpy(record.names.timeline, timeline.data(),
                     std::min(timeline.size(), sizeof(record.names.timeline)));
-        aggregator.on_record(bytes_of(record));
+        CHECK(aggregator.on_record(bytes_of(record)));
     }
     [[nodiscard]] std::uint64_t sum(const std::string &family,
                                     const std::vector<std::string> &with) const {
@@ -93,22 +93,21 @@ TEST_CASE("a timeline for each fence costs no more series than the budget, and n
     CHECK(bench.sum("dma_fence_events_total", {}) == 101);
     fence_record wrong{};
     wrong.head.type = FENCE_RECORD + FENCE_EVENT_COUNT;
-    bench.aggregator.on_record(bytes_of(wrong));
-    bench.aggregator.on_record({});
-    CHECK(bench.aggregator.undecodable() == 2);
+    CHECK(!bench.aggregator.on_record(bytes_of(wrong)));
+    CHECK(!bench.aggregator.on_record({}));
 }
 
 TEST_CASE("a process is known a while behind its end, when its files are closed") {
     Bench bench;
     bench.come(7, "prog");
     bench.happen(7, FENCE_init, "a");
-    bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, TRACED_WENT}));
-    bench.aggregator.tidy(seconds(5));
+    CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, TRACED_WENT})));
+    (void)bench.aggregator.processes().tidy(seconds(5));
     bench.happen(7, FENCE_destroy, "a");
     CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);
-    bench.aggregator.tidy(seconds(11));
+    (void)bench.aggregator.processes().tidy(seconds(11));
     CHECK(bench.sum("dma_fence_events_total", {"prog"}) == 2);
-    bench.aggregator.tidy(seconds(62));
+    (void)bench.aggregator.processes().tidy(seconds(62));
     CHECK(bench.sum("dma_fence_events_total", {}) == 0);
 }
 

@@ -1,0 +1,109 @@
+#include "exporter/probes/fence/probe.h"
+
+#include <array>
+
+#include "exporter/base/log.h"
+#include "exporter/base/machine.h"
+#include "exporter/kernel/tracepoint.h"
+#include "exporter/probes/frame/bpf_probe.h"
+#include "fence.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// Where the fields are. All tracepoints of fences are of one class, with one record. It has looked
+// the same since the tracepoints got their present names (commit f54d1867005c, "dma-buf: Rename
+// struct fence to dma_fence", Linux 4.10): the context and the number in it are 32 bits there,
+// though struct dma_fence has 64. A kernel that widens them is read in the same way, as both
+// machines that we trace put the low half first.
+Result<> set_layout(fence_bpf &skeleton) {
+    const auto fields = kernel::tracepoint_fields("dma_fence", "dma_fence_init");
+    if (!fields) {
+        return tl::unexpected(fields.error());
+    }
+    const auto set = [&](const char *name, std::uint32_t &where) {
+        const auto found = fields->find(name);
+        if (found == fields->end() || found->second.size < sizeof(std::uint32_t)) {
+            return false;
+        }
+        where = found->second.offset;
+        return true;
+    };
+    auto &rodata = *skeleton.rodata;
+    if (!set("driver", rodata.driver_at) || !set("timeline", rodata.timeline_at) ||
+        !set("context", rodata.context_at) || !set("seqno", rodata.seqno_at)) {
+        return fail("this kernel's tracepoints of DMA fences have other fields than those known");
+    }
+    return {};
+}
+
+class FenceProbe final : public BpfProbe<fence_bpf, FenceAggregator> {
+public:
+    // With `on_event` it traces.
+    FenceProbe(const config::Config &config, TargetsPtr targets, OnFence on_event = nullptr)
+        : BpfProbe("fence", config),
+          config_(config.fence),
+          targets_(std::move(targets)),
+          on_event_(std::move(on_event)) {}
+
+private:
+    Result<> configure(fence_bpf &skeleton) override {
+        if (auto started = targets_->start(); !started) {
+            return started;
+        }
+        bpf_map__set_max_entries(skeleton.maps.fences, config_.max_fences);
+        const auto set = set_layout(skeleton);
+        return set ? targets_->give_to(skeleton) : set;
+    }
+
+    std::vector<ProbeRing> rings(fence_bpf &skeleton) override {
+        return {{skeleton.maps.records, config_.ring_bytes,
+                 [this](auto bytes) { return aggregator().on_record(bytes, on_event_); }}};
+    }
+
+    Result<> attach(fence_bpf &skeleton) override;
+
+    [[nodiscard]] std::vector<const bpf_program *> spare_programs(
+        const fence_bpf &skeleton) const override {
+        const auto &all = skeleton.progs;
+        return {all.on_init,       all.on_emit,     all.on_enable_signal, all.on_signaled,
+                all.on_wait_start, all.on_wait_end, all.on_destroy};
+    }
+
+    config::Config::Fence config_;
+    TargetsPtr targets_;
+    OnFence on_event_;
+};
+
+Result<> FenceProbe::attach(fence_bpf &skeleton) {
+    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    // From the end of a fence to its beginning: what has begun then has its end seen. Of the two at
+    // a tracepoint mostly the first that was attached runs first; see fence.bpf.c.
+    const auto &all = skeleton.progs;
+    const std::array<const bpf_program *, 16> programs = {
+        all.thread_exit,    all.process_exec,        all.on_destroy,       all.on_wait_end,
+        all.on_wait_start,  all.on_signaled,         all.on_enable_signal, all.on_emit,
+        all.on_init,        all.names_destroy,       all.names_wait_end,   all.names_wait_start,
+        all.names_signaled, all.names_enable_signal, all.names_emit,       all.names_init};
+    if (auto attached = attach_each(programs); !attached) {
+        return attached;
+    }
+    state().set({FENCE_EVENT_COUNT, "tracing " + targets_->describe()});
+    log::info("tracing DMA fences", {{"probe", "fence"}, {"of", targets_->describe()}});
+    return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Probe> make_fence(const config::Config &config, const kernel::Features &,
+                                  const TargetsPtr &targets) {
+    return config.fence.enabled ? std::make_unique<FenceProbe>(config, targets) : nullptr;
+}
+
+std::unique_ptr<Probe> make_fence_tracer(const config::Config &config, const TargetsPtr &targets,
+                                         OnFence on_event) {
+    return std::make_unique<FenceProbe>(config, targets, std::move(on_event));
+}
+
+}  // namespace gpusnoop::probes
