@@ -9,7 +9,7 @@
 #include "exporter/probes/fence/aggregator.h"
 #include "exporter/probes/func_aggregator.h"
 #include "exporter/probes/pcie/aggregator.h"
-#include "exporter/probes/syscall_aggregator.h"
+#include "exporter/probes/syscall/aggregator.h"
 #include "tests/unit/cuda_bench.h"
 
 using namespace gpusnoop;
@@ -157,9 +157,9 @@ BENCHMARK(fence_event_of_eight_timelines);
 
 // Counted in the kernel: what costs is an entry of its table, twice a second.
 void syscall_table_entry(benchmark::State &state) {
-    SyscallAggregator aggregator(
-        {.budget = [](std::string_view) { return budget; }, .retention = std::chrono::minutes(1)},
-        [](ProcessIdentity &) { return true; });
+    SyscallAggregator aggregator({.budget = [](std::string_view) { return budget; },
+                                  .retention = std::chrono::minutes(1),
+                                  .look_up = [](ProcessIdentity &) { return true; }});
     const auto process = came();
     aggregator.on_record(bytes_of(process));
     SyscallReading reading;

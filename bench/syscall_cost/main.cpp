@@ -34,7 +34,7 @@
 #include "exporter/kernel/libbpf.h"
 #include "exporter/kernel/link.h"
 #include "exporter/kernel/skeleton.h"
-#include "exporter/probes/syscall_programs.h"
+#include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/targets.h"
 
 using namespace gpusnoop;
@@ -48,8 +48,8 @@ struct Empty {
 };
 
 struct Ours {
-    std::unique_ptr<probes::Targets> targets;
-    std::unique_ptr<probes::SyscallPrograms> programs;
+    probes::TargetsPtr targets;
+    std::unique_ptr<probes::Probe> probe;
 };
 
 using Tracing = std::variant<std::monostate, Empty, Ours>;
@@ -81,7 +81,7 @@ Tracing trace(Way way) {
     Ours ours;
     config::Config::Targets targets;
     targets.everything = way == Way::traced;
-    ours.targets = std::make_unique<probes::Targets>(targets, std::chrono::seconds(30));
+    ours.targets = std::make_shared<probes::Targets>(targets, std::chrono::seconds(30));
     // As the CUDA probe has them, on a node without GPU processes.
     const Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),
                                     sizeof(cuda_live_process), TARGET_MAX_PROCESSES, nullptr));
@@ -90,11 +90,12 @@ Tracing trace(Way way) {
     if (!ours.targets->share_gpu_processes(table.get(), filter.get())) {
         give_up({"cannot share the table of processes"});
     }
-    auto programs = probes::SyscallPrograms::load({}, *ours.targets);
-    if (!programs) {
-        give_up(programs.error());
+    config::Config config;
+    config.syscall.enabled = true;
+    ours.probe = probes::make_syscall(config, {}, ours.targets);
+    if (const auto started = ours.probe->start(); !started) {
+        give_up(started.error());
     }
-    ours.programs = std::move(*programs);
     return ours;
 }
 
@@ -116,11 +117,7 @@ double turn(Way way, unsigned calls, unsigned threads, std::uint64_t &lost) {
         }
     }
     if (const auto *ours = std::get_if<Ours>(&tracing)) {
-        if (const auto account = kernel::read_account(ours->programs->account_map())) {
-            for (const std::uint64_t count : account->lost) {
-                lost += count;
-            }
-        }
+        lost += kernel::lost_calls(ours->probe->health().account);
     }
     return *std::ranges::max_element(took);
 }

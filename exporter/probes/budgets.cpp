@@ -8,7 +8,7 @@
 #include "exporter/probes/func_families.h"
 #include "exporter/probes/nvlink/aggregator.h"
 #include "exporter/probes/pcie/aggregator.h"
-#include "exporter/probes/syscall_families.h"
+#include "exporter/probes/syscall/aggregator.h"
 
 namespace gpusnoop::probes {
 

@@ -5,7 +5,7 @@
 #include "exporter/probes/func.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
-#include "exporter/probes/syscall.h"
+#include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/targets.h"
 
 namespace gpusnoop::probes {

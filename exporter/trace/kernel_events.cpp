@@ -9,7 +9,7 @@
 #include "exporter/probes/fence/names.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/devices.h"
-#include "exporter/probes/syscall_aggregator.h"
+#include "exporter/probes/syscall/aggregator.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {

@@ -17,7 +17,7 @@
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/probe.h"
-#include "exporter/probes/syscall.h"
+#include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/targets.h"
 #include "exporter/trace/filter.h"
 #include "exporter/trace/kernel_events.h"

@@ -1,4 +1,4 @@
-#include "exporter/probes/syscall_aggregator.h"
+#include "exporter/probes/syscall/aggregator.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -21,18 +21,18 @@ struct Bench {
     explicit Bench(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
 
     std::uint32_t budget;
-    SyscallAggregator aggregator{
-        {.budget = [this](std::string_view) { return budget; }, .retention = seconds(60)},
-        [](ProcessIdentity &) { return true; }};
+    SyscallAggregator aggregator{{.budget = [this](std::string_view) { return budget; },
+                                  .retention = seconds(60),
+                                  .look_up = [](ProcessIdentity &) { return true; }}};
 
     void come(std::uint32_t tgid, std::uint64_t since, const char *comm) {
         traced_came_record record{};
         record.head = {since, since, tgid, TRACED_CAME};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
-        aggregator.on_record(bytes_of(record));
+        CHECK(aggregator.on_record(bytes_of(record)));
     }
     void go(std::uint32_t tgid, std::uint64_t since, std::uint64_t at) {
-        aggregator.on_record(bytes_of(traced_record{at, since, tgid, TRACED_WENT}));
+        CHECK(aggregator.on_record(bytes_of(traced_record{at, since, tgid, TRACED_WENT})));
     }
 
     // The sum of a counter, or of a histogram's buckets, over the label sets with these values.
@@ -127,10 +127,10 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
     bench.go(7, 100, 500);
     bench.aggregator.on_reading(reading);
     // A reading that began before the end may lack the last calls.
-    CHECK(bench.aggregator.tidy(std::chrono::nanoseconds(499), {}).empty());
-    CHECK(bench.aggregator.tidy(std::chrono::nanoseconds(500), {}) ==
+    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(499)).empty());
+    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(500)) ==
           std::vector<ProcessKey>{{7, 100}});
-    CHECK(bench.aggregator.tidy(std::chrono::nanoseconds(501), {}).empty());
+    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(501)).empty());
     // The next one of that id.
     bench.come(7, 600, "prog");
     bench.aggregator.on_reading(
@@ -138,10 +138,9 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
     CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 3 + 6 + 2);
     bench.go(7, 600, 700);
     bench.go(8, 100, 700);
-    CHECK(bench.aggregator.tidy(std::chrono::nanoseconds(700), std::chrono::nanoseconds(700))
-              .size() == 2);
+    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(700)).size() == 2);
     CHECK(bench.sum("syscalls_total", {"prog"}) == 11);
-    (void)bench.aggregator.tidy(seconds(61), seconds(61));
+    (void)bench.aggregator.processes().tidy(seconds(61));
     CHECK(bench.sum("syscalls_total", {}) == 0);
 }
 
@@ -158,12 +157,18 @@ TEST_CASE("system calls past the budget are counted as other") {
     CHECK(bench.aggregator.families().folded().at("gpusnoop_syscalls_total") == 30);
 }
 
-TEST_CASE("records that are none are counted") {
+TEST_CASE("records of system calls that are not to be there are refused") {
     Bench bench;
-    bench.aggregator.on_record({});
-    bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME}));
+    CHECK(!bench.aggregator.on_record({}));
+    CHECK(!bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME})));
     traced_came_record came{};
     came.head.type = TRACED_WENT;
-    bench.aggregator.on_record(bytes_of(came));
-    CHECK(bench.aggregator.undecodable() == 3);
+    CHECK(!bench.aggregator.on_record(bytes_of(came)));
+    // Calls have records only where they are traced.
+    syscall_record call{};
+    call.head = {1, 1, 7, SYSCALL_RECORD};
+    CHECK(!bench.aggregator.on_record(bytes_of(call)));
+    CHECK(bench.aggregator.on_record(bytes_of(call), [](const auto &record, const auto &process) {
+        CHECK(record.head.tgid == process.key.tgid);
+    }));
 }

@@ -2,8 +2,6 @@
 // families out.
 #pragma once
 
-#include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,10 +13,16 @@
 #include <vector>
 
 #include "bpf/syscall.h"
-#include "exporter/probes/syscall_families.h"
-#include "exporter/probes/traced_processes.h"
+#include "exporter/probes/frame/process_table.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
+
+struct SyscallFamilies {
+    series::Family &calls, &errors, &durations;
+};
+
+SyscallFamilies make_syscall_families(series::FamilySet &set);
 
 // What the tables hold at one moment. Each number only grows from one reading to the next, and from
 // an entry to the same one further on: it may be there twice.
@@ -27,36 +31,29 @@ struct SyscallReading {
     std::vector<std::pair<syscall_error_key, std::uint64_t>> errors;
 };
 
-struct SyscallSettings {
-    series::Budget budget;
-    bool pid_label = false;
-    std::chrono::nanoseconds retention{};
-};
-
 // What a number of bpf/syscall.h is called: "read", "syscall_470", "compat", "unknown".
 [[nodiscard]] std::string syscall_label(std::uint32_t number);
 
-// All times are those of the kernel's monotonic clock.
+using OnSyscall = std::function<void(const syscall_record &, const ProcessIdentity &)>;
+
 class SyscallAggregator {
 public:
-    // `look_up` is for the process of a record; see process_identity.h.
-    SyscallAggregator(SyscallSettings settings, std::function<bool(ProcessIdentity &)> look_up);
+    explicit SyscallAggregator(const SeriesSettings &settings)
+        : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
 
-    void on_record(std::span<const std::byte> bytes);
+    // A record of a process, or, of a trace, of a call, which is handed over. False: another one,
+    // or not of its size.
+    bool on_record(std::span<const std::byte> bytes, const OnSyscall &trace = nullptr);
     // Counts what is new since the last reading.
     void on_reading(SyscallReading reading);
 
-    // Lets go of processes that had ended by `read_at`, when the tables were read after that, and
-    // of series. What the tables have of the processes returned is to be deleted.
-    std::vector<ProcessKey> tidy(std::chrono::nanoseconds read_at, std::chrono::nanoseconds now);
-
-    [[nodiscard]] TracedProcesses &processes() { return processes_; }
-    [[nodiscard]] const series::FamilySet &families() const { return family_set_; }
-    // Records that were none of ours, or of the wrong size.
-    [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
+    [[nodiscard]] const series::FamilySet &families() const { return families_; }
+    // Processes are to be tidied away that had ended before a reading began. What the tables have
+    // of them is to be deleted then.
+    [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
 private:
-    // Of one process: what the last reading had, and where it is counted.
+    // What the last reading had, and where it is counted.
     struct Counted {
         series::Slot calls;
         series::Slot duration;
@@ -68,18 +65,17 @@ private:
         series::Slot slot;
         std::uint64_t last = 0;
     };
-    struct Of {
+    struct ProcessCounts {
         std::unordered_map<std::uint16_t, Counted> calls;
         std::map<std::pair<std::uint16_t, std::uint16_t>, CountedError> errors;
     };
 
     Counted &counted(const ProcessKey &key, std::uint16_t number);
-    SyscallSettings settings_;
-    series::FamilySet family_set_;
-    SyscallFamilies families_;
-    TracedProcesses processes_;
-    std::unordered_map<ProcessKey, Of, ProcessKeyHash> of_;
-    std::uint64_t undecodable_ = 0;
+    CountedError &counted_error(const syscall_error_key &key);
+
+    series::FamilySet families_;
+    SyscallFamilies of_ = make_syscall_families(families_);
+    ProcessTable<ProcessCounts> processes_;
 };
 
 }  // namespace gpusnoop::probes

@@ -1,0 +1,109 @@
+#include "exporter/probes/syscall/probe.h"
+
+#include <optional>
+
+#include "exporter/base/log.h"
+#include "exporter/base/machine.h"
+#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/syscall/programs.h"
+#include "syscall.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Of a trace; a power of two.
+constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
+
+class SyscallProbe final : public BpfProbe<syscall_bpf, SyscallAggregator> {
+public:
+    // With `on_call` it traces.
+    SyscallProbe(const config::Config &config, TargetsPtr targets, OnSyscall on_call = nullptr)
+        : BpfProbe("syscall", config),
+          config_(config.syscall),
+          targets_(std::move(targets)),
+          on_call_(std::move(on_call)) {}
+
+private:
+    Result<> configure(syscall_bpf &skeleton) override {
+        if (auto started = targets_->start(); !started) {
+            return started;
+        }
+        configure_programs(skeleton, config_, on_call_ != nullptr);
+        return targets_->give_to(skeleton);
+    }
+
+    std::vector<ProbeRing> rings(syscall_bpf &skeleton) override {
+        bpf_map *const map = skeleton.maps.records;
+        return {{map, on_call_ ? trace_ring_bytes : bpf_map__max_entries(map),
+                 [this](auto bytes) { return aggregator().on_record(bytes, on_call_); }}};
+    }
+
+    Result<> attach(syscall_bpf &skeleton) override;
+
+    [[nodiscard]] std::vector<const bpf_program *> spare_programs(
+        const syscall_bpf &skeleton) const override {
+        return {skeleton.progs.keep_functions_called};  // does nothing
+    }
+
+    // Who had ended before the reading has its last calls in it.
+    void tick(nanoseconds now) override {
+        if (const auto reading = read_tables()) {
+            tables_.forget(*reading, aggregator().processes().tidy(now));
+        }
+    }
+    void refresh() override { (void)read_tables(); }
+    std::optional<SyscallReading> read_tables();
+
+    config::Config::Syscall config_;
+    TargetsPtr targets_;
+    OnSyscall on_call_;
+    SyscallTables tables_;
+};
+
+Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
+    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    if (auto attached = attach_each(programs_to_attach(skeleton)); !attached) {
+        return attached;
+    }
+    auto tables = SyscallTables::open(skeleton);
+    if (!tables) {
+        return tl::unexpected(tables.error());
+    }
+    tables_ = std::move(*tables);
+    // At the beginning of system calls and at their end.
+    state().set({2, "tracing " + targets_->describe()});
+    const bool at_tracepoints = bpf_program__autoload(skeleton.progs.enter);
+    log::info("tracing system calls", {{"probe", "syscall"},
+                                       {"of", targets_->describe()},
+                                       {"at", at_tracepoints ? "tracepoints" : "functions"}});
+    return {};
+}
+
+std::optional<SyscallReading> SyscallProbe::read_tables() {
+    auto reading = tables_.read();
+    if (!reading) {
+        log::warn("cannot read the table of system calls", {{"reason", reading.error().message}});
+        return std::nullopt;
+    }
+    // Of processes that came before the reading, the records are in the ring.
+    drain_rings();
+    aggregator().on_reading(*reading);
+    return std::move(*reading);
+}
+
+}  // namespace
+
+std::unique_ptr<Probe> make_syscall(const config::Config &config, const kernel::Features &,
+                                    const TargetsPtr &targets) {
+    return config.syscall.enabled ? std::make_unique<SyscallProbe>(config, targets) : nullptr;
+}
+
+std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config, const TargetsPtr &targets,
+                                           OnSyscall on_call) {
+    return std::make_unique<SyscallProbe>(config, targets, std::move(on_call));
+}
+
+}  // namespace gpusnoop::probes

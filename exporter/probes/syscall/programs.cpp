@@ -1,0 +1,141 @@
+#include "exporter/probes/syscall/programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "exporter/base/syscall_names.h"
+#include "exporter/kernel/hash_map.h"
+#include "exporter/kernel/kprobe.h"
+#include "exporter/kernel/object.h"
+#include "exporter/kernel/symbols.h"
+#include "syscall.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+void want(syscall_bpf &skeleton, std::uint32_t number) {
+    skeleton.rodata->wanted[number / 64] |= std::uint64_t{1} << (number % 64);
+}
+
+// Names that this machine has no number for are of others.
+void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
+    for (std::uint32_t number = 0; names.empty() && number < SYSCALL_COUNT; number++) {
+        want(skeleton, number);
+    }
+    for (const std::string &name : names) {
+        if (name == "compat") {
+            want(skeleton, SYSCALL_COMPAT);
+        } else if (name == "unknown") {
+            want(skeleton, SYSCALL_UNKNOWN);
+        } else if (const auto number = syscall_number(name)) {
+            want(skeleton, *number);
+        }
+        for (const std::string_view one : syscalls_of_group(name)) {
+            if (const auto number = syscall_number(one)) {
+                want(skeleton, *number);
+            }
+        }
+    }
+}
+
+// Whether the functions are there that call the tracepoints, and kprobes.
+bool has_functions() {
+    constexpr std::string_view names[] = {SYSCALL_ENTER_FUNCTION, SYSCALL_LEAVE_FUNCTION,
+                                          SYSCALL_EXIT_FUNCTION};
+    const auto found = kernel::find_kernel_symbols(names);
+    return found && found->size() == std::size(names) && kernel::check_kprobes();
+}
+
+}  // namespace
+
+void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &config,
+                        bool is_trace) {
+    want(skeleton, config.syscalls);
+    const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
+    skeleton.rodata->shard_mask =
+        std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
+    skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
+    skeleton.rodata->tracer_tgid = is_trace ? static_cast<std::uint32_t>(::getpid()) : 0;
+    bpf_map__set_max_entries(skeleton.maps.counts, is_trace ? 1 : config.max_counts);
+    bpf_map__set_max_entries(skeleton.maps.errors, is_trace ? 1 : config.max_counts);
+    const auto &all = skeleton.progs;
+    const bool by_function = has_functions();
+    for (bpf_program *program :
+         {all.exit_function, all.leave_function, all.enter_function, all.keep_functions_called}) {
+        kernel::load_if(program, by_function);
+    }
+    for (bpf_program *program : {all.leave, all.enter}) {
+        kernel::load_if(program, !by_function);
+    }
+}
+
+std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton) {
+    const auto &all = skeleton.progs;
+    std::vector<const bpf_program *> programs = {
+        all.thread_exit,    all.process_exec,          all.exit_function, all.leave_function,
+        all.enter_function, all.keep_functions_called, all.leave,         all.enter};
+    std::erase_if(programs, [](const auto *program) { return !bpf_program__autoload(program); });
+    return programs;
+}
+
+Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
+    SyscallTables tables;
+    tables.counts_fd_ = bpf_map__fd(skeleton.maps.counts);
+    tables.errors_fd_ = bpf_map__fd(skeleton.maps.errors);
+    auto counts = kernel::link_to_entries(skeleton.progs.list_counts, tables.counts_fd_);
+    if (!counts) {
+        return tl::unexpected(counts.error());
+    }
+    auto errors = kernel::link_to_entries(skeleton.progs.list_errors, tables.errors_fd_);
+    if (!errors) {
+        return tl::unexpected(errors.error());
+    }
+    tables.list_counts_ = std::move(*counts);
+    tables.list_errors_ = std::move(*errors);
+    return tables;
+}
+
+Result<SyscallReading> SyscallTables::read() const {
+    SyscallReading reading;
+    const auto counts = kernel::for_each_entry<syscall_key, syscall_counts>(
+        list_counts_,
+        [&](const auto &key, const auto &value) { reading.counts.emplace_back(key, value); });
+    if (!counts) {
+        return tl::unexpected(counts.error());
+    }
+    const auto errors = kernel::for_each_entry<syscall_error_key, std::uint64_t>(
+        list_errors_,
+        [&](const auto &key, std::uint64_t value) { reading.errors.emplace_back(key, value); });
+    if (!errors) {
+        return tl::unexpected(errors.error());
+    }
+    return reading;
+}
+
+void SyscallTables::forget(const SyscallReading &reading,
+                           const std::vector<ProcessKey> &processes) const {
+    if (processes.empty()) {
+        return;
+    }
+    const std::set<ProcessKey> gone(processes.begin(), processes.end());
+    for (const auto &[key, counts] : reading.counts) {
+        if (gone.contains({key.tgid, key.since_ns})) {
+            bpf_map_delete_elem(counts_fd_, &key);
+        }
+    }
+    for (const auto &[key, count] : reading.errors) {
+        if (gone.contains({key.tgid, key.since_ns})) {
+            bpf_map_delete_elem(errors_fd_, &key);
+        }
+    }
+}
+
+}  // namespace gpusnoop::probes
