@@ -1,6 +1,7 @@
 // The part of the CUDA aggregator that follows processes, from their first call until nothing of
 // them is left on the page.
 #include <algorithm>
+#include <utility>
 
 #include "exporter/probes/cuda_aggregator.h"
 #include "exporter/probes/cuda_functions.h"
@@ -107,7 +108,10 @@ void CudaAggregator::end(Process &process, nanoseconds at, bool awaits_table) {
 }
 
 void CudaAggregator::count_unfreed(Process &process) {
-    process.awaits_table = false;
+    if (std::exchange(process.awaits_table, false)) {
+        // The retention begins with what is counted last.
+        process.ended = std::max(*process.ended, now_);
+    }
     std::map<std::string, Amount> unfreed;
     // Also when it is 0: a counter that appears with its first leak has no increase to alert on.
     unfreed[gpu_of(process, device_of(process, CUDA_DEVICE_UNCHOSEN))];
