@@ -210,16 +210,16 @@ def scrape_table(results, found):
 
 
 def parts_table(results, found):
-    rows, columns = [], ["samples", "snapshot ms", "data model ms", "text ms", "gzip ms", "giving memory back ms", "longest pause scraped ms", "at rest ms"]
-    loads, costs = [], [[] for _ in range(6)]
+    rows, columns = [], ["samples", "snapshot ms", "data model ms", "text ms", "gzip ms", "longest pause scraped ms", "at rest ms"]
+    loads, costs = [], [[] for _ in range(5)]
     for size in SIZES:
         kinds, parts, _, at_rest = found[size]
         pause = max(kind.pause for kind in kinds)
-        medians = [statistics.median(part[i] for part in parts) for i in range(5)]
-        loads.append(parts[0][5])
+        medians = [statistics.median(part[i] for part in parts) for i in range(4)]
+        loads.append(parts[0][4])
         for cost, value in zip(costs, [*medians, pause]):
             cost.append(value)
-        rows.append([f"{parts[0][5]:,}", *(f"{one / 1e6:.3f}" for one in medians), f"{pause / 1e6:.2f}", f"{at_rest / 1e6:.2f}"])
+        rows.append([f"{parts[0][4]:,}", *(f"{one / 1e6:.3f}" for one in medians), f"{pause / 1e6:.2f}", f"{at_rest / 1e6:.2f}"])
     rows.append(["exponent", *(exponent_text(list(zip(loads, cost))) for cost in costs), ""])
     results.table(
         "Where a scrape's time goes",
@@ -230,7 +230,7 @@ def parts_table(results, found):
 def write_table(results, found):
     rows, ours, theirs = [], [], []
     for size in SIZES:
-        samples, written = found[size][1][0][5], found[size][2]
+        samples, written = found[size][1][0][4], found[size][2]
         ratios = [one[0] / one[3] for one in written]
         median = lambda index: statistics.median(one[index] for one in written)
         ours.append((samples, median(0)))

@@ -1,12 +1,9 @@
 #include "exporter/app.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <future>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -34,11 +31,6 @@ Error with_hint(const Error &error) {
 
 }  // namespace
 
-struct App::Rendering {
-    std::promise<http::Response> promise;
-    std::shared_future<http::Response> response = promise.get_future().share();
-};
-
 App::~App() {
     // First the way in, so that no scrape waits for a pipeline that is gone.
     server_.reset();
@@ -56,9 +48,7 @@ App::~App() {
 App::App(config::Config config, std::function<Result<config::Config>()> read_config)
     : config_(std::move(config)),
       read_config_(std::move(read_config)),
-      reloads_([this] { return read_and_apply(); }) {
-    note_reload({});
-}
+      reloads_([this] { return read_and_apply(); }) {}
 
 Result<std::unique_ptr<App>> App::start(config::Config config,
                                         std::function<Result<config::Config>()> read_config) {
@@ -191,35 +181,46 @@ void App::look_for_libraries() {
 
 Result<> App::start_server(std::unique_ptr<http::Access> access) {
     // Threads have the privileges that are left by now.
-    page_maker_.emplace();
-    document_maker_.emplace();
     auto listeners = http::open_listeners(config_.web);
     if (!listeners) {
         return tl::unexpected(listeners.error());
     }
-    auto server = http::Server::start(
-        *std::move(listeners), std::move(access),
-        {.pages = {{"/", [this](const auto &request) { return status_page(request); }},
-                   {config_.web.telemetry_path,
-                    [this](const auto &request) {
-                        return metrics_page(metrics::negotiate(request.accept));
-                    }},
-                   {"/api/v1/allocations",
-                    [this](const auto &request) { return document_page("allocations", request); }},
-                   {"/api/v1/slow_calls",
-                    [this](const auto &request) { return document_page("slow_calls", request); }},
-                   {"/api/v1/functions",
-                    [this](const auto &request) { return document_page("functions", request); }},
-                   {"/-/healthy",
-                    [](const auto &) { return http::text_response(200, "Healthy.\n"); }},
-                   {"/-/ready", [this](const auto &) { return ready_page(); }}},
-         .actions = {{"/-/reload", [this](const auto &) { return reload_page(); }}},
-         .open = {"/-/healthy", "/-/ready"}});
+    auto server = http::Server::start(*std::move(listeners), std::move(access), routes());
     if (!server) {
         return tl::unexpected(server.error());
     }
     server_ = std::move(*server);
     return {};
+}
+
+// A worker of the server waits for whatever runs here: all policies together leave others free.
+std::vector<http::Route> App::routes() {
+    const auto format = [](const http::Request &request) {
+        return metrics::negotiate(request.accept);
+    };
+    return {
+        {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
+        // A storm of scrapes costs one page of each format.
+        {.paths = {config_.web.telemetry_path},
+         .handler = [this, format](const auto &request) { return metrics_page(format(request)); },
+         .policy = {.share =
+                        [format](const auto &request) {
+                            return std::string(metrics::content_type(format(request)));
+                        }}},
+        // A document holds a copy of what a probe knows: one at a time.
+        {.paths = {"/api/v1/allocations", "/api/v1/slow_calls", "/api/v1/functions"},
+         .handler = [this](const auto &request) { return document_page(request); }},
+        // One runs; who waits has the file read once more, so nobody's change is missed.
+        {.paths = {"/-/reload"},
+         .handler = [this](const auto &) { return reload_page(); },
+         .policy = {.max_running = 2, .max_waiting = 1},
+         .is_action = true},
+        {.paths = {"/-/healthy"},
+         .handler = [](const auto &) { return http::text_response(200, "Healthy.\n"); },
+         .is_open = true},
+        {.paths = {"/-/ready"},
+         .handler = [this](const auto &) { return ready_page(); },
+         .is_open = true}};
 }
 
 std::vector<probes::Health> App::health() const {
@@ -231,40 +232,14 @@ std::vector<probes::Health> App::health() const {
 }
 
 http::Response App::metrics_page(metrics::Format format) {
-    std::shared_ptr<Rendering> rendering;
-    bool mine = false;
-    {
-        const std::lock_guard lock(rendering_mutex_);
-        std::shared_ptr<Rendering> &current = rendering_[format];
-        if (current == nullptr) {
-            current = std::make_shared<Rendering>();
-            mine = true;
-        }
-        rendering = current;
-    }
-    if (!mine) {
-        return rendering->response.get();
+    auto text = render(format);
+    if (!text) {
+        return http::text_response(503, text.error().message + "\n");
     }
     http::Response response;
-    try {
-        if (auto text = page_maker_->run([&] { return render(format); })) {
-            response.content_type = metrics::content_type(format);
-            response.vary = "Accept";
-            response.body = std::make_shared<const std::string>(std::move(*text));
-        } else {
-            response = http::text_response(503, text.error().message + "\n");
-        }
-    } catch (const std::exception &error) {  // out of memory: those who wait must hear of it
-        response = http::text_response(500, std::string(error.what()) + "\n");
-    }
-    // What making the page took is free now, in many pieces, and would stay resident until the
-    // next.
-    ::malloc_trim(0);
-    {
-        const std::lock_guard lock(rendering_mutex_);
-        rendering_[format].reset();
-    }
-    rendering->promise.set_value(response);
+    response.content_type = metrics::content_type(format);
+    response.vary = "Accept";
+    response.body = std::make_shared<const std::string>(*std::move(text));
     return response;
 }
 
@@ -285,10 +260,7 @@ Result<std::string> App::render(metrics::Format format) {
         {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
          discovery_->progress().slow_files()}));
     families.push_back(metrics::feature_family(features_));
-    {
-        const std::lock_guard lock(last_reload_mutex_);
-        append(metrics::reload_families(last_reload_));
-    }
+    append(metrics::reload_families(last_reload_.last()));
     families.push_back(metrics::build_info(kernel::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
     return metrics::write_page(format, snapshot->families, families);
@@ -306,7 +278,7 @@ Result<> App::read_and_apply() {
 Result<> App::read_config_and_apply() {
     const auto config = read_config_();
     if (!config) {
-        note_reload(tl::unexpected(config.error()));
+        last_reload_.note(tl::unexpected(config.error()));
         std::istringstream lines(config.error().message);
         for (std::string line; std::getline(lines, line);) {
             log::error("failed to reload config", {{"reason", line}});
@@ -314,7 +286,7 @@ Result<> App::read_config_and_apply() {
         return tl::unexpected(config.error());
     }
     apply(*config);
-    note_reload({});
+    last_reload_.note({});
     log::info("configuration reloaded");
     return {};
 }
@@ -338,35 +310,17 @@ void App::apply(const config::Config &config) {
     }
 }
 
-void App::note_reload(const Result<> &read) {
-    const std::lock_guard lock(last_reload_mutex_);
-    last_reload_.successful = read.has_value();
-    last_reload_.problem = read ? "" : read.error().message;
-    last_reload_.at = now_on(CLOCK_REALTIME);
-    if (read) {
-        last_reload_.last_success = std::chrono::duration<double>(last_reload_.at).count();
-    }
-}
-
 http::Response App::reload_page() {
-    // Whoever waits has the file read once more, so nobody's change is missed.
-    const auto pass = reload_pages_.enter();
-    const Result<> reloaded = pass ? reload() : fail("too many reloads at once: try again");
-    if (reloaded) {
-        return http::text_response(200, "");
+    if (const Result<> reloaded = reload(); !reloaded) {
+        return http::text_response(500,
+                                   "failed to reload config: " + reloaded.error().message + "\n");
     }
-    return http::text_response(pass ? 500 : 503,
-                               "failed to reload config: " + reloaded.error().message + "\n");
+    return http::text_response(200, "");
 }
 
 http::Response App::status_page(const http::Request &request) {
-    metrics::LastReload last_reload;
-    {
-        const std::lock_guard lock(last_reload_mutex_);
-        last_reload = last_reload_;
-    }
     return status_page_.answer(request,
-                               {config_, probes_, *discovery_, *pipeline_, std::move(last_reload)});
+                               {config_, probes_, *discovery_, *pipeline_, last_reload_.last()});
 }
 
 }  // namespace gpusnoop

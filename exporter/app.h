@@ -2,24 +2,19 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/coalesced.h"
 #include "exporter/base/notify.h"
 #include "exporter/base/result.h"
-#include "exporter/base/turnstile.h"
-#include "exporter/base/worker.h"
+#include "exporter/base/single_flight.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/http/server.h"
 #include "exporter/kernel/features.h"
-#include "exporter/metrics/self.h"
+#include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text_writer.h"
 #include "exporter/probes/document.h"
 #include "exporter/probes/pipeline.h"
@@ -54,12 +49,12 @@ private:
     Result<> start_probes();
     Result<> start_server(std::unique_ptr<http::Access> access);
     [[nodiscard]] std::vector<probes::Health> health() const;
+    [[nodiscard]] std::vector<http::Route> routes();
     [[nodiscard]] http::Response metrics_page(metrics::Format format);
     [[nodiscard]] Result<std::string> render(metrics::Format format);
     Result<> read_and_apply();
     Result<> read_config_and_apply();
     void apply(const config::Config &config);
-    void note_reload(const Result<> &read);
     void look_for_libraries();
     void tell_manager(std::string_view lines) const;
     [[nodiscard]] std::string status_line() const;
@@ -68,9 +63,7 @@ private:
     [[nodiscard]] http::Response ready_page() const;
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response status_page(const http::Request &request);
-    [[nodiscard]] http::Response document_page(std::string_view name, const http::Request &request);
-    [[nodiscard]] http::Response make_document(std::string_view name,
-                                               const probes::DocumentParameters &parameters);
+    [[nodiscard]] http::Response document_page(const http::Request &request);
 
     const config::Config config_;  // of the start
     std::function<Result<config::Config>()> read_config_;
@@ -84,22 +77,8 @@ private:
 
     status::StatusPage status_page_;
 
-    // Scrapes that come while a page is being made share it, so that a storm of them costs one.
-    struct Rendering;
-    std::mutex rendering_mutex_;
-    std::map<metrics::Format, std::shared_ptr<Rendering>> rendering_;
-    std::optional<Worker> page_maker_;
-
-    // A document holds a copy of what a probe knows: one at a time.
-    std::optional<Worker> document_maker_;
-    // Each waits for those before it, which all hold a thread of the server.
-    Turnstile document_pages_{32};
-
-    Coalesced reloads_;
-    // One that runs, one that waits, and one for company: the other threads are for scrapes.
-    Turnstile reload_pages_{3};
-    std::mutex last_reload_mutex_;
-    metrics::LastReload last_reload_;
+    SingleFlight reloads_;
+    metrics::ReloadRecord last_reload_;
 
     std::unique_ptr<http::Server> server_;
 };

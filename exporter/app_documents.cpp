@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "exporter/app.h"
@@ -10,20 +11,13 @@
 
 namespace gpusnoop {
 
-http::Response App::document_page(std::string_view name, const http::Request &request) {
+http::Response App::document_page(const http::Request &request) {
     const auto parameters = http::parse_query(request.query);
     if (!parameters) {
         return http::text_response(400, parameters.error().message + "\n");
     }
-    const auto pass = document_pages_.enter();
-    if (!pass) {
-        return http::text_response(503, "Too many requests at once: try again.\n");
-    }
-    return document_maker_->run([&] { return make_document(name, *parameters); });
-}
-
-http::Response App::make_document(std::string_view name,
-                                  const probes::DocumentParameters &parameters) {
+    const std::string_view name =
+        std::string_view(request.path).substr(request.path.rfind('/') + 1);
     // Others wait for this, so it must not wait for long.
     const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
     if (!documents) {
@@ -33,7 +27,7 @@ http::Response App::make_document(std::string_view name,
     if (document == documents->end()) {
         return http::text_response(503, "The probe that knows this is not up: / says why.\n");
     }
-    auto written = document->write(parameters);
+    auto written = document->write(*parameters);
     if (!written) {
         return http::text_response(400, written.error().message + "\n");
     }

@@ -72,10 +72,8 @@ int serve(const Settings &settings) {
     }
     log::setup(config->log.level, config->log.format);
     gpusnoop::kernel::route_libbpf_messages();
-    // Else each thread of the server, on a machine with many cores, keeps memory of its own.
-    ::mallopt(M_ARENA_MAX, 8);
-    // Pages leave when they were sent. As it is, what was freed once decides what stays for the
-    // next.
+    // The text of a page is given back when it was sent. Without this, the size of the first one
+    // freed becomes the size below which nothing is given back.
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
     const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP});
 

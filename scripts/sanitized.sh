@@ -25,7 +25,7 @@ for sanitizer in "${sanitizers[@]}"; do
     rm -f "$reports".*
     (cd build/release && GPUSNOOP_EXPORTER=$build/gpusnoop_exporter \
         ASAN_OPTIONS=log_path=$reports UBSAN_OPTIONS=log_path=$reports:print_stacktrace=1 \
-        TSAN_OPTIONS=log_path=$reports:suppressions=$PWD/../../tests/tsan.supp \
+        TSAN_OPTIONS=log_path=$reports \
         setarch --addr-no-randomize tests/e2e_tests --durations yes) || failed+=("$sanitizer")
     # A report that no test noticed is one all the same.
     if compgen -G "$reports.*" > /dev/null; then

@@ -66,7 +66,6 @@ public:
         } else {
             response = http::text_response(503, snapshot.error().message + "\n");
         }
-        ::malloc_trim(0);  // as App::metrics_page() does
         return response;
     }
 
@@ -89,7 +88,7 @@ public:
 
 private:
     // Nanoseconds of: the snapshot, with the aggregating thread's waking up; the data model; the
-    // text; its compression; giving memory back.
+    // text; its compression.
     std::string parts() {
         const auto start = Clock::now();
         const auto snapshot = pipeline_.snapshot();
@@ -103,11 +102,8 @@ private:
         const auto written = nanoseconds_since(start);
         const auto packed = http::gzip(text);
         const auto compressed = nanoseconds_since(start);
-        ::malloc_trim(0);
-        const auto done = nanoseconds_since(start);
-        return fmt::format("{} {} {} {} {} {}", taken, converted - taken, written - converted,
-                           compressed - written, done - compressed,
-                           packed ? bench::samples_in(text) : 0);
+        return fmt::format("{} {} {} {} {}", taken, converted - taken, written - converted,
+                           compressed - written, packed ? bench::samples_in(text) : 0);
     }
 
     // Nanoseconds and allocations of our text, and of that of prometheus-cpp, in turns.
@@ -144,8 +140,7 @@ private:
 }  // namespace
 
 int main(int argc, char **argv) {
-    ::mallopt(M_ARENA_MAX, 8);  // both as the exporter does
-    ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    ::mallopt(M_MMAP_THRESHOLD, 256 << 10);  // as the exporter does
     Page page(bench::series_of(argc, argv));
     auto server = http::Server::listen(
         "127.0.0.1:0",

@@ -112,7 +112,7 @@ bool BasicAuth::remembers(const Digest &login) const {
     });
 }
 
-BasicAuth::Verdict BasicAuth::check(std::string_view authorization) {
+BasicAuth::Verdict BasicAuth::recall(std::string_view authorization) const {
     if (!is_needed()) {
         return Verdict::allowed;
     }
@@ -120,31 +120,28 @@ BasicAuth::Verdict BasicAuth::check(std::string_view authorization) {
     if (!login) {
         return Verdict::denied;
     }
-    const auto &[user, password] = *login;
-    const Digest known = digest(user, password);
-    if (remembers(known)) {
-        return Verdict::allowed;
-    }
-    const auto pass = waiting_.enter();
-    if (!pass) {
-        return Verdict::busy;
-    }
+    return remembers(digest(login->first, login->second)) ? Verdict::allowed : Verdict::unknown;
+}
+
+bool BasicAuth::check(std::string_view authorization) {
     const std::lock_guard checking(checking_mutex_);
-    if (remembers(known)) {  // by one that came before
-        return Verdict::allowed;
+    if (const Verdict known = recall(authorization); known != Verdict::unknown) {
+        return known == Verdict::allowed;  // perhaps by one that was checked meanwhile
     }
+    const auto login = parse_login(authorization);
+    const auto &[user, password] = *login;
     const auto found = users_.find(user);
     const bool is_right = matches(password, found == users_.end() ? nobody_ : found->second);
     // A NUL would end the password for crypt_r.
     if (!is_right || found == users_.end() || password.find('\0') != std::string::npos) {
-        return Verdict::denied;
+        return false;
     }
     const std::lock_guard lock(remembered_mutex_);
     if (remembered_.size() >= max_remembered) {
         remembered_.pop_front();
     }
-    remembered_.push_back(known);
-    return Verdict::allowed;
+    remembered_.push_back(digest(user, password));
+    return true;
 }
 
 }  // namespace gpusnoop::http

@@ -10,8 +10,6 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/base/turnstile.h"
-
 namespace gpusnoop::http {
 
 class BasicAuth {
@@ -19,22 +17,24 @@ public:
     enum class Verdict : std::uint8_t {
         allowed,
         denied,
-        busy,  // too many passwords are being checked: to be tried again
+        unknown,  // check() finds out
     };
 
     // `users`: bcrypt hashes by name. Without any, everybody is allowed.
     explicit BasicAuth(std::map<std::string, std::string> users);
 
-    // `authorization` is that header's value, empty if there is none. For any thread. A login that
-    // was right before costs nothing. Any other takes as long as bcrypt does, that of a user who
-    // does not exist as long as the dearest hash, and one is checked at a time.
-    [[nodiscard]] Verdict check(std::string_view authorization);
+    // Both are for any thread; `authorization` is that header's value, empty if there is none.
+    // What is known at once: without users everybody is allowed, what is no login is denied, and a
+    // login that was right before is remembered.
+    [[nodiscard]] Verdict recall(std::string_view authorization) const;
+    // Whether the login is right. Takes as long as bcrypt does, for a user who does not exist as
+    // long as the dearest hash, and one is checked at a time.
+    [[nodiscard]] bool check(std::string_view authorization);
 
     [[nodiscard]] bool is_needed() const { return !users_.empty(); }
 
-    // Logins that are remembered, and those that may wait to be checked.
+    // Logins that are remembered.
     static constexpr std::size_t max_remembered = 128;
-    static constexpr int max_waiting = 16;
 
 private:
     using Digest = std::array<unsigned char, 32>;
@@ -52,7 +52,6 @@ private:
     std::deque<Digest> remembered_;  // the newest last
 
     std::mutex checking_mutex_;
-    Turnstile waiting_{max_waiting};
 };
 
 }  // namespace gpusnoop::http

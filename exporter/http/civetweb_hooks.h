@@ -1,4 +1,8 @@
-// What CMakeLists.txt puts into civetweb's source, which has no callbacks for these.
+// What exporter/CMakeLists.txt puts into civetweb's source, which has no callbacks for these.
+//
+// civetweb gives each connection a thread, from the first byte to the last. Here connections are
+// ours (connections.h), and a thread of civetweb's gets one when all of its request has come: it
+// parses the request and calls the server. It never sees a socket.
 #pragma once
 
 #include <stddef.h>
@@ -15,6 +19,22 @@ char *gpusnoop_origin_form(char *target);
 // The status for a request that civetweb refuses with `status`: 414 and 431 where its first line or
 // its head has filled the buffer.
 int gpusnoop_refusal_status(int status, const char *received, size_t size, size_t buffer_size);
+
+// Called by civetweb's master thread in the place of accepting: returns when the server stops.
+// `server` is its user data.
+void gpusnoop_serve_connections(void *server);
+
+// Called by a worker of civetweb's, whose pointer of its thread is `worker`: waits for a request.
+// 0 when the server stops.
+int gpusnoop_next_request(void *worker);
+
+// Copies what is left of the worker's request, `size` bytes at most. -2 (civetweb's error of
+// reading) when nothing is left.
+int gpusnoop_read_request(void *worker, char *buffer, int size);
+
+// Is in civetweb's source: the length of a request's head, 0 where it has no end yet, -1 where it
+// has a byte that may not be there.
+int gpusnoop_head_length(const char *text, int size);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ namespace gpusnoop::http {
 
 namespace {
 
-constexpr int kBacklog = 256;
+constexpr int kBacklog = 1024;
 constexpr int kFirstPassed = 3;  // the first file descriptor that systemd passes
 constexpr int kMaxPassed = 64;
 constexpr mode_t kSocketMode = 0660;

@@ -97,10 +97,6 @@ http::Response StatusPage::answer(const http::Request &request, const Sources &s
     if (!refresh_seconds) {
         return http::text_response(400, refresh_seconds.error().message + "\n");
     }
-    const auto pass = answering_.enter();
-    if (!pass) {
-        return http::text_response(503, "Too many requests at once: try again.\n");
-    }
     http::Response response;
     response.content_type = "text/html; charset=utf-8";
     response.more_head =

@@ -5,10 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "exporter/base/turnstile.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/http/server.h"
+#include "exporter/http/route.h"
 #include "exporter/metrics/self.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"
@@ -41,7 +40,6 @@ public:
 private:
     std::chrono::nanoseconds started_;  // CLOCK_MONOTONIC
     Rates rates_;
-    Turnstile answering_{32};  // each waits for the pipeline, and holds a thread of the server
 };
 
 }  // namespace gpusnoop::status

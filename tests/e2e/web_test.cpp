@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -252,7 +253,10 @@ TEST_CASE("sockets that systemd passes are served", "[e2e]") {
                       "--listen=" + path, exporter_binary(), "--web.systemd-socket",
                       "--config.file=" + (directory / "config.yaml").string()});
     eventually("systemd to listen", [&] { return std::filesystem::exists(path); });
-    CHECK(curl({"--unix-socket", path, "http://localhost/-/ready"}).status == "200");
+    CHECK(curl({"--unix-socket", path, "http://localhost/-/healthy"}).status == "200");
+    eventually("the exporter to be ready", [&] {
+        return curl({"--unix-socket", path, "http://localhost/-/ready"}).status == "200";
+    });
     CHECK(exporter.output().find("address=unix:" + path) != std::string::npos);
     CHECK(curl({"--unix-socket", path, "http://localhost/metrics"}).status == "200");
     exporter.signal(SIGTERM);
@@ -330,11 +334,19 @@ TEST_CASE("Prometheus reads OpenMetrics, and stores who was slow", "[e2e]") {
     CHECK(exemplar["timestamp"].as<double>() > 1.6e9);
 }
 
-TEST_CASE("100 scrapes are served while 200 clients say nothing", "[e2e]") {
+TEST_CASE("100 scrapes are served while 2000 clients say nothing, by 32 threads in all", "[e2e]") {
     require_bpf();
-    const Exporter exporter(quiet);
+    const rlimit files{8'192, 8'192};
+    if (::setrlimit(RLIMIT_NOFILE, &files) != 0) {
+        missing("permission to open 8192 files");
+    }
+    // With every probe, on stand-ins.
+    Exporter exporter(
+        "functions: {enabled: true}\npcie: {enabled: true}\nnvlink: {enabled: true}\n");
+    const Process workload({standin("workload"), "--seconds", "1000", "--name", "scraped"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     std::vector<gpusnoop::Fd> silent;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 2'000; i++) {
         silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         sockaddr_in address{};
         address.sin_family = AF_INET;
@@ -352,6 +364,10 @@ TEST_CASE("100 scrapes are served while 200 clients say nothing", "[e2e]") {
                 whole += answer.status == 200 && answer.body.ends_with('\n') ? 1 : 0;
             });
         }
+        const std::string tasks = "/proc/" + std::to_string(exporter.process().pid()) + "/task";
+        const auto threads = std::distance(std::filesystem::directory_iterator(tasks),
+                                           std::filesystem::directory_iterator());
+        CHECK(threads <= 32);
     }
     CHECK(whole == 100);
     CHECK(http(exporter.port(), "/metrics", "HEAD").body.empty());

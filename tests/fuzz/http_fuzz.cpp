@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     // Nobody's password, of the least cost there is: whatever is sent must be refused.
     static http::BasicAuth auth({{"user", "$2b$04$" + std::string(53, '.')}});
-    if (auth.check(text) != http::BasicAuth::Verdict::denied) {
+    if (auth.recall(text) == http::BasicAuth::Verdict::allowed || auth.check(text)) {
         std::abort();
     }
     const auto address = parse_listen_address(text);

@@ -73,11 +73,11 @@ struct Files {
 std::unique_ptr<Server> serve_with(std::unique_ptr<Access> access) {
     std::vector<Listener> listeners;
     listeners.push_back(*Listener::open("127.0.0.1:0"));
-    auto server = Server::start(
-        std::move(listeners), std::move(access),
-        {.pages = {{"/metrics", answers("up 1\n")}, {"/-/healthy", answers("Healthy.\n")}},
-         .actions = {{"/-/reload", answers("")}},
-         .open = {"/-/healthy"}});
+    auto server =
+        Server::start(std::move(listeners), std::move(access),
+                      {{.paths = {"/metrics"}, .handler = answers("up 1\n")},
+                       {.paths = {"/-/healthy"}, .handler = answers("Healthy.\n"), .is_open = true},
+                       {.paths = {"/-/reload"}, .handler = answers(""), .is_action = true}});
     REQUIRE(server);
     return *std::move(server);
 }

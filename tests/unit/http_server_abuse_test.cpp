@@ -110,14 +110,14 @@ TEST_CASE("twenty scrapes at once all get the whole page") {
 TEST_CASE("clients that dawdle do not stop a scrape") {
     auto server = serve({{"/metrics", answers("up 1\n")}});
     std::vector<Fd> slow;
-    const auto add_slow = [&](int count) {
-        for (int i = 0; i < count; ++i) {
+    const auto add_slow = [&](std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
             slow.push_back(connect_to(server->port()));
             send_bytes(slow.back(), "GET /metrics HTTP/1.1\r\nX-Slow: ");
         }
     };
-    SECTION("fewer than there are threads, and none had to go for it") {
-        add_slow(Server::threads - 1);
+    SECTION("as many as there may be, and none had to go for it") {
+        add_slow(Connections::max_begun - 1);
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
         for (const Fd &fd : slow) {
             char byte = 0;
@@ -125,9 +125,17 @@ TEST_CASE("clients that dawdle do not stop a scrape") {
             CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
         }
     }
-    SECTION("more than there are threads, which are cut off in time") {
-        add_slow(Server::threads + 20);
+    SECTION("more than there may be, of whom the first are cut off") {
+        add_slow(Connections::max_begun + 20);
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
+        CHECK(receive_all(slow.front()).empty());
+        CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
+    }
+    SECTION("and are cut off in time") {
+        add_slow(7);
+        for (const Fd &fd : slow) {
+            CHECK(receive_all(fd).empty());
+        }
     }
     SECTION("and do not stop the server from stopping") {
         add_slow(7);

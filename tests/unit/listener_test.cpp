@@ -42,8 +42,8 @@ Fd connect_to(const std::string &path) {
 }
 
 std::unique_ptr<Server> serve_on(std::vector<Listener> listeners) {
-    auto server =
-        Server::start(std::move(listeners), *Access::open(""), {.pages = {{"/", answers("here")}}});
+    auto server = Server::start(std::move(listeners), *Access::open(""),
+                                {{.paths = {"/"}, .handler = answers("here")}});
     REQUIRE(server);
     return *std::move(server);
 }

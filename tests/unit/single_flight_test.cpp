@@ -1,4 +1,4 @@
-#include "exporter/base/coalesced.h"
+#include "exporter/base/single_flight.h"
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@ using namespace gpusnoop;
 
 TEST_CASE("the work is run for whoever asks, and its result returned") {
     int runs = 0;
-    Coalesced work([&]() -> Result<> {
+    SingleFlight work([&]() -> Result<> {
         runs++;
         return runs == 2 ? Result<>(fail("no")) : Result<>();
     });
@@ -23,7 +23,7 @@ TEST_CASE("the work is run for whoever asks, and its result returned") {
 
 TEST_CASE("what the work throws is a failure, and the next run is as any") {
     int runs = 0;
-    Coalesced work([&]() -> Result<> {
+    SingleFlight work([&]() -> Result<> {
         if (++runs == 1) {
             throw std::runtime_error("thrown");
         }
@@ -37,7 +37,7 @@ TEST_CASE("those who ask during a run share one that begins later") {
     std::atomic<int> runs = 0;
     std::latch running(1);
     std::latch may_end(1);
-    Coalesced work([&]() -> Result<> {
+    SingleFlight work([&]() -> Result<> {
         if (++runs == 1) {
             running.count_down();
             may_end.wait();
@@ -70,7 +70,7 @@ TEST_CASE("everybody has a run that began after asking") {
     std::atomic<int> seen = 0;
     std::atomic<bool> is_running = false;
     std::atomic<bool> overlapped = false;
-    Coalesced work([&]() -> Result<> {
+    SingleFlight work([&]() -> Result<> {
         overlapped = overlapped || is_running.exchange(true);
         seen = wanted.load();
         is_running = false;

@@ -15,9 +15,9 @@ namespace gpusnoop {
 
 // Runs the work once at a time. Those who ask while it runs share one more run, which begins after
 // the last of them has asked.
-class Coalesced {
+class SingleFlight {
 public:
-    explicit Coalesced(std::function<Result<>()> work) : work_(std::move(work)) {}
+    explicit SingleFlight(std::function<Result<>()> work) : work_(std::move(work)) {}
 
     // For any thread. Waits for a run that began after this was called, and returns what came of
     // it. What the work throws becomes a failure.

@@ -1,0 +1,49 @@
+// Keeps a policy: which requests run, which wait, which share a response, and which are refused.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/http/exchange.h"
+
+namespace gpusnoop::http {
+
+// For any thread. A request that waits has no thread: whoever ran one asks for the next.
+class Admission {
+public:
+    // Exchanges that get one response.
+    struct Job {
+        std::shared_ptr<Exchange> first;  // the one that runs
+        std::string key;
+        std::vector<std::shared_ptr<Exchange>> exchanges;  // with the first
+        bool is_closed = false;
+    };
+    struct Decision {
+        std::shared_ptr<Job> to_run;  // by the caller; null: it waits or shares, or is refused
+        bool is_refused = false;
+    };
+
+    explicit Admission(Policy policy) : policy_(std::move(policy)) {}
+
+    [[nodiscard]] Decision admit(const std::shared_ptr<Exchange> &exchange);
+
+    // All that share the job's response, which is made. Nobody joins it from now on.
+    [[nodiscard]] std::vector<std::shared_ptr<Exchange>> close(Job &job);
+
+    // The job is done. What has waited longest, to be run in its place; null: nothing waits.
+    [[nodiscard]] std::shared_ptr<Job> next(const std::shared_ptr<Job> &done);
+
+private:
+    [[nodiscard]] bool join(const std::string &key, const std::shared_ptr<Exchange> &exchange);
+
+    const Policy policy_;
+    std::mutex mutex_;
+    std::vector<std::shared_ptr<Job>> running_;
+    std::deque<std::shared_ptr<Job>> waiting_;
+};
+
+}  // namespace gpusnoop::http

@@ -1,0 +1,87 @@
+// One client: its socket, its TLS, the request that it sends and the answer that it is sent.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "exporter/base/fd.h"
+
+struct ssl_st;
+struct ssl_ctx_st;
+
+namespace gpusnoop::http {
+
+// Never waits for the client: what cannot be done now is done when the socket is ready. Used by one
+// thread at a time.
+class Connection {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    // The client must have sent its request `request_timeout` after it connected, and must take
+    // some of the answer in each `stall_timeout`, and all of it within `answer_timeout`.
+    static constexpr std::chrono::seconds request_timeout{2};
+    static constexpr std::chrono::seconds stall_timeout{2};
+    static constexpr std::chrono::seconds answer_timeout{60};
+    // Of the request's first line and headers.
+    static constexpr std::size_t max_request = 4096;
+
+    enum class Step : std::uint8_t {
+        wait_readable,  // go on when the socket can be read,
+        wait_writable,  // or written
+        request,        // as much of a request as will come is here
+        closed,         // nothing is left to do
+    };
+
+    // `tls`: null for plain HTTP. The socket does not block.
+    Connection(Fd fd, ssl_ctx_st *tls, Clock::time_point now);
+    // Says goodbye, without waiting.
+    ~Connection();
+    Connection(const Connection &) = delete;
+    Connection &operator=(const Connection &) = delete;
+
+    // Goes on with what is to be done: the handshake and the request, or the answer.
+    [[nodiscard]] Step advance();
+
+    // Takes what is left of the request, as much as `buffer` holds.
+    [[nodiscard]] std::size_t take_request(std::span<char> buffer);
+
+    // What advance() is to send from now on. Null is an empty body.
+    void answer(std::string head, std::shared_ptr<const std::string> body);
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
+    // Whether anything came: until then the connection has no memory but this.
+    [[nodiscard]] bool has_begun() const { return has_begun_; }
+
+private:
+    struct FreeSsl {
+        void operator()(ssl_st *ssl) const;
+    };
+
+    [[nodiscard]] Step shake_hands();
+    [[nodiscard]] Step read_request();
+    [[nodiscard]] Step send_answer();
+    [[nodiscard]] std::ptrdiff_t read_some(std::span<char> buffer, Step &wait);
+    [[nodiscard]] std::ptrdiff_t write_some(std::span<const char> bytes, Step &wait);
+    [[nodiscard]] Step tls_wait(int result) const;
+
+    Fd fd_;
+    ssl_ctx_st *tls_;
+    std::unique_ptr<ssl_st, FreeSsl> ssl_;
+    bool has_begun_ = false;
+    bool is_encrypted_ = false;  // the handshake is done
+    bool is_answering_ = false;
+    std::string request_;
+    std::size_t taken_ = 0;
+    std::string head_;
+    std::shared_ptr<const std::string> body_;
+    std::size_t sent_ = 0;  // of both
+    Clock::time_point deadline_;
+    Clock::time_point last_deadline_;
+};
+
+}  // namespace gpusnoop::http

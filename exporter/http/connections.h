@@ -1,0 +1,97 @@
+// All clients of a server: waits for them with one descriptor each, and has threads for those that
+// are ready.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+#include "exporter/http/connection.h"
+#include "exporter/http/listener.h"
+
+namespace gpusnoop::http {
+
+// One thread calls serve(), others next(). A client that is silent, slow, or slow in its TLS
+// handshake keeps none of them: it is parked until its socket is ready, and is cut off at its
+// deadline. Past the limits the one with the nearest deadline, which has been idle longest, makes
+// room for the new one.
+class Connections {
+public:
+    using Clock = Connection::Clock;
+    // A thread of next() runs it.
+    using Work = std::function<void()>;
+
+    // Parked at one time, but fewer where the process may have fewer files: half as many.
+    static constexpr std::size_t max_parked = 4096;
+    // Of these, those that have begun a handshake, a request or an answer: they take memory.
+    static constexpr std::size_t max_begun = 512;
+
+    // `listeners` must outlive this.
+    [[nodiscard]] static Result<std::unique_ptr<Connections>> open(
+        std::span<const Listener> listeners);
+    // Cuts off whoever is left.
+    ~Connections() = default;
+    Connections(const Connections &) = delete;
+    Connections &operator=(const Connections &) = delete;
+
+    // Accepts clients (by TLS, if `tls` is not null), and sees to who is ready, until stop().
+    void serve(ssl_ctx_st *tls);
+
+    // Waits for a client whose request is here, and goes on with others meanwhile. Null after
+    // stop().
+    [[nodiscard]] std::unique_ptr<Connection> next();
+
+    // Sends what the connection has been given as its answer.
+    void send(std::unique_ptr<Connection> connection);
+
+    // Has `work` done by a thread of next(), soon.
+    void post(Work work);
+
+    // For any thread: serve() and next() return, once what they are at is done.
+    void stop();
+    [[nodiscard]] bool is_stopping() const;
+
+private:
+    using Deadlines = std::set<std::pair<Clock::time_point, int>>;
+    using Ready = std::variant<std::unique_ptr<Connection>, Work>;
+
+    Connections(std::span<const Listener> listeners, Fd epoll, Fd wake);
+    [[nodiscard]] Result<> watch_listeners();
+    void accept_from(int listener, ssl_ctx_st *tls);
+    void watch_listener(int listener);
+    [[nodiscard]] int milliseconds_to_wait();
+    void make_ready(int fd);
+    void cut_off_expired();
+    void park(std::unique_ptr<Connection> connection, Connection::Step wait);
+    [[nodiscard]] std::unique_ptr<Connection> unpark(int fd);
+    [[nodiscard]] std::unique_ptr<Connection> longest_idle(const Deadlines &from);
+    [[nodiscard]] bool go_on(std::unique_ptr<Connection> &connection);
+
+    const std::span<const Listener> listeners_;
+    const Fd epoll_;
+    const Fd wake_;
+    const std::size_t most_parked_;
+    std::vector<int> unwatched_;  // listeners that had no descriptor left for a client
+
+    mutable std::mutex mutex_;  // of what follows
+    std::condition_variable changed_;
+    bool is_stopping_ = false;
+    std::map<int, std::unique_ptr<Connection>> parked_;  // by descriptor
+    Deadlines silent_;                                   // of those parked
+    Deadlines begun_;
+    Clock::time_point serve_wakes_ = Clock::time_point::max();
+    std::deque<Ready> ready_;
+};
+
+}  // namespace gpusnoop::http

@@ -1,0 +1,200 @@
+#include "exporter/http/workers.h"
+
+#include <civetweb.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <exception>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/http/civetweb_hooks.h"
+#include "exporter/http/gzip.h"
+
+namespace gpusnoop::http {
+
+namespace {
+
+std::string header(const mg_connection *connection, const char *name) {
+    const char *value = mg_get_header(connection, name);
+    return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+// One thread, and the request that it parses.
+struct Workers::Worker {
+    Workers *workers = nullptr;
+    std::unique_ptr<Connection> connection;
+};
+
+// What civetweb's source calls: it is C, and nothing may be thrown through it.
+struct Hooks {
+    static void serve(void *workers) {
+        auto *const self = static_cast<Workers *>(workers);
+        self->connections_.serve(self->tls_);
+    }
+    static bool next(void *worker) {
+        auto *const self = static_cast<Workers::Worker *>(worker);
+        self->connection = self->workers->connections_.next();
+        return self->connection != nullptr;
+    }
+    static int read(void *worker, std::span<char> buffer) {
+        constexpr int nothing_left = -2;
+        const auto &connection = static_cast<Workers::Worker *>(worker)->connection;
+        const std::size_t size = connection == nullptr ? 0 : connection->take_request(buffer);
+        return size == 0 ? nothing_left : static_cast<int>(size);
+    }
+};
+
+extern "C" void gpusnoop_serve_connections(void *server) {
+    Hooks::serve(server);
+}
+
+extern "C" int gpusnoop_next_request(void *worker) {
+    return Hooks::next(worker) ? 1 : 0;
+}
+
+extern "C" int gpusnoop_read_request(void *worker, char *buffer, int size) {
+    return Hooks::read(worker, {buffer, static_cast<std::size_t>(size)});
+}
+
+Workers::Workers(int count, Connections &connections, ssl_ctx_st *tls, Handlers handlers)
+    : connections_(connections),
+      tls_(tls),
+      handlers_(std::move(handlers)),
+      workers_(static_cast<std::size_t>(count)) {
+    mg_init_library(MG_FEATURES_DEFAULT);
+}
+
+Workers::~Workers() {
+    connections_.stop();
+    if (context_ != nullptr) {
+        mg_stop(context_);
+    }
+    mg_exit_library();
+}
+
+Result<std::unique_ptr<Workers>> Workers::start(int count, Connections &connections,
+                                                ssl_ctx_st *tls, Handlers handlers) {
+    std::unique_ptr<Workers> workers(new Workers(count, connections, tls, std::move(handlers)));
+    if (const auto started = workers->start(count); !started) {
+        return tl::unexpected<Error>(started.error());
+    }
+    return workers;
+}
+
+Result<> Workers::start(int count) {
+    const std::string thread_count = std::to_string(count);
+    const std::string request_size = std::to_string(Connection::max_request);
+    // clang-format off
+    const char *options[] = {
+        "num_threads", thread_count.c_str(),
+        "max_request_size", request_size.c_str(),
+        "enable_keep_alive", "no",
+        // Escapes are left as they were sent: %00 and its like then match nothing. What civetweb
+        // does put right is slashes and dots: //metrics and /x/../metrics are /metrics.
+        "decode_url", "no",
+        "enable_directory_listing", "no",
+        "enable_auth_domain_check", "no",
+        "access_control_allow_origin", "",
+        "access_control_allow_methods", "",
+        nullptr};
+    // clang-format on
+    mg_callbacks callbacks{};
+    callbacks.begin_request = &Workers::on_request;
+    callbacks.http_error = &Workers::on_error;
+    callbacks.log_message = &Workers::on_log;
+    callbacks.init_thread = &Workers::on_thread;
+    mg_init_data init{};
+    init.callbacks = &callbacks;
+    init.user_data = this;
+    init.configuration_options = options;
+    std::array<char, 256> text{};
+    mg_error_data error{};
+    error.text = text.data();
+    error.text_buffer_size = text.size();
+    context_ = mg_start2(&init, &error);
+    if (context_ == nullptr) {
+        return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
+    }
+    // civetweb goes on without the threads that it could not start, and if one of them is the one
+    // that serves the connections, it serves nobody.
+    if (lacks_threads_ || !serves_.try_acquire_for(std::chrono::seconds(10))) {
+        return fail(
+            fmt::format("the HTTP server has not got its {} threads: raise the limit of "
+                        "tasks (TasksMax= of a unit, a container's limit of pids, ulimit -u)",
+                        count + 1));
+    }
+    return {};
+}
+
+int Workers::on_request(mg_connection *connection) {
+    try {
+        // Also keeps civetweb from reading a body that nobody asked for.
+        mg_disable_connection_keep_alive(connection);
+        const mg_request_info *info = mg_get_request_info(connection);
+        auto *const worker = static_cast<Worker *>(mg_get_thread_pointer(connection));
+        Request request;
+        request.method = info->request_method;
+        request.path = info->local_uri == nullptr ? "" : info->local_uri;
+        request.query = info->query_string == nullptr ? "" : info->query_string;
+        request.accept = header(connection, "Accept");
+        request.origin = header(connection, "Origin");
+        request.host = header(connection, "Host");
+        request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
+        worker->workers->handlers_.request(std::move(worker->connection), std::move(request),
+                                           header(connection, "Authorization"));
+    } catch (const std::exception &error) {  // out of memory: it is closed without an answer
+        log::debug("http", {{"detail", error.what()}});
+    }
+    return 200;  // is handled
+}
+
+// civetweb's own answer would repeat what the client sent as the protocol.
+int Workers::on_error(mg_connection *connection, int status, const char *) {
+    try {
+        auto *const worker = static_cast<Worker *>(mg_get_thread_pointer(connection));
+        if (worker->connection != nullptr) {
+            worker->workers->handlers_.refusal(std::move(worker->connection), status);
+        }
+    } catch (const std::exception &error) {  // out of memory: it is closed without an answer
+        log::debug("http", {{"detail", error.what()}});
+    }
+    return 0;
+}
+
+void *Workers::on_thread(const mg_context *context, int type) {
+    constexpr int serving = 0;
+    constexpr int working = 1;
+    auto *const self = static_cast<Workers *>(mg_get_user_data(context));
+    if (type == serving) {
+        self->serves_.release();
+    }
+    if (type != working) {
+        return nullptr;
+    }
+    Worker &worker = self->workers_.at(self->started_++);
+    worker.workers = self;
+    return &worker;
+}
+
+// Scanners and broken clients cause these; they are no errors of ours.
+int Workers::on_log(const mg_connection *connection, const char *message) {
+    try {
+        auto *const self = static_cast<Workers *>(mg_get_user_data(mg_get_context(connection)));
+        if (self != nullptr &&
+            std::string_view(message).starts_with("Cannot start worker thread")) {
+            self->lacks_threads_ = true;
+        }
+        log::debug("http", {{"detail", message}});
+    } catch (...) {
+        return 1;
+    }
+    return 1;
+}
+
+}  // namespace gpusnoop::http
