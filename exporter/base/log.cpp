@@ -6,38 +6,19 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
 
 namespace gpusnoop::log {
 
 namespace {
 
-// spdlog carries one string per record. Fields travel in it behind the message, each as NUL, 'b' or
-// 'q' (bare or quoted), key, NUL, value; NULs in the parts themselves are replaced before. A record
-// that was written through spdlog directly is a message without fields.
-constexpr char kSeparator = '\0';
-
-void append_part(std::string &payload, std::string_view part) {
-    for (const char c : part) {
-        if (c == kSeparator) {
-            payload += "\xEF\xBF\xBD";
-        } else {
-            payload += c;
-        }
-    }
-}
-
-std::string_view take_part(std::string_view &payload) {
-    const std::size_t end = payload.find(kSeparator);
-    const std::string_view part = payload.substr(0, end);
-    payload.remove_prefix(end == std::string_view::npos ? payload.size() : end + 1);
-    return part;
-}
+// Where write() says its records come from: they are lines already.
+constexpr spdlog::source_loc formatted{"log.cpp", 1, "write"};
 
 // Between double quotes, in JSON's escapes, which read well in logfmt too. So are C1 controls
 // (U+0080 to U+009F), which some terminals obey, and marks that change the direction of writing.
@@ -47,7 +28,7 @@ void append_quoted(std::string &line, std::string_view bytes) {
         const Utf8Step step = utf8_step(bytes);
         const char first = bytes[0];
         const auto character = bytes.substr(0, step.size);
-        if (!step.valid) {
+        if (!step.valid || first == '\0') {
             line += "\xEF\xBF\xBD";
         } else if (first == '"' || first == '\\') {
             line += '\\';
@@ -89,60 +70,35 @@ std::string_view level_name(spdlog::level::level_enum level) {
     }
 }
 
-std::string utc_time(std::chrono::system_clock::time_point when) {
-    const auto since_epoch = when.time_since_epoch();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
-    const auto ms = std::chrono::floor<std::chrono::milliseconds>(since_epoch - seconds);
-    const std::time_t time = static_cast<std::time_t>(seconds.count());
-    std::tm utc{};
-    gmtime_r(&time, &utc);
-    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
-                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                       ms.count());
-}
-
-std::string format_logfmt(const spdlog::details::log_msg &record, std::string_view payload) {
-    std::string line =
-        fmt::format("time={} level={} msg=", utc_time(record.time), level_name(record.level));
-    append_quoted(line, take_part(payload));
-    while (!payload.empty()) {
-        const std::string_view key = take_part(payload);
-        const std::string_view value = take_part(payload);
-        if (key.size() < 2) {
-            continue;  // not from write(): a NUL in a message that came through spdlog directly
-        }
-        line += ' ';
-        line += key.substr(1);
-        line += '=';
-        if (plain_in_logfmt(value)) {
-            line += value;
-        } else {
-            append_quoted(line, value);
-        }
-    }
-    return line;
-}
-
-std::string format_json(const spdlog::details::log_msg &record, std::string_view payload) {
-    std::string line = fmt::format(R"({{"time":"{}","level":"{}","msg":)", utc_time(record.time),
-                                   level_name(record.level));
-    append_quoted(line, take_part(payload));
-    while (!payload.empty()) {
-        const std::string_view key = take_part(payload);
-        const std::string_view value = take_part(payload);
-        if (key.size() < 2) {
-            continue;  // not from write(): a NUL in a message that came through spdlog directly
-        }
+void append_field(std::string &line, Format format, const Field &field) {
+    if (format == Format::json) {
         line += ',';
-        append_quoted(line, key.substr(1));
+        append_quoted(line, field.key());
         line += ':';
-        if (key.front() == 'b') {
-            line += value;
-        } else {
-            append_quoted(line, value);
-        }
+    } else {
+        line += ' ';
+        line += field.key();
+        line += '=';
     }
-    line += '}';
+    if (format == Format::json ? field.bare() : plain_in_logfmt(field.value())) {
+        line += field.value();
+    } else {
+        append_quoted(line, field.value());
+    }
+}
+
+std::string format_line(Format format, spdlog::level::level_enum level, std::string_view message,
+                        std::span<const Field> fields) {
+    const std::string time = utc_time(std::chrono::system_clock::now().time_since_epoch(), 3);
+    const std::string_view name = level_name(level);
+    std::string line = format == Format::json
+                           ? fmt::format(R"({{"time":"{}","level":"{}","msg":)", time, name)
+                           : fmt::format("time={} level={} msg=", time, name);
+    append_quoted(line, message);
+    for (const Field &field : fields) {
+        append_field(line, format, field);
+    }
+    line += format == Format::json ? "}" : "";
     return line;
 }
 
@@ -150,13 +106,15 @@ class LineSink : public spdlog::sinks::base_sink<std::mutex> {
 public:
     LineSink(Format format, std::FILE *out) : format_(format), out_(out) {}
 
+    [[nodiscard]] Format format() const { return format_; }
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
 protected:
     void sink_it_(const spdlog::details::log_msg &record) override {
-        const std::string_view payload(record.payload.data(), record.payload.size());
-        std::string line =
-            format_ == Format::json ? format_json(record, payload) : format_logfmt(record, payload);
+        std::string line(record.payload.data(), record.payload.size());
+        if (record.source.filename != formatted.filename) {
+            line = format_line(format_, record.level, line, {});  // was not written by write()
+        }
         line += '\n';
         // One write per line, so that lines of several processes on one stderr do not mix.
         if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() ||
@@ -168,10 +126,17 @@ protected:
     void flush_() override { (void)std::fflush(out_); }
 
 private:
-    Format format_;
-    std::FILE *out_;
+    const Format format_;
+    std::FILE *const out_;
     std::atomic<std::uint64_t> lost_ = 0;
 };
+
+// Null until setup().
+const LineSink *sink_of(const spdlog::logger *logger) {
+    return logger == nullptr || logger->sinks().empty()
+               ? nullptr
+               : dynamic_cast<const LineSink *>(logger->sinks().front().get());
+}
 
 spdlog::level::level_enum spdlog_level(Level level) {
     switch (level) {
@@ -229,11 +194,7 @@ void set_level(Level level) {
 }
 
 std::uint64_t lines_lost() {
-    const spdlog::logger *logger = spdlog::default_logger_raw();
-    if (logger == nullptr || logger->sinks().empty()) {
-        return 0;
-    }
-    const auto *sink = dynamic_cast<const LineSink *>(logger->sinks().front().get());
+    const LineSink *sink = sink_of(spdlog::default_logger_raw());
     return sink == nullptr ? 0 : sink->lost();
 }
 
@@ -243,16 +204,9 @@ void write(Level level, std::string_view message, std::span<const Field> fields)
     if (logger == nullptr || !logger->should_log(as)) {
         return;
     }
-    std::string payload;
-    append_part(payload, message);
-    for (const Field &field : fields) {
-        payload += kSeparator;
-        payload += field.bare() ? 'b' : 'q';
-        append_part(payload, field.key());
-        payload += kSeparator;
-        append_part(payload, field.value());
-    }
-    logger->log(as, spdlog::string_view_t(payload.data(), payload.size()));
+    const LineSink *sink = sink_of(logger);
+    const Format format = sink == nullptr ? Format::logfmt : sink->format();
+    logger->log(formatted, as, format_line(format, as, message, fields));
 }
 
 }  // namespace gpusnoop::log
