@@ -135,7 +135,6 @@ private:
     std::unique_ptr<kernel::Ring> slow_calls_;
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
-    EndedProcesses ended_;
     std::atomic<std::uint64_t> undecodable_ = 0;
 
     AttachedLibraries attached_{"func", "no library of a group in use yet"};
@@ -204,9 +203,7 @@ void FuncProbe::drain() {
     }
     if (now - looked_around_ >= rescan_interval_) {
         looked_around_ = now;
-        for (const ProcessKey &key : ended_.look(aggregator_.running())) {
-            aggregator_.assume_ended(key, now);
-        }
+        aggregator_.processes().scan(now);
     }
     if (report_.is_due(now)) {
         if (const auto rows = report_.make(aggregator_.snapshot(now))) {

@@ -16,6 +16,10 @@ namespace {
 // A result can be any number: past so many, they are one code.
 constexpr std::size_t max_codes = 256;
 
+ProcessKey key_of(const func_record &head) {
+    return {head.tgid, head.since_ns};
+}
+
 nanoseconds at(const func_record &head) {
     return nanoseconds(static_cast<std::int64_t>(head.ended_ns));
 }
@@ -26,9 +30,12 @@ FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
                                std::function<bool(ProcessIdentity &)> look_up)
     : settings_(std::move(settings)),
       table_(&table),
-      look_up_(std::move(look_up)),
       family_set_(settings_.budget, settings_.pid_label),
-      families_(make_func_families(family_set_)) {}
+      families_(make_func_families(family_set_)),
+      processes_(family_set_, {.budget = settings_.budget,
+                               .pid_label = settings_.pid_label,
+                               .retention = settings_.retention,
+                               .look_up = std::move(look_up)}) {}
 
 void FuncAggregator::on_record(std::span<const std::byte> bytes) {
     const auto head =
@@ -36,12 +43,12 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
     switch (head ? head->type : ~0U) {
         case FUNC_RECORD_PROCESS:
             if (const auto record = kernel::decode<func_process_record>(bytes)) {
-                return on_process(*record);
+                return processes_.start(key_of(record->head), record->identity);
             }
             break;
         case FUNC_RECORD_EXIT:
             if (const auto record = kernel::decode<func_exit_record>(bytes)) {
-                return assume_ended({record->head.tgid, record->head.since_ns}, at(record->head));
+                return processes_.end(key_of(record->head), at(record->head));
             }
             break;
         case FUNC_RECORD_ENTRY:
@@ -70,8 +77,8 @@ void FuncAggregator::on_begin(const func_arguments_record &record) {
         return reject(record.call.function);
     }
     if (settings_.on_entry) {
-        settings_.on_entry({&process_of(record.call.head), &function, &record.call, &record,
-                            nullptr, nullptr, false});
+        settings_.on_entry({&processes_.of(key_of(record.call.head)), &function, &record.call,
+                            &record, nullptr, nullptr, false});
     }
 }
 
@@ -88,46 +95,13 @@ void FuncAggregator::on_end(std::span<const std::byte> bytes) {
     }
 }
 
-void FuncAggregator::on_process(const func_process_record &record) {
-    const ProcessKey key{record.head.tgid, record.head.since_ns};
-    auto &process = processes_[key];
-    if (process == nullptr) {
-        process = std::make_unique<Process>();
-        process->key = key;
-    }
-    if (process->owner != 0) {
-        return;  // its calls came first, and are under other labels: they stay together
-    }
-    take(*process, record.identity);
-    look_up_(*process);
-    join_group(*process);
-}
-
-// Its record comes before the first call's. Should it be lost, the calls are counted all the same.
-FuncAggregator::Process &FuncAggregator::process_of(const func_record &head) {
-    const ProcessKey key{head.tgid, head.since_ns};
-    if (recent_ != nullptr && recent_->key == key) {
-        return *recent_;
-    }
-    auto found = processes_.find(key);
-    if (found == processes_.end()) {
-        found = processes_.emplace(key, std::make_unique<Process>()).first;
-        found->second->key = key;
-        look_up_(*found->second);
-        join_group(*found->second);
-    }
-    recent_ = found->second.get();
-    return *recent_;
-}
-
 void FuncAggregator::on_call(const func_call_record &record, const func_arguments_record *arguments,
                              const func_slow_record *slow) {
-    const ProcessKey key{record.head.tgid, record.head.since_ns};
-    const bool is_recent = recent_ != nullptr && recent_->key == key;
-    if (!is_recent && !processes_.contains(key) && table_->find(record.function) == nullptr) {
+    const ProcessKey key = key_of(record.head);
+    if (!processes_.contains(key) && table_->find(record.function) == nullptr) {
         return reject(record.function);  // what it says of its process is not believed
     }
-    Process &process = process_of(record.head);
+    Process &process = processes_.of(key);
     Counted *const one = counted(process, record.function);
     const bool has_ended = record.head.type != FUNC_RECORD_ENTRY;
     if (one == nullptr) {
@@ -263,54 +237,21 @@ series::Family &FuncAggregator::durations(const config::FunctionOptions &options
 
 series::LabelValues FuncAggregator::labels(const Process &process,
                                            const FuncFunction &function) const {
-    series::LabelValues values = process.group;
+    series::LabelValues values = process.labels;
     values.push_back(function.library);
     values.push_back(function.name);
     return values;
 }
 
-void FuncAggregator::join_group(Process &process) {
-    process.group = {process.comm, process.container};
-    if (settings_.pid_label) {
-        process.group.push_back(std::to_string(process.key.tgid));
-    }
-    process.owner = groups_.join(process.group);
-}
-
-void FuncAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
-    const auto found = processes_.find(key);
-    if (found != processes_.end() && !found->second->ended) {
-        found->second->ended = now;
-    }
-}
-
-std::vector<std::pair<ProcessKey, nanoseconds>> FuncAggregator::running() const {
-    std::vector<std::pair<ProcessKey, nanoseconds>> running;
-    for (const auto &[key, process] : processes_) {
-        if (!process->ended) {
-            running.emplace_back(key, process->started);
-        }
-    }
-    return running;
-}
-
 void FuncAggregator::tidy(nanoseconds now) {
-    std::erase_if(processes_, [&](const auto &entry) {
-        const Process &process = *entry.second;
-        // Later ones may have calls in the other ring that are not read yet.
-        const bool is_over = process.ended && *process.ended <= now;
-        if (is_over) {
-            groups_.leave(process.group, *process.ended);
-            keep_exemplars(*entry.second);
-            keep_totals(process, ended_);
-        }
-        return is_over;
+    // Those that end later may have calls in the other ring that are not read yet.
+    processes_.take_ended(now, [&](Process &process) {
+        keep_exemplars(process);
+        keep_totals(process, ended_);
     });
-    recent_ = nullptr;
     family_set_.rebalance();
     forget_removed(now);
-    for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
-        family_set_.remove(owner);
+    for (const series::Owner owner : processes_.expire(now)) {
         std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
     }
 }
@@ -328,9 +269,7 @@ std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
             gauges.max.set(max, std::max(gauges.max.value(max), range->max_ns));
         }
     }
-    for (const auto &[key, process] : processes_) {
-        keep_exemplars(*process);
-    }
+    processes_.for_each([&](Process &process) { keep_exemplars(process); });
     // Each page has gauges of its own, so this is the most that did not fit on one page.
     for (const auto &[family, folded] : gauge_set.folded()) {
         std::uint64_t &most = folded_gauges_[family];

@@ -6,24 +6,22 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <tsl/robin_map.h>
 
 #include "bpf/func.h"
+#include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/func_call.h"
 #include "exporter/probes/func_extremes.h"
 #include "exporter/probes/func_families.h"
 #include "exporter/probes/func_snapshot.h"
 #include "exporter/probes/func_table.h"
-#include "exporter/probes/process_groups.h"
 #include "exporter/probes/process_identity.h"
 #include "exporter/series/family.h"
 
@@ -55,10 +53,7 @@ public:
     void refresh(const std::vector<FuncFunctionPtr> &replaced, std::chrono::nanoseconds now);
     // Lets go of what ended. For once a second.
     void tidy(std::chrono::nanoseconds now);
-    // Each with when it started.
-    [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
-    // For a process whose end was not recorded.
-    void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
+    [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // What no family folds or forgets: each function, by process.
@@ -100,22 +95,17 @@ private:
         bool errors = false;
         std::set<std::vector<std::uint64_t>> bounds;  // empty: no durations
     };
-    struct Process : ProcessIdentity {
-        series::Owner owner = 0;    // 0: in no group yet
-        series::LabelValues group;  // of the group it joined
-        std::optional<std::chrono::nanoseconds> ended;
+    struct Process : KnownProcess {
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
         NcclCommunicators communicators;
         Totals former;  // of numbers that stood for something else before
     };
 
-    void on_process(const func_process_record &record);
     void on_end(std::span<const std::byte> bytes);
     void on_begin(const func_arguments_record &record);
     // Of longer records also what they say besides.
     void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
                  const func_slow_record *slow = nullptr);
-    Process &process_of(const func_record &head);
     Counted *counted(Process &process, std::uint32_t number);
     void reject(std::uint32_t number);
     Counted count(Process &process, FuncFunctionPtr function);
@@ -126,7 +116,6 @@ private:
     void count_error(Process &process, Counted &counted, const std::string &code);
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
     series::Family &durations(const config::FunctionOptions &options);
-    void join_group(Process &process);
     void forget_slots();
     void forget_removed(std::chrono::nanoseconds now);
     [[nodiscard]] std::map<ShownAs, InUse> in_use() const;
@@ -137,7 +126,6 @@ private:
 
     FuncSettings settings_;
     const FuncTable *table_;
-    std::function<bool(ProcessIdentity &)> look_up_;
     series::FamilySet family_set_;
     FuncFamilies families_;
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
@@ -147,9 +135,7 @@ private:
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
     Totals ended_;  // of processes that have ended
 
-    std::unordered_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
-    Process *recent_ = nullptr;  // of the last record: they come in runs
-    ProcessGroups groups_;
+    ProcessTable<Process> processes_;
     std::uint64_t undecodable_ = 0;
 };
 

@@ -56,22 +56,22 @@ FuncSnapshot FuncAggregator::snapshot(std::chrono::nanoseconds now) const {
     for (const auto &[shown_as, count] : ended_) {
         snapshot.ended.push_back(count);
     }
-    for (const auto &[key, process] : processes_) {
+    processes_.for_each([&](const Process &process) {
         std::vector<FuncCount> functions;
-        functions.reserve(process->functions.size());
-        for (const auto &[number, counted] : process->functions) {
+        functions.reserve(process.functions.size());
+        for (const auto &[number, counted] : process.functions) {
             functions.push_back({counted.function, counted.totals, counted.minute});
         }
-        for (const auto &[shown_as, count] : process->former) {
+        for (const auto &[shown_as, count] : process.former) {
             functions.push_back(count);
         }
-        if (process->ended) {  // it is about to be tidied up
+        if (process.ended) {  // it is about to be tidied up
             snapshot.ended.insert(snapshot.ended.end(), functions.begin(), functions.end());
         } else {
             snapshot.processes.push_back(
-                {key.tgid, process->comm, process->container, std::move(functions)});
+                {process.key.tgid, process.comm, process.container, std::move(functions)});
         }
-    }
+    });
     return snapshot;
 }
 

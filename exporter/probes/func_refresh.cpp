@@ -37,10 +37,10 @@ void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanos
 // They are asked for again at the next call: before label sets go, and when a number stands for
 // something else.
 void FuncAggregator::forget_slots() {
-    for (auto &[key, process] : processes_) {
-        keep_totals(*process, process->former);
-        process->functions.clear();
-    }
+    processes_.for_each([](Process &process) {
+        keep_totals(process, process.former);
+        process.functions.clear();
+    });
 }
 
 void FuncAggregator::forget_removed(nanoseconds now) {

@@ -287,13 +287,13 @@ TEST_CASE("what is no record of ours is counted and changes nothing") {
     }
     CHECK(bench.aggregator->undecodable() == told);
     CHECK(bench.text(1min) == text);
-    CHECK(bench.aggregator->running() == Keys{{{bench_pid, bench_since}, 0ns}});
+    CHECK(bench.aggregator->processes().running() == Keys{{{bench_pid, bench_since}, 0ns}});
 }
 
 TEST_CASE("a record with an unknown number leaves its process to the next") {
     FuncBench bench;
     bench.tell(call(7));
-    CHECK(bench.aggregator->running().empty());
+    CHECK(bench.aggregator->processes().running().empty());
     bench.tell(process());
     bench.tell(call(bench.number("f")));
     CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 1}});

@@ -35,7 +35,10 @@ struct Counted {
 
     series::FamilySet families{[](std::string_view) { return 1000U; }, false};
     series::Family &done = families.counter("done_total", "Help.", {});
-    ProcessTable<int> processes;
+    struct Process : KnownProcess {
+        int state = 0;
+    };
+    ProcessTable<Process> processes;
 
     void count(const KnownProcess &process) {
         done.add(done.slot(process.owner, process.labels), 1);

@@ -217,7 +217,7 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
     bench.tell(record);
     bench.tell(of(44, 6, call(f)));
     CHECK(bench.page("function_calls_total").at({"by record", "", "libx.so.1", "f"}) == 1);
-    auto running = bench.aggregator->running();
+    auto running = bench.aggregator->processes().running();
     std::ranges::sort(running);
     CHECK(running == std::vector{std::pair(ProcessKey{42, 1'000}, 0ns),
                                  std::pair(ProcessKey{43, 5}, 0ns),
@@ -238,19 +238,20 @@ TEST_CASE("what an ended process has counted stays for the retention") {
     bench.aggregator->tidy(20s);
     bench.aggregator->tidy(80s - 1ns);
     CHECK(bench.text(1min) == full);
-    CHECK(bench.aggregator->running() == std::vector{std::pair(ProcessKey{43, 5}, 0ns)});
+    CHECK(bench.aggregator->processes().running() ==
+          std::vector{std::pair(ProcessKey{43, 5}, 0ns)});
     bench.aggregator->tidy(80s);
     CHECK(bench.page("function_calls_total") == Page{{{"unknown", "", "libx.so.1", "f"}, 1}});
     CHECK(bench.page("function_errors_total").empty());
     CHECK(bench.page("function_slow_calls_total").size() == 1);
     CHECK(bench.histograms("function_duration_seconds").size() == 1);
     CHECK(bench.page("function_duration_max_seconds", 1min).size() == 1);
-    bench.aggregator->assume_ended({43, 5}, 90s);
-    bench.aggregator->assume_ended({43, 5}, 99s);  // once is enough
+    bench.aggregator->processes().end({43, 5}, 90s);
+    bench.aggregator->processes().end({43, 5}, 99s);  // once is enough
     bench.tell(of(43, 5, exit_at(99 * second_ns)));
     bench.aggregator->tidy(150s);
     CHECK(bench.text(1min).empty());
-    CHECK(bench.aggregator->running().empty());
+    CHECK(bench.aggregator->processes().running().empty());
     bench.tell(process());  // it starts again at 0
     count();
     CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 1}});

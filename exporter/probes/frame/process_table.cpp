@@ -27,44 +27,57 @@ SeriesSettings series_settings(const config::Config &config) {
             .retention = config.series.retention};
 }
 
-ProcessTableBase::ProcessTableBase(series::FamilySet &families, const SeriesSettings &settings,
+ProcessTableBase::ProcessTableBase(series::FamilySet &families, SeriesSettings settings,
                                    nanoseconds grace)
-    : families_(families), settings_(settings), grace_(grace) {}
+    : families_(families), settings_(std::move(settings)), grace_(grace) {}
+
+void ProcessTableBase::start(const ProcessKey &key, const process_identity &identity) {
+    if (processes_.contains(key)) {
+        return;  // what it did came first, and is under other labels: it stays together
+    }
+    KnownProcess &process = add(key);
+    take(process, identity);
+    settings_.look_up(process);
+    own_series(process, process.comm);
+}
+
+void ProcessTableBase::end(const ProcessKey &key, nanoseconds at) {
+    const auto found = processes_.find(key);
+    if (found != processes_.end() && !found->second->ended) {
+        found->second->ended = at;
+    }
+}
 
 bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
     if (const auto record = kernel::decode<traced_came_record>(bytes)) {
         if (record->head.type != TRACED_CAME) {
             return false;
         }
-        const ProcessKey key{record->head.tgid, record->head.since_ns};
-        // What it did may have come first, and is under other labels: it stays together.
-        if (!processes_.contains(key)) {
-            KnownProcess &process = add(key);
-            take(process, record->identity);
-            settings_.look_up(process);
-            own_series(process, process.comm);
-        }
+        start({record->head.tgid, record->head.since_ns}, record->identity);
         return true;
     }
     const auto record = kernel::decode<traced_record>(bytes);
     if (!record || record->type != TRACED_WENT) {
         return false;
     }
-    const auto found = processes_.find({record->tgid, record->since_ns});
-    if (found != processes_.end() && !found->second->ended) {
-        found->second->ended = nanoseconds(static_cast<std::int64_t>(record->at_ns));
-    }
+    end({record->tgid, record->since_ns}, nanoseconds(static_cast<std::int64_t>(record->at_ns)));
     return true;
 }
 
 KnownProcess &ProcessTableBase::find(const ProcessKey &key) {
-    if (const auto found = processes_.find(key); found != processes_.end()) {
-        return *found->second;
+    if (recent_ != nullptr && recent_->key == key) {
+        return *recent_;
     }
-    KnownProcess &process = add(key);
-    settings_.look_up(process);
-    own_series(process, process.comm);
-    return process;
+    const auto found = processes_.find(key);
+    if (found == processes_.end()) {
+        KnownProcess &process = add(key);
+        settings_.look_up(process);
+        own_series(process, process.comm);
+        recent_ = &process;
+    } else {
+        recent_ = found->second.get();
+    }
+    return *recent_;
 }
 
 KnownProcess &ProcessTableBase::find(std::uint32_t tgid, const process_identity &identity) {
@@ -95,37 +108,56 @@ void ProcessTableBase::own_series(KnownProcess &process, std::string comm) {
     process.owner = groups_.join(process.labels);
 }
 
-void ProcessTableBase::scan(nanoseconds now) {
+std::vector<std::pair<ProcessKey, nanoseconds>> ProcessTableBase::running() const {
     std::vector<std::pair<ProcessKey, nanoseconds>> running;
     for (const auto &[key, process] : processes_) {
         if (!process->ended && key.tgid != 0) {
             running.emplace_back(key, process->started);
         }
     }
-    for (const ProcessKey &key : ended_.look(running)) {
-        processes_.at(key)->ended = now;
+    return running;
+}
+
+void ProcessTableBase::scan(nanoseconds now) {
+    for (const ProcessKey &key : ended_.look(running())) {
+        end(key, now);
     }
 }
 
-std::vector<ProcessKey> ProcessTableBase::tidy(nanoseconds now) {
+std::vector<std::unique_ptr<KnownProcess>> ProcessTableBase::take_ended(nanoseconds now) {
     const auto is_gone = [&](const KnownProcess &process) {
         return process.ended && *process.ended <= now - grace_;
     };
     std::erase_if(described_, [&](const auto &entry) { return is_gone(*entry.second); });
-    std::vector<ProcessKey> gone;
-    std::erase_if(processes_, [&](const auto &entry) {
-        const KnownProcess &process = *entry.second;
-        if (!is_gone(process)) {
-            return false;
+    std::vector<std::unique_ptr<KnownProcess>> gone;
+    for (auto entry = processes_.begin(); entry != processes_.end();) {
+        if (!is_gone(*entry->second)) {
+            ++entry;
+            continue;
         }
-        groups_.leave(process.labels, *process.ended);
-        gone.push_back(entry.first);
-        return true;
-    });
-    families_.rebalance();
-    for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
+        groups_.leave(entry->second->labels, *entry->second->ended);
+        gone.push_back(std::move(entry->second));
+        entry = processes_.erase(entry);
+    }
+    recent_ = nullptr;
+    return gone;
+}
+
+std::vector<series::Owner> ProcessTableBase::expire(nanoseconds now) {
+    auto expired = groups_.expire(now, settings_.retention);
+    for (const series::Owner owner : expired) {
         families_.remove(owner);
     }
+    return expired;
+}
+
+std::vector<ProcessKey> ProcessTableBase::tidy(nanoseconds now) {
+    std::vector<ProcessKey> gone;
+    for (const auto &process : take_ended(now)) {
+        gone.push_back(process->key);
+    }
+    families_.rebalance();
+    (void)expire(now);
     return gone;
 }
 

@@ -13,7 +13,6 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "bpf/lib/process.h"
@@ -42,15 +41,24 @@ struct KnownProcess : ProcessIdentity {
     std::optional<std::chrono::nanoseconds> ended;
 };
 
-// All that does not depend on the state; see ProcessTable.
+// All that does not depend on what a probe keeps of a process; see ProcessTable.
 class ProcessTableBase {
 public:
     virtual ~ProcessTableBase() = default;
     ProcessTableBase(const ProcessTableBase &) = delete;
     ProcessTableBase &operator=(const ProcessTableBase &) = delete;
 
-    // Records of bpf/lib/traced.h. False: it is another one, or not of its size.
+    // What a record says of a process's beginning, and of its end. The first of each counts.
+    void start(const ProcessKey &key, const process_identity &identity);
+    void end(const ProcessKey &key, std::chrono::nanoseconds at);
+    // The records of bpf/lib/traced.h, which say these. False: another one, or not of its size.
     bool on_record(std::span<const std::byte> bytes);
+
+    [[nodiscard]] bool contains(const ProcessKey &key) const {
+        return (recent_ != nullptr && recent_->key == key) || processes_.contains(key);
+    }
+    // Each with when it started.
+    [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
 
     // Asks /proc for processes whose end was not recorded. For each rescan interval.
     void scan(std::chrono::nanoseconds now);
@@ -61,11 +69,17 @@ public:
     std::vector<ProcessKey> tidy(std::chrono::nanoseconds now);
 
 protected:
-    ProcessTableBase(series::FamilySet &families, const SeriesSettings &settings,
+    ProcessTableBase(series::FamilySet &families, SeriesSettings settings,
                      std::chrono::nanoseconds grace);
+
+    using Processes = std::unordered_map<ProcessKey, std::unique_ptr<KnownProcess>, ProcessKeyHash>;
 
     KnownProcess &find(const ProcessKey &key);
     KnownProcess &find(std::uint32_t tgid, const process_identity &identity);
+    [[nodiscard]] const Processes &processes() const { return processes_; }
+    [[nodiscard]] std::vector<std::unique_ptr<KnownProcess>> take_ended(
+        std::chrono::nanoseconds now);
+    std::vector<series::Owner> expire(std::chrono::nanoseconds now);
 
 private:
     // A process that a record describes. By exec it gets another name.
@@ -83,38 +97,53 @@ private:
     series::FamilySet &families_;
     SeriesSettings settings_;
     std::chrono::nanoseconds grace_;
-    std::unordered_map<ProcessKey, std::unique_ptr<KnownProcess>, ProcessKeyHash> processes_;
+    Processes processes_;
+    KnownProcess *recent_ = nullptr;  // of the last record: they come in runs
     std::map<Described, KnownProcess *> described_;
     std::uint64_t numbers_ = 0;
     ProcessGroups groups_;
     EndedProcesses ended_;
 };
 
-// With a `State` for each process, which goes with it. All times are those of the kernel's
-// monotonic clock.
-template <typename State = std::monostate>
+// `Process` is a KnownProcess and what a probe keeps of each, which goes with it. All times are
+// those of the kernel's monotonic clock.
+template <typename Process = KnownProcess>
 class ProcessTable final : public ProcessTableBase {
 public:
-    struct Process : KnownProcess {
-        State state;
-    };
-
     // A process is known for the `grace` behind its end.
-    ProcessTable(series::FamilySet &families, const SeriesSettings &settings,
+    ProcessTable(series::FamilySet &families, SeriesSettings settings,
                  std::chrono::nanoseconds grace = {})
-        : ProcessTableBase(families, settings, grace) {}
+        : ProcessTableBase(families, std::move(settings), grace) {}
 
-    // Both are valid until tidy().
+    // Both are valid until tidy() or take_ended().
     //
-    // Of a probe that has records of processes (bpf/lib/traced.h). One whose record was lost is
-    // looked up in /proc.
-    Process &of(const ProcessKey &key) { return static_cast<Process &>(find(key)); }
+    // Of a probe that has records of its processes. One whose record was lost is looked up in
+    // /proc.
+    Process &of(const ProcessKey &key) { return as_process(find(key)); }
     // Of a record that describes its process. `tgid` 0 is an interrupt.
     Process &of(std::uint32_t tgid, const process_identity &identity) {
-        return static_cast<Process &>(find(tgid, identity));
+        return as_process(find(tgid, identity));
     }
 
+    void for_each(auto &&visit) const {
+        for (const auto &[key, process] : processes()) {
+            visit(as_process(*process));
+        }
+    }
+
+    // The steps of tidy(), for a probe that does something in between: those that have ended, which
+    // the table forgets, and the owners that the families have forgotten.
+    template <typename OnEnded>
+    void take_ended(std::chrono::nanoseconds now, OnEnded on_ended) {
+        for (const auto &process : ProcessTableBase::take_ended(now)) {
+            on_ended(as_process(*process));
+        }
+    }
+    using ProcessTableBase::expire;
+
 private:
+    static Process &as_process(KnownProcess &process) { return static_cast<Process &>(process); }
+
     [[nodiscard]] std::unique_ptr<KnownProcess> make() const override {
         return std::make_unique<Process>();
     }

@@ -28,8 +28,8 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
 }
 
 void NvlinkAggregator::on_record(const nvlink_record &record) {
-    auto &process = processes_.of(record.tgid, record.identity);
-    std::optional<Slots> &slots = process.state.at(record.op);
+    Process &process = processes_.of(record.tgid, record.identity);
+    std::optional<Slots> &slots = process.slots.at(record.op);
     if (!slots) {
         series::LabelValues labels = process.labels;
         labels.emplace_back(op_names.at(record.op));

@@ -31,10 +31,13 @@ private:
     struct Slots {
         series::Slot calls, bytes, duration;
     };
+    struct Process : KnownProcess {
+        std::array<std::optional<Slots>, NVLINK_OP_COUNT> slots;  // by op
+    };
 
     series::FamilySet families_;
     NvlinkFamilies of_ = make_nvlink_families(families_);
-    ProcessTable<std::array<std::optional<Slots>, NVLINK_OP_COUNT>> processes_;
+    ProcessTable<Process> processes_;
 };
 
 }  // namespace gpusnoop::probes

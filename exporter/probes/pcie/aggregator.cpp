@@ -52,9 +52,9 @@ PcieFamilies make_pcie_families(series::FamilySet &set) {
 }
 
 PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
-    auto &process = processes_.of(record.tgid, record.identity);
+    Process &process = processes_.of(record.tgid, record.identity);
     const auto [found, is_new] =
-        process.state.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
+        process.slots.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
     if (is_new) {
         series::LabelValues labels = process.labels;
         labels.emplace_back(op_of(record.access));

@@ -32,14 +32,16 @@ private:
     struct Slots {
         series::Slot accesses, errors, all_ones, duration;
     };
-    // By device and access.
-    using State = std::map<std::pair<std::uint64_t, std::uint32_t>, Slots>;
+    struct Process : KnownProcess {
+        // By device and access.
+        std::map<std::pair<std::uint64_t, std::uint32_t>, Slots> slots;
+    };
 
     Slots &slots_of(const pcie_record &record);
 
     series::FamilySet families_;
     PcieFamilies of_ = make_pcie_families(families_);
-    ProcessTable<State> processes_;
+    ProcessTable<Process> processes_;
 };
 
 }  // namespace gpusnoop::probes

@@ -66,30 +66,30 @@ std::string syscall_label(std::uint32_t number) {
 
 SyscallAggregator::Counted &SyscallAggregator::counted(const ProcessKey &key,
                                                        std::uint16_t number) {
-    auto &process = processes_.of(key);
-    const auto found = process.state.calls.find(number);
-    if (found != process.state.calls.end()) {
+    Process &process = processes_.of(key);
+    const auto found = process.calls.find(number);
+    if (found != process.calls.end()) {
         return found->second;
     }
     auto values = process.labels;
     values.push_back(syscall_label(number));
-    return process.state.calls
+    return process.calls
         .emplace(number, Counted{.calls = of_.calls.slot(process.owner, values),
                                  .duration = of_.durations.slot(process.owner, values)})
         .first->second;
 }
 
 SyscallAggregator::CountedError &SyscallAggregator::counted_error(const syscall_error_key &key) {
-    auto &process = processes_.of({key.tgid, key.since_ns});
+    Process &process = processes_.of({key.tgid, key.since_ns});
     const std::pair place(key.number, key.error);
-    const auto found = process.state.errors.find(place);
-    if (found != process.state.errors.end()) {
+    const auto found = process.errors.find(place);
+    if (found != process.errors.end()) {
         return found->second;
     }
     auto values = process.labels;
     values.push_back(syscall_label(key.number));
     values.emplace_back(errno_name(key.error));
-    return process.state.errors.emplace(place, CountedError{of_.errors.slot(process.owner, values)})
+    return process.errors.emplace(place, CountedError{of_.errors.slot(process.owner, values)})
         .first->second;
 }
 

@@ -65,7 +65,7 @@ private:
         series::Slot slot;
         std::uint64_t last = 0;
     };
-    struct ProcessCounts {
+    struct Process : KnownProcess {
         std::unordered_map<std::uint16_t, Counted> calls;
         std::map<std::pair<std::uint16_t, std::uint16_t>, CountedError> errors;
     };
@@ -75,7 +75,7 @@ private:
 
     series::FamilySet families_;
     SyscallFamilies of_ = make_syscall_families(families_);
-    ProcessTable<ProcessCounts> processes_;
+    ProcessTable<Process> processes_;
 };
 
 }  // namespace gpusnoop::probes
