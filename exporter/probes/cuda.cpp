@@ -121,7 +121,6 @@ private:
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     nanoseconds looked_for_losses_{};
-    EndedProcesses ended_;
     Agreement agreement_;
     // What is to be entered once the rings are drained so far. A thread that has no CPU time while
     // it writes a record holds back what is behind it.
@@ -272,9 +271,7 @@ void CudaProbe::look_around(nanoseconds now) {
         return;
     }
     looked_around_ = now;
-    for (const ProcessKey &key : ended_.look(aggregator_.running())) {
-        aggregator_.assume_ended(key, now);
-    }
+    aggregator_.scan(now);
     tables_->forget_registered_of_ended();
 }
 

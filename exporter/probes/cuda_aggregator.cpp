@@ -27,6 +27,18 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaSurroundings surroundi
       surroundings_(std::move(surroundings)),
       family_set_(settings_.budget, settings_.pid_label),
       families_(make_cuda_families(family_set_)),
+      processes_(family_set_,
+                 {.budget = settings_.budget,
+                  .pid_label = settings_.pid_label,
+                  .retention = settings_.retention,
+                  .look_up =
+                      [this](ProcessIdentity &identity) {
+                          auto &process = static_cast<Process &>(identity);
+                          process.executable.tgid = process.key.tgid;
+                          surroundings_.describe(process);
+                          return true;
+                      }},
+                 {}, [this] { return std::make_unique<Process>(&memory_); }),
       now_(settings_.started) {}
 
 // ---- from the rings ----

@@ -21,8 +21,8 @@
 #include "exporter/discovery/gpus.h"
 #include "exporter/probes/cuda_families.h"
 #include "exporter/probes/cuda_process.h"
+#include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/overview.h"
-#include "exporter/probes/process_groups.h"
 
 namespace gpusnoop::probes {
 
@@ -116,10 +116,13 @@ public:
     // Forgets what has been over for long enough: once a second or so is often enough.
     void tidy(std::chrono::nanoseconds now);
 
-    // A process that must have ended without our hearing of it.
+    // Ends the processes that must have ended without our hearing of it. For each rescan interval.
+    void scan(std::chrono::nanoseconds now);
     void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
     // The processes that have not ended, and when they started.
-    [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
+    [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const {
+        return processes_.running();
+    }
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // What each running process has allocated where. Names that are not known yet are empty.
@@ -206,7 +209,6 @@ private:
     [[nodiscard]] static ProcessOverview overview_of(const Process &process);
     void report_process(const Process &process, CudaGauges &gauges,
                         std::chrono::nanoseconds now) const;
-    void join_group(Process &process);
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              std::initializer_list<std::string_view> own) const;
 
@@ -217,9 +219,7 @@ private:
     std::map<std::string, std::uint64_t> folded_gauges_;
 
     std::pmr::unsynchronized_pool_resource memory_;
-    tsl::robin_map<ProcessKey, std::unique_ptr<Process>, ProcessKeyHash> processes_;
-    Process *recent_ = nullptr;  // of the last record: they come in runs
-    ProcessGroups groups_;
+    ProcessTable<Process> processes_;
 
     std::vector<BookEvent> pending_;
     std::chrono::nanoseconds now_;  // of the last tidy(), or the start

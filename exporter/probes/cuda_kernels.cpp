@@ -128,8 +128,8 @@ void CudaAggregator::on_kernel_name(const symbols::KernelAnswer &answer) {
     }
     const auto [key, address] = ticket->second;
     tickets_.erase(ticket);
-    if (const auto process = processes_.find(key); process != processes_.end()) {
-        name_kernel(*process->second, address, to_valid_utf8(answer.name, max_label_bytes));
+    if (Process *const process = processes_.find(key)) {
+        name_kernel(*process, address, to_valid_utf8(answer.name, max_label_bytes));
     }
 }
 
@@ -152,9 +152,9 @@ void CudaAggregator::was_named(Process &process, const Kernel &kernel) {
 
 void CudaAggregator::count_named() {
     for (const ProcessKey &key : std::exchange(named_, {})) {
-        if (const auto process = processes_.find(key); process != processes_.end()) {
-            process->second->has_named_kernels = false;
-            count_waiting(*process->second);
+        if (Process *const process = processes_.find(key)) {
+            process->has_named_kernels = false;
+            count_waiting(*process);
         }
     }
 }

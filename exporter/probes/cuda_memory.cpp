@@ -175,8 +175,8 @@ void CudaAggregator::on_site_name(symbols::StackAnswer answer) {
     }
     const auto [key, site] = ticket->second;
     site_tickets_.erase(ticket);
-    if (const auto process = processes_.find(key); process != processes_.end()) {
-        SiteName &name = process->second->site_names[site];
+    if (Process *const process = processes_.find(key)) {
+        SiteName &name = process->site_names[site];
         name.label = symbols::site_label(answer.frames);
         if (name.label.empty()) {
             name.label = "unknown";
@@ -272,15 +272,14 @@ void CudaAggregator::enter(const cuda_reset_record &record) {
 }
 
 void CudaAggregator::enter(const cuda_exit_record &record) {
-    const auto found = processes_.find({record.head.tgid, record.head.since_ns});
-    if (found == processes_.end()) {
+    Process *const process = processes_.find({record.head.tgid, record.head.since_ns});
+    if (process == nullptr) {
         return;
     }
-    Process &process = *found->second;
     // What it did before this exporter was there, only the table knows.
     const bool is_older =
-        process.key.since_ns < static_cast<std::uint64_t>(settings_.started.count());
-    end(process, ended_at(record), is_older || process.has_rests || record.lost_allocations > 0);
+        process->key.since_ns < static_cast<std::uint64_t>(settings_.started.count());
+    end(*process, ended_at(record), is_older || process->has_rests || record.lost_allocations > 0);
 }
 
 }  // namespace gpusnoop::probes

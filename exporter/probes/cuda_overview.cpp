@@ -70,23 +70,23 @@ MemoryOverview CudaAggregator::overview() const {
     MemoryOverview memory;
     std::vector<HeldBy> processes;
     std::vector<HeldBy> sites;
-    for (const auto &[key, process] : processes_) {
-        if (process->ended) {
-            continue;
+    processes_.for_each([&](const Process &process) {
+        if (process.ended) {
+            return;
         }
-        const Amount all = process->book.all();
+        const Amount all = process.book.all();
         memory.outstanding.bytes += all.bytes;
         memory.outstanding.count += all.count;
         memory.process_count++;
-        processes.push_back({process.get(), {}, all});
+        processes.push_back({&process, {}, all});
         const std::size_t before = sites.size();
-        add_sites(*process, sites);
+        add_sites(process, sites);
         memory.site_count += sites.size() - before;
         // All of a node's call sites at one time would be far more than are shown.
         if (sites.size() > 64 * max_overview_sites) {
             keep_first(sites, max_overview_sites);
         }
-    }
+    });
     keep_first(processes, max_overview_processes);
     keep_first(sites, max_overview_sites);
     for (const HeldBy &one : processes) {

@@ -18,7 +18,7 @@
 #include "bpf/cuda.h"
 #include "exporter/probes/cuda_book.h"
 #include "exporter/probes/cuda_streams.h"
-#include "exporter/probes/process_identity.h"
+#include "exporter/probes/frame/process_table.h"
 #include "exporter/series/family.h"
 #include "exporter/symbols/kernel_resolver.h"
 #include "exporter/symbols/stack_resolver.h"
@@ -129,12 +129,10 @@ constexpr ResetKey reset_key(std::uint64_t context, std::int32_t device) {
     return {context, context == 0 ? device : 0};
 }
 
-struct Process : ProcessIdentity {
-    Process(ProcessKey of, std::pmr::memory_resource *memory) : book(memory) { key = of; }
+struct Process : KnownProcess {
+    explicit Process(std::pmr::memory_resource *memory) : book(memory) {}
 
     symbols::Executable executable;
-    series::Owner owner = 0;    // 0: in no group yet
-    series::LabelValues group;  // of the group it joined
     // Known from its first call on: then a pointer that is not in the book is host memory.
     bool book_is_complete = false;
     Linkage linkage = Linkage::unknown;
@@ -144,7 +142,6 @@ struct Process : ProcessIdentity {
     };
     bool has_named_kernels = false;  // lately
     bool has_handles = false;        // of memory: then the table of live allocations has more of it
-    std::optional<std::chrono::nanoseconds> ended;
     // It has ended, and what it had allocated then is still to be read from the kernel's table.
     bool awaits_table = false;
     // Of its unmapped ranges some were left to us: its book may lag behind the kernel's table.

@@ -22,46 +22,26 @@ constexpr std::chrono::minutes max_waiting_for_table{10};
 
 void CudaAggregator::on_process(const cuda_process_record &record) {
     const ProcessKey key{record.head.tgid, record.head.since_ns};
-    auto &process = processes_[key];
-    if (process == nullptr) {
-        process = std::make_unique<Process>(key, &memory_);
+    if (Process *const process = processes_.start(key, record.identity)) {
+        process->executable = {key.tgid,
+                               {record.exe_inode, record.exe_device, record.exe_generation, 0},
+                               record.exe_bytes,
+                               record.code_start,
+                               record.code_end};
+        surroundings_.remember_executable(process->executable);
     }
-    if (process->owner != 0) {
-        return;  // its calls came first, and are under other labels: they stay together
-    }
-    process->executable = {key.tgid,
-                           {record.exe_inode, record.exe_device, record.exe_generation, 0},
-                           record.exe_bytes,
-                           record.code_start,
-                           record.code_end};
-    take(*process, record.identity);
-    surroundings_.describe(*process);
-    surroundings_.remember_executable(process->executable);
-    join_group(*process);
 }
 
 // Its record comes before the first call's. Should it be late or lost, the calls are counted all
 // the same, for a process without a name.
 Process &CudaAggregator::process_of(const cuda_record &head) {
     const ProcessKey key{head.tgid, head.since_ns};
-    if (recent_ != nullptr && recent_->key == key) {
-        note_linkage(*recent_, head.function);
-        return *recent_;
-    }
-    auto found = processes_.find(key);
-    if (found == processes_.end()) {
+    if (!processes_.contains(key)) {
         surroundings_.catch_up();
-        found = processes_.find(key);
     }
-    if (found == processes_.end()) {
-        found = processes_.emplace(key, std::make_unique<Process>(key, &memory_)).first;
-        found->second->executable.tgid = key.tgid;
-        surroundings_.describe(*found->second);
-        join_group(*found->second);
-    }
-    recent_ = found->second.get();
-    note_linkage(*recent_, head.function);
-    return *recent_;
+    Process &process = processes_.of(key);
+    note_linkage(process, head.function);
+    return process;
 }
 
 // By what it has called; a shared runtime outweighs what libraries bring along linked into them.
@@ -79,17 +59,9 @@ void CudaAggregator::note_linkage(Process &process, std::uint16_t function) {
 
 series::LabelValues CudaAggregator::labels(const Process &process,
                                            std::initializer_list<std::string_view> own) const {
-    series::LabelValues values = {process.comm, process.container};
-    if (settings_.pid_label) {
-        values.push_back(std::to_string(process.key.tgid));
-    }
+    series::LabelValues values = process.labels;
     values.insert(values.end(), own.begin(), own.end());
     return values;
-}
-
-void CudaAggregator::join_group(Process &process) {
-    process.group = labels(process, {});
-    process.owner = groups_.join(process.group);
 }
 
 // `awaits_table`: of its memory records may be missing, so that what it had allocated at its end is
@@ -133,19 +105,15 @@ void CudaAggregator::count_unfreed(Process &process) {
 
 // The record of its end was lost, so others may be.
 void CudaAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
-    if (const auto found = processes_.find(key); found != processes_.end()) {
-        end(*found->second, now, true);
+    if (Process *const process = processes_.find(key)) {
+        end(*process, now, true);
     }
 }
 
-std::vector<std::pair<ProcessKey, nanoseconds>> CudaAggregator::running() const {
-    std::vector<std::pair<ProcessKey, nanoseconds>> running;
-    for (const auto &[key, process] : processes_) {
-        if (!process->ended) {
-            running.emplace_back(key, process->started);
-        }
+void CudaAggregator::scan(nanoseconds now) {
+    for (const ProcessKey &key : processes_.find_ended()) {
+        assume_ended(key, now);
     }
-    return running;
 }
 
 // Kernels whose name takes too long are counted as unknown. True: some still have time.
@@ -172,28 +140,19 @@ bool CudaAggregator::give_up_naming(Process &process) {
 void CudaAggregator::tidy(nanoseconds now) {
     now_ = now;
     count_named();  // before a process leaves
-    for (auto entry = processes_.begin(); entry != processes_.end();) {
-        Process &process = *entry->second;
+    processes_.forget_if([&](Process &process) {
         const bool waiting = give_up_naming(process);
         if (process.awaits_table && now - *process.ended > max_waiting_for_table) {
             count_unfreed(process);
         }
-        if (!process.ended || process.awaits_table || waiting) {
-            ++entry;
-            continue;
-        }
-        groups_.leave(process.group, *process.ended);
-        recent_ = nullptr;
-        entry = processes_.erase(entry);
-    }
+        return process.ended && !process.awaits_table && !waiting;
+    });
     // A burst leaves room for megabytes of events.
     if (pending_.capacity() > 1'024 && pending_.size() < pending_.capacity() / 8) {
         pending_.shrink_to_fit();
     }
     families_.launches.rebalance();
-    for (const series::Owner owner : groups_.expire(now, settings_.retention)) {
-        family_set_.remove(owner);
-    }
+    (void)processes_.expire(now);
 }
 
 }  // namespace gpusnoop::probes

@@ -82,15 +82,16 @@ void CudaAggregator::note_ended(const LiveTable &table) {
         head.since_ns = key.since_ns;
         end(process_of(head), std::chrono::nanoseconds(state.ended_ns), true);
     }
-    for (const auto &[key, process] : processes_) {
+    processes_.for_each([&](Process &process) {
+        const ProcessKey &key = process.key;
         const auto found = table.processes.find(key.tgid);
         const bool runs = found != table.processes.end() && found->second.since_ns == key.since_ns;
         const bool was_there =
             key.since_ns < static_cast<std::uint64_t>((table.since - max_starting_time).count());
-        if (!process->ended && was_there && !runs) {
-            end(*process, table.since, true);
+        if (!process.ended && was_there && !runs) {
+            end(process, table.since, true);
         }
-    }
+    });
 }
 
 // Those whose books can be compared with the table.
@@ -105,13 +106,13 @@ CudaAggregator::EntriesByProcess CudaAggregator::processes_in(const LiveTable &t
             by_process.try_emplace(one.key);
         }
     }
-    for (const auto &[key, process] : processes_) {
-        if (process->awaits_table && *process->ended < table.since) {
-            by_process.try_emplace(key);
-        } else if (process->awaits_table) {
+    processes_.for_each([&](const Process &process) {
+        if (process.awaits_table && *process.ended < table.since) {
+            by_process.try_emplace(process.key);
+        } else if (process.awaits_table) {
             wants_reconciling_ = true;
         }
-    }
+    });
     return by_process;
 }
 
@@ -124,19 +125,19 @@ void CudaAggregator::reconcile(const LiveTable &table) {
         const auto &[key, live] = table.entries[i];
         const ProcessKey of{key.tgid, key.since_ns};
         const auto compared = by_process.find(of);
-        const auto known = processes_.find(of);
+        const Process *const known = processes_.find(of);
         if (compared != by_process.end()) {
             compared->second.push_back(i);
         }
-        const bool is_kept = known != processes_.end() && known->second->awaits_table &&
-                             compared == by_process.end();
-        const bool is_of_ended = known == processes_.end() || known->second->ended;
+        const bool is_kept =
+            known != nullptr && known->awaits_table && compared == by_process.end();
+        const bool is_of_ended = known == nullptr || known->ended;
         if (is_of_ended && !is_kept) {
             left_behind.push_back({key, live.born_ns});
         }
     }
     for (const auto &[key, entries] : by_process) {
-        Process &process = *processes_.at(key);
+        Process &process = processes_.of(key);
         compare(process, table, entries);
         if (process.awaits_table) {
             process.has_handles = false;  // all that the table has of it is left behind
@@ -144,8 +145,8 @@ void CudaAggregator::reconcile(const LiveTable &table) {
         }
     }
     for (const auto &[key, state] : table.ended) {
-        const auto known = processes_.find(key);
-        if (known == processes_.end() || !known->second->awaits_table) {
+        const Process *const known = processes_.find(key);
+        if (known == nullptr || !known->awaits_table) {
             left_behind.push_back({{0, key.since_ns, key.tgid, CUDA_LIVE_ENDED}, state.ended_ns});
         }
     }

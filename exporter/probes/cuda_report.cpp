@@ -94,11 +94,11 @@ void CudaAggregator::report_process(const Process &process, CudaGauges &gauges,
 std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     series::FamilySet gauge_set(settings_.budget, true);
     CudaGauges gauges = make_cuda_gauges(gauge_set);
-    for (const auto &[key, process] : processes_) {
-        if (!process->ended) {
-            report_process(*process, gauges, now);
+    processes_.for_each([&](const Process &process) {
+        if (!process.ended) {
+            report_process(process, gauges, now);
         }
-    }
+    });
     for (const discovery::Gpu &gpu : settings_.gpus) {
         set(gauges.gpu_info, {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, gpu.name}, 1);
     }
@@ -114,23 +114,23 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
 
 std::vector<ProcessAllocations> CudaAggregator::allocations() const {
     std::vector<ProcessAllocations> all;
-    for (const auto &[key, process] : processes_) {
-        if (process->ended) {
-            continue;
+    processes_.for_each([&](const Process &process) {
+        if (process.ended) {
+            return;
         }
-        ProcessAllocations &one = all.emplace_back(ProcessAllocations{key.tgid,
-                                                                      process->comm,
-                                                                      process->container,
-                                                                      process->pod_uid,
-                                                                      process->exe,
-                                                                      process->book.all(),
+        ProcessAllocations &one = all.emplace_back(ProcessAllocations{process.key.tgid,
+                                                                      process.comm,
+                                                                      process.container,
+                                                                      process.pod_uid,
+                                                                      process.exe,
+                                                                      process.book.all(),
                                                                       {}});
-        for (const auto &[site, amount] : heaviest_first(process->book)) {
-            const auto name = process->site_names.find(site);
+        for (const auto &[site, amount] : heaviest_first(process.book)) {
+            const auto name = process.site_names.find(site);
             one.sites.push_back(
-                {amount, name != process->site_names.end() ? name->second : SiteName{}});
+                {amount, name != process.site_names.end() ? name->second : SiteName{}});
         }
-    }
+    });
     return all;
 }
 

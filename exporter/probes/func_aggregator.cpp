@@ -43,7 +43,7 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
     switch (head ? head->type : ~0U) {
         case FUNC_RECORD_PROCESS:
             if (const auto record = kernel::decode<func_process_record>(bytes)) {
-                return processes_.start(key_of(record->head), record->identity);
+                return (void)processes_.start(key_of(record->head), record->identity);
             }
             break;
         case FUNC_RECORD_EXIT:
@@ -244,10 +244,14 @@ series::LabelValues FuncAggregator::labels(const Process &process,
 }
 
 void FuncAggregator::tidy(nanoseconds now) {
-    // Those that end later may have calls in the other ring that are not read yet.
-    processes_.take_ended(now, [&](Process &process) {
-        keep_exemplars(process);
-        keep_totals(process, ended_);
+    processes_.forget_if([&](Process &process) {
+        // Those that end later may have calls in the other ring that are not read yet.
+        const bool is_over = process.ended && *process.ended <= now;
+        if (is_over) {
+            keep_exemplars(process);
+            keep_totals(process, ended_);
+        }
+        return is_over;
     });
     family_set_.rebalance();
     forget_removed(now);

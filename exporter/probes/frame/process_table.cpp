@@ -31,20 +31,21 @@ ProcessTableBase::ProcessTableBase(series::FamilySet &families, SeriesSettings s
                                    nanoseconds grace)
     : families_(families), settings_(std::move(settings)), grace_(grace) {}
 
-void ProcessTableBase::start(const ProcessKey &key, const process_identity &identity) {
-    if (processes_.contains(key)) {
-        return;  // what it did came first, and is under other labels: it stays together
+KnownProcess *ProcessTableBase::start(const ProcessKey &key, const process_identity &identity) {
+    if (contains(key)) {
+        return nullptr;
     }
     KnownProcess &process = add(key);
     take(process, identity);
     settings_.look_up(process);
     own_series(process, process.comm);
+    return &process;
 }
 
 void ProcessTableBase::end(const ProcessKey &key, nanoseconds at) {
-    const auto found = processes_.find(key);
-    if (found != processes_.end() && !found->second->ended) {
-        found->second->ended = at;
+    KnownProcess *const process = find(key);
+    if (process != nullptr && !process->ended) {
+        process->ended = at;
     }
 }
 
@@ -53,7 +54,7 @@ bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
         if (record->head.type != TRACED_CAME) {
             return false;
         }
-        start({record->head.tgid, record->head.since_ns}, record->identity);
+        (void)start({record->head.tgid, record->head.since_ns}, record->identity);
         return true;
     }
     const auto record = kernel::decode<traced_record>(bytes);
@@ -64,23 +65,29 @@ bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
     return true;
 }
 
-KnownProcess &ProcessTableBase::find(const ProcessKey &key) {
+KnownProcess *ProcessTableBase::find(const ProcessKey &key) const {
     if (recent_ != nullptr && recent_->key == key) {
-        return *recent_;
+        return recent_;
     }
     const auto found = processes_.find(key);
     if (found == processes_.end()) {
-        KnownProcess &process = add(key);
-        settings_.look_up(process);
-        own_series(process, process.comm);
-        recent_ = &process;
-    } else {
-        recent_ = found->second.get();
+        return nullptr;
     }
-    return *recent_;
+    return recent_ = found->second.get();
 }
 
-KnownProcess &ProcessTableBase::find(std::uint32_t tgid, const process_identity &identity) {
+KnownProcess &ProcessTableBase::of(const ProcessKey &key) {
+    if (KnownProcess *const known = find(key)) {
+        return *known;
+    }
+    KnownProcess &process = add(key);
+    settings_.look_up(process);
+    own_series(process, process.comm);
+    recent_ = &process;
+    return process;
+}
+
+KnownProcess &ProcessTableBase::of(std::uint32_t tgid, const process_identity &identity) {
     const auto comm_end = std::find(std::begin(identity.comm), std::end(identity.comm), '\0');
     const auto [found, is_new] = described_.try_emplace(
         {tgid, identity.start_boottime_ns, std::string(std::begin(identity.comm), comm_end)});
@@ -119,26 +126,28 @@ std::vector<std::pair<ProcessKey, nanoseconds>> ProcessTableBase::running() cons
 }
 
 void ProcessTableBase::scan(nanoseconds now) {
-    for (const ProcessKey &key : ended_.look(running())) {
+    for (const ProcessKey &key : find_ended()) {
         end(key, now);
     }
 }
 
-std::vector<std::unique_ptr<KnownProcess>> ProcessTableBase::take_ended(nanoseconds now) {
-    const auto is_gone = [&](const KnownProcess &process) {
-        return process.ended && *process.ended <= now - grace_;
-    };
-    std::erase_if(described_, [&](const auto &entry) { return is_gone(*entry.second); });
+std::vector<std::unique_ptr<KnownProcess>> ProcessTableBase::take_if(
+    const std::function<bool(KnownProcess &)> &is_over) {
     std::vector<std::unique_ptr<KnownProcess>> gone;
     for (auto entry = processes_.begin(); entry != processes_.end();) {
-        if (!is_gone(*entry->second)) {
+        if (!is_over(*entry->second)) {
             ++entry;
             continue;
         }
         groups_.leave(entry->second->labels, *entry->second->ended);
-        gone.push_back(std::move(entry->second));
+        gone.push_back(std::move(entry.value()));
         entry = processes_.erase(entry);
     }
+    const auto is_gone = [&](const auto &entry) {
+        return std::ranges::find(gone, entry.second, &std::unique_ptr<KnownProcess>::get) !=
+               gone.end();
+    };
+    std::erase_if(described_, is_gone);
     recent_ = nullptr;
     return gone;
 }
@@ -153,7 +162,7 @@ std::vector<series::Owner> ProcessTableBase::expire(nanoseconds now) {
 
 std::vector<ProcessKey> ProcessTableBase::tidy(nanoseconds now) {
     std::vector<ProcessKey> gone;
-    for (const auto &process : take_ended(now)) {
+    for (const auto &process : take_if([&](auto &one) { return is_over(one, now); })) {
         gone.push_back(process->key);
     }
     families_.rebalance();
