@@ -210,7 +210,7 @@ def scrape_table(results, found):
 
 
 def parts_table(results, found):
-    rows, columns = [], ["samples", "snapshot ms", "data model ms", "text ms", "gzip ms", "longest pause scraped ms", "at rest ms"]
+    rows, columns = [], ["samples", "snapshot ms", "own families ms", "text ms", "gzip ms", "longest pause scraped ms", "at rest ms"]
     loads, costs = [], [[] for _ in range(5)]
     for size in SIZES:
         kinds, parts, _, at_rest = found[size]
@@ -240,7 +240,7 @@ def write_table(results, found):
     rows.append(["exponent", exponent_text(ours), exponent_text(theirs), "", "", "", "", ""])
     results.table(
         "Writing the text alone",
-        "The same families in prometheus-cpp's data model, written by the exporter's writer and by prometheus-cpp's TextSerializer, in turns. The exponents are of the whole time.",
+        "The same families, written by the exporter from its snapshots and by prometheus-cpp's TextSerializer from its data model, in turns. The exponents are of the whole time.",
         ["samples", "ours, ns a sample", "TextSerializer's", "ours over it", "ours, allocations", "TextSerializer's", "ours, bytes", "TextSerializer's"],
         rows)
 

@@ -15,7 +15,7 @@
 #include "exporter/http/server.h"
 #include "exporter/kernel/features.h"
 #include "exporter/metrics/reload_record.h"
-#include "exporter/metrics/text_writer.h"
+#include "exporter/metrics/text.h"
 #include "exporter/probes/document.h"
 #include "exporter/probes/pipeline.h"
 #include "exporter/probes/probe.h"

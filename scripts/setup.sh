@@ -97,9 +97,9 @@ suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
         -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" "$@"
 }
 
-# civetweb: Debian's library crashes on the first TLS connection (built for OpenSSL 1.1 and dlopen),
-# so its one source file is built here, from trixie's package: upstream 1.16 with Debian's security
-# fixes, the newest revision there is. apt checks the signatures.
+# civetweb: some lines of its one source file are changed (exporter/http/civetweb_hooks.h), so it is
+# built here, from trixie's package: upstream 1.16 with Debian's security fixes, the newest revision
+# there is. apt checks the signatures.
 if [ ! -f .deps/civetweb/src/civetweb.c ]; then
     echo "setup: fetching civetweb's source package"
     rm -rf .deps/civetweb .deps/civetweb-source

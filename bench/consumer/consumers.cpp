@@ -112,7 +112,7 @@ Result<std::string> Exporter::scrape() {
     if (!snapshot) {
         return tl::unexpected(snapshot.error());
     }
-    return metrics::to_text(metrics::to_metric_families(snapshot->families));
+    return metrics::write_page(metrics::Format::text, snapshot->families, {});
 }
 
 Result<std::unique_ptr<Counter>> Counter::start(const Rings &rings) {

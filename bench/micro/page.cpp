@@ -97,6 +97,7 @@ struct Page {
     bench::Load load{10'000};
     probes::Snapshot snapshot = take();
     std::vector<prometheus::MetricFamily> families = bench::families_of(snapshot, load.probes());
+    std::vector<prometheus::MetricFamily> own = bench::own_families(snapshot, load.probes());
     std::string text = metrics::to_text(families);
     std::int64_t samples = static_cast<std::int64_t>(bench::samples_in(text));
 
@@ -122,23 +123,18 @@ void page_snapshot(benchmark::State &state) {
 }
 BENCHMARK(page_snapshot);
 
-void page_data_model(benchmark::State &state) {
-    measure(state, page().samples, [] {
-        benchmark::DoNotOptimize(metrics::to_metric_families(page().snapshot.families));
-    });
-}
-BENCHMARK(page_data_model);
-
 void page_text(benchmark::State &state) {
-    measure(state, page().samples,
-            [] { benchmark::DoNotOptimize(metrics::to_text(page().families)); });
+    measure(state, page().samples, [] {
+        benchmark::DoNotOptimize(
+            metrics::write_page(metrics::Format::text, page().snapshot.families, page().own));
+    });
 }
 BENCHMARK(page_text);
 
 void page_openmetrics(benchmark::State &state) {
     measure(state, page().samples, [] {
-        benchmark::DoNotOptimize(
-            metrics::write_families(metrics::Format::openmetrics, page().families));
+        benchmark::DoNotOptimize(metrics::write_page(metrics::Format::openmetrics,
+                                                     page().snapshot.families, page().own));
     });
 }
 BENCHMARK(page_openmetrics);

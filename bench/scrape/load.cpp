@@ -15,6 +15,7 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/func_aggregator.h"
 #include "tests/unit/cuda_bench.h"
+#include "tests/unit/metric_model.h"
 
 namespace gpusnoop::bench {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "exporter/base/words.h"
-#include "exporter/metrics/text_writer.h"
+#include "exporter/metrics/text.h"
 
 namespace gpusnoop::metrics {
 

@@ -1,133 +1,215 @@
 #include "exporter/metrics/page.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace gpusnoop::metrics {
 
 namespace {
 
-prometheus::MetricType to_metric_type(series::Type type) {
+using series::FamilySnapshot;
+
+Text::Type type_of(series::Type type) {
     switch (type) {
         case series::Type::counter:
-            return prometheus::MetricType::Counter;
+            return Text::Type::counter;
         case series::Type::gauge:
-            return prometheus::MetricType::Gauge;
+            return Text::Type::gauge;
         case series::Type::histogram:
-            return prometheus::MetricType::Histogram;
+            return Text::Type::histogram;
     }
-    return prometheus::MetricType::Untyped;
+    return Text::Type::unknown;
 }
 
-prometheus::ClientMetric::Histogram to_histogram(const series::Description &description,
-                                                 const std::uint64_t *values) {
-    prometheus::ClientMetric::Histogram histogram;
-    const std::size_t bounds = description.bounds.size();
-    std::uint64_t cumulative = 0;
-    for (std::size_t i = 0; i <= bounds; i++) {
-        cumulative += values[i];
-        const double bound = i < bounds
-                                 ? static_cast<double>(description.bounds[i]) / description.divisor
-                                 : std::numeric_limits<double>::infinity();
-        histogram.bucket.push_back({cumulative, bound});
+// One label set of a snapshot.
+struct Source {
+    const FamilySnapshot *snapshot;
+    std::size_t at;
+
+    [[nodiscard]] const series::Description &description() const { return *snapshot->description; }
+    [[nodiscard]] const series::LabelValues &labels() const { return *snapshot->labels[at]; }
+    [[nodiscard]] const std::uint64_t *values() const {
+        return &snapshot->values[at * snapshot->stride];
     }
-    histogram.sample_count = cumulative;
-    histogram.sample_sum = static_cast<double>(values[bounds + 1]) / description.divisor;
+    [[nodiscard]] const series::Exemplar *exemplar() const {
+        return snapshot->exemplars.empty() ? nullptr : snapshot->exemplars[at].get();
+    }
+};
+// Those of one label set.
+using Sources = std::span<const Source>;
+
+// Upper bounds in base units, the last without an end.
+std::vector<double> bounds_of(const series::Description &description) {
+    std::vector<double> bounds;
+    for (const std::uint64_t bound : description.bounds) {
+        bounds.push_back(static_cast<double>(bound) / description.divisor);
+    }
+    bounds.push_back(std::numeric_limits<double>::infinity());
+    return bounds;
+}
+
+struct Histogram {
+    std::map<double, std::uint64_t> cumulative;  // by upper bound
+    double sum = 0;
+};
+
+Histogram histogram_of(const Source &source) {
+    Histogram histogram;
+    const std::uint64_t *values = source.values();
+    std::uint64_t count = 0;
+    for (const double bound : bounds_of(source.description())) {
+        histogram.cumulative[bound] = count += *values++;
+    }
+    histogram.sum = static_cast<double>(*values) / source.description().divisor;
     return histogram;
 }
 
-Labels to_labels(const series::Description &description, const series::LabelValues &values) {
-    Labels labels;
-    for (std::size_t i = 0; i < values.size(); i++) {
-        labels.push_back({description.labels[i].name, values[i]});
-    }
-    return labels;
-}
-
-}  // namespace
-
-prometheus::MetricFamily to_metric_family(const series::FamilySnapshot &snapshot) {
-    const series::Description &description = *snapshot.description;
-    prometheus::MetricFamily family;
-    family.name = description.name;
-    family.help = description.help;
-    family.type = to_metric_type(description.type);
-    family.metric.reserve(snapshot.labels.size());
-    for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
-        prometheus::ClientMetric metric;
-        metric.label = to_labels(description, *snapshot.labels[i]);
-        const std::uint64_t *raw = &snapshot.values[i * snapshot.stride];
-        const double value = static_cast<double>(*raw) / description.divisor;
-        switch (description.type) {
-            case series::Type::counter:
-                metric.counter.value = value;
-                break;
-            case series::Type::gauge:
-                metric.gauge.value = value;
-                break;
-            case series::Type::histogram:
-                metric.histogram = to_histogram(description, raw);
-                break;
-        }
-        family.metric.push_back(std::move(metric));
-    }
-    return family;
-}
-
-namespace {
-
 // Two histograms of one label set, as what is folded has: they are one, with the bounds that both
 // have, where the counts of both are known.
-void add_to(prometheus::ClientMetric::Histogram &sum,
-            const prometheus::ClientMetric::Histogram &other) {
-    std::vector<prometheus::ClientMetric::Bucket> common;
-    for (const auto &bucket : sum.bucket) {
-        const auto same = std::ranges::find(other.bucket, bucket.upper_bound,
-                                            &prometheus::ClientMetric::Bucket::upper_bound);
-        if (same != other.bucket.end()) {
-            common.push_back(
-                {bucket.cumulative_count + same->cumulative_count, bucket.upper_bound});
+Histogram sum_of(Sources sources) {
+    Histogram sum = histogram_of(sources.front());
+    for (const Source &source : sources.subspan(1)) {
+        const Histogram other = histogram_of(source);
+        std::erase_if(sum.cumulative,
+                      [&](const auto &bucket) { return !other.cumulative.contains(bucket.first); });
+        for (auto &[bound, count] : sum.cumulative) {
+            count += other.cumulative.at(bound);
         }
+        sum.sum += other.sum;
     }
-    sum.bucket = std::move(common);
-    sum.sample_count += other.sample_count;
-    sum.sample_sum += other.sample_sum;
+    return sum;
 }
 
-void move_to(prometheus::MetricFamily &all, prometheus::MetricFamily more) {
-    std::map<Labels, std::size_t> places;
-    for (std::size_t i = 0; i < all.metric.size(); i++) {
-        places.emplace(all.metric[i].label, i);
+class PageWriter {
+public:
+    PageWriter(Format format, std::size_t expected) : text_(format, expected) {}
+
+    // Of one name.
+    void add(std::span<const FamilySnapshot> snapshots) {
+        const auto is_empty = [](const FamilySnapshot &one) { return one.labels.empty(); };
+        if (std::ranges::all_of(snapshots, is_empty)) {
+            return;
+        }
+        const series::Description &description = *snapshots.front().description;
+        text_.head(description.name, description.help, type_of(description.type));
+        if (snapshots.size() == 1) {
+            note_bounds(description);
+            for (std::size_t i = 0; i < snapshots.front().labels.size(); i++) {
+                const Source source{&snapshots.front(), i};
+                write({&source, 1});
+            }
+            return;
+        }
+        for (const std::vector<Source> &sources : joined(snapshots)) {
+            note_bounds(sources.front().description());
+            write(sources);
+        }
     }
-    for (prometheus::ClientMetric &metric : more.metric) {
-        const auto place = places.find(metric.label);
-        if (place == places.end()) {
-            all.metric.push_back(std::move(metric));
+    void add(const prometheus::MetricFamily &family) { write_family(text_, family); }
+
+    [[nodiscard]] std::string finish() { return text_.finish(); }
+
+private:
+    // The sources of each label set, in the order of their first.
+    static std::vector<std::vector<Source>> joined(std::span<const FamilySnapshot> snapshots) {
+        std::vector<std::vector<Source>> all;
+        std::map<series::LabelValues, std::size_t> places;
+        for (const FamilySnapshot &snapshot : snapshots) {
+            for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
+                const auto [place, is_new] = places.emplace(*snapshot.labels[i], all.size());
+                if (is_new) {
+                    all.emplace_back();
+                }
+                all[place->second].push_back({&snapshot, i});
+            }
+        }
+        return all;
+    }
+
+    // The same for all label sets of a snapshot.
+    void note_bounds(const series::Description &description) {
+        bounds_.clear();
+        if (description.type == series::Type::histogram) {
+            for (const double bound : bounds_of(description)) {
+                bounds_.push_back(text_.bound_text(bound));
+            }
+        }
+    }
+
+    void write(Sources sources) {
+        const Source &first = sources.front();
+        const series::Description &description = first.description();
+        text_.clear_labels();
+        for (std::size_t i = 0; i < first.labels().size(); i++) {
+            text_.add_label(description.labels[i].name, first.labels()[i]);
+        }
+        if (description.type != series::Type::histogram) {
+            text_.sample(description.name, "");
+            text_.number(static_cast<double>(*first.values()) / description.divisor);
+            if (description.type == series::Type::counter) {
+                write_exemplar(sources);
+            }
+            text_.end_line();
+        } else if (sources.size() == 1) {
+            write_histogram(first);
         } else {
-            add_to(all.metric[place->second].histogram, metric.histogram);
+            write_histogram(description.name, sum_of(sources));
         }
     }
-}
 
-// `use` gets each family, of all its snapshots.
-template <typename Use>
-void for_each_family(const std::vector<series::FamilySnapshot> &snapshots, Use use) {
-    for (std::size_t i = 0; i < snapshots.size();) {
-        auto family = to_metric_family(snapshots[i++]);
-        while (i < snapshots.size() && snapshots[i].description->name == family.name) {
-            move_to(family, to_metric_family(snapshots[i++]));
+    void write_exemplar(Sources sources) {
+        const auto found = std::ranges::find_if(
+            sources, [](const Source &source) { return source.exemplar() != nullptr; });
+        if (found != sources.end()) {
+            text_.exemplar(found->description().name, *found->exemplar());
         }
-        use(std::move(family));
     }
-}
+
+    void write_bucket(const std::string &name, std::string_view bound, std::uint64_t count) {
+        text_.sample(name, "_bucket", "le", bound);
+        text_.number(count);
+        text_.end_line();
+    }
+
+    void write_sum(const std::string &name, double sum, std::uint64_t count) {
+        text_.sample(name, "_sum");
+        text_.number(sum);
+        text_.end_line();
+        text_.sample(name, "_count");
+        text_.number(count);
+        text_.end_line();
+    }
+
+    void write_histogram(const Source &source) {
+        const series::Description &description = source.description();
+        const std::uint64_t *values = source.values();
+        std::uint64_t count = 0;
+        for (const std::string &bound : bounds_) {
+            write_bucket(description.name, bound, count += *values++);
+        }
+        write_sum(description.name, static_cast<double>(*values) / description.divisor, count);
+    }
+
+    void write_histogram(const std::string &name, const Histogram &histogram) {
+        for (const auto &[bound, count] : histogram.cumulative) {
+            write_bucket(name, text_.bound_text(bound), count);
+        }
+        write_sum(name, histogram.sum, histogram.cumulative.rbegin()->second);
+    }
+
+    Text text_;
+    std::vector<std::string> bounds_;
+};
 
 // More than the text of most pages. What of it is not needed is address space only.
-std::size_t most_bytes(const std::vector<series::FamilySnapshot> &snapshots) {
+std::size_t most_bytes(const std::vector<FamilySnapshot> &snapshots) {
     constexpr std::size_t of_sample = 256;
     std::size_t samples = 0;
-    for (const series::FamilySnapshot &snapshot : snapshots) {
+    for (const FamilySnapshot &snapshot : snapshots) {
         samples += snapshot.values.size() + snapshot.labels.size();  // the count of a histogram
     }
     return samples * of_sample;
@@ -135,36 +217,21 @@ std::size_t most_bytes(const std::vector<series::FamilySnapshot> &snapshots) {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> to_metric_families(
-    const std::vector<series::FamilySnapshot> &snapshots) {
-    std::vector<prometheus::MetricFamily> families;
-    for_each_family(
-        snapshots, [&](prometheus::MetricFamily family) { families.push_back(std::move(family)); });
-    return families;
-}
-
-std::string write_page(Format format, const std::vector<series::FamilySnapshot> &snapshots,
+std::string write_page(Format format, const std::vector<FamilySnapshot> &snapshots,
                        const std::vector<prometheus::MetricFamily> &more) {
-    const Exemplars exemplars = to_exemplars(snapshots);
-    FamilyWriter writer(format, exemplars, most_bytes(snapshots));
-    for_each_family(snapshots, [&](const prometheus::MetricFamily &family) { writer.add(family); });
+    PageWriter writer(format, most_bytes(snapshots));
+    for (auto rest = std::span(snapshots); !rest.empty();) {
+        const auto end = std::ranges::find_if(rest, [&](const FamilySnapshot &one) {
+            return one.description->name != rest.front().description->name;
+        });
+        const auto count = static_cast<std::size_t>(end - rest.begin());
+        writer.add(rest.first(count));
+        rest = rest.subspan(count);
+    }
     for (const prometheus::MetricFamily &family : more) {
         writer.add(family);
     }
     return writer.finish();
-}
-
-Exemplars to_exemplars(const std::vector<series::FamilySnapshot> &snapshots) {
-    Exemplars all;
-    for (const series::FamilySnapshot &snapshot : snapshots) {
-        for (std::size_t i = 0; i < snapshot.exemplars.size(); i++) {
-            if (snapshot.exemplars[i] != nullptr) {
-                all[snapshot.description->name].emplace(
-                    to_labels(*snapshot.description, *snapshot.labels[i]), snapshot.exemplars[i]);
-            }
-        }
-    }
-    return all;
 }
 
 }  // namespace gpusnoop::metrics

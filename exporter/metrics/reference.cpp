@@ -2,9 +2,10 @@
 
 #include <prometheus/metric_family.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
-#include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
 #include "exporter/probes/budgets.h"
@@ -13,30 +14,46 @@ namespace gpusnoop::metrics {
 
 namespace {
 
-const char *type_name(prometheus::MetricType type) {
-    switch (type) {
-        case prometheus::MetricType::Counter:
-            return "counter";
-        case prometheus::MetricType::Gauge:
-            return "gauge";
-        case prometheus::MetricType::Histogram:
-            return "histogram";
-        default:
-            return "untyped";
-    }
-}
-
-void add_rows(std::string &text, const std::vector<prometheus::MetricFamily> &families) {
-    text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
-    for (const prometheus::MetricFamily &family : families) {
-        std::string labels;
-        for (const auto &label : family.metric.empty()
-                                     ? std::vector<prometheus::ClientMetric::Label>{}
-                                     : family.metric.front().label) {
+// Of the exporter itself.
+std::string row(const prometheus::MetricFamily &family) {
+    std::string labels;
+    if (!family.metric.empty()) {
+        for (const auto &label : family.metric.front().label) {
             labels += (labels.empty() ? "`" : ", `") + label.name + "`";
         }
-        text += "| `" + family.name + "` | " + type_name(family.type) + " | " + labels + " | " +
-                family.help + " |\n";
+    }
+    const bool is_counter = family.type == prometheus::MetricType::Counter;
+    return "| `" + family.name + "` | " + (is_counter ? "counter" : "gauge") + " | " + labels +
+           " | " + family.help + " |\n";
+}
+
+const char *type_name(series::Type type) {
+    switch (type) {
+        case series::Type::counter:
+            return "counter";
+        case series::Type::gauge:
+            return "gauge";
+        case series::Type::histogram:
+            return "histogram";
+    }
+    return "untyped";
+}
+
+// Of a probe.
+std::string row(const series::Description &family) {
+    std::string labels;
+    for (const series::Label &label : family.labels) {
+        labels += (labels.empty() ? "`" : ", `") + std::string(label.name) + "`";
+    }
+    return "| `" + family.name + "` | " + type_name(family.type) + " | " + labels + " | " +
+           family.help + " |\n";
+}
+
+template <typename Families>
+void add_rows(std::string &text, const Families &families) {
+    text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
+    for (const auto &family : families) {
+        text += row(family);
     }
 }
 
@@ -47,12 +64,12 @@ std::string metrics_reference() {
     std::map<std::string, std::uint64_t> folded;
     std::string tables;
     for (probes::FamiliesOfProbe &of_probe : probes::budgeted()) {
-        std::vector<prometheus::MetricFamily> families;
+        std::vector<series::Description> families;
         for (series::FamilySet &set : of_probe.sets) {
             for (series::Family &family : set.families()) {
                 family.slot(1, series::LabelValues(family.description().labels.size()));
                 snapshots.push_back(family.snapshot());
-                families.push_back(to_metric_family(snapshots.back()));
+                families.push_back(family.description());
                 folded[family.description().name] = 0;
             }
         }

@@ -11,7 +11,7 @@
 #include "exporter/http/basic_auth.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/query.h"
-#include "exporter/metrics/text_writer.h"
+#include "exporter/metrics/text.h"
 #include "exporter/status/html.h"
 
 using namespace gpusnoop;

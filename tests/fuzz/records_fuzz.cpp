@@ -141,7 +141,7 @@ void check_page(const std::vector<series::FamilySnapshot> &families) {
             }
         }
     }
-    (void)metrics::to_text(metrics::to_metric_families(families));
+    (void)metrics::write_page(metrics::Format::text, families, {});
 }
 
 config::FunctionOptions options_of(std::uint32_t number) {

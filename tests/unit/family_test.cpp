@@ -128,7 +128,7 @@ TEST_CASE("a histogram's bucket holds values up to and with its bound") {
     const auto snapshot = family.snapshot();
     CHECK(snapshot.values == std::vector<std::uint64_t>{2, 2, 1, 5'001'002'001});
 
-    const std::string text = metrics::to_text({metrics::to_metric_family(snapshot)});
+    const std::string text = metrics::write_page(metrics::Format::text, {snapshot}, {});
     CHECK(text ==
           "# HELP seconds Time.\n# TYPE seconds histogram\n"
           "seconds_bucket{op=\"x\",le=\"1e-06\"} 2\nseconds_bucket{op=\"x\",le=\"0.001\"} 4\n"
@@ -141,7 +141,7 @@ TEST_CASE("a family without label sets is not on the page, and values are escape
     Family hostile({.name = "x", .help = "X.", .type = series::Type::gauge, .labels = {{"comm"}}},
                    10);
     hostile.add(hostile.slot(1, {"a\"}\n\\b"}), 3);
-    const std::string text = metrics::to_text({metrics::to_metric_family(empty.snapshot()),
-                                               metrics::to_metric_family(hostile.snapshot())});
+    const std::string text =
+        metrics::write_page(metrics::Format::text, {empty.snapshot(), hostile.snapshot()}, {});
     CHECK(text == "# HELP x X.\n# TYPE x gauge\nx{comm=\"a\\\"}\\n\\\\b\"} 3\n");
 }

@@ -176,7 +176,7 @@ struct FuncBench {
         return sum;
     }
     [[nodiscard]] std::string text(std::chrono::nanoseconds now = {}) const {
-        return metrics::to_text(metrics::to_metric_families(aggregator->report(now)));
+        return metrics::write_page(metrics::Format::text, aggregator->report(now), {});
     }
 
     FuncTable table;

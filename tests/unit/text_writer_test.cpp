@@ -223,30 +223,40 @@ TEST_CASE("OpenMetrics names types and units in its own way") {
 }
 
 TEST_CASE("a counter's exemplar is in OpenMetrics only, and only if it is short") {
-    const std::vector<MetricFamily> families = {counter("x_total", 4, {{"f", "g"}}),
-                                                counter("y", 1, {{"f", "g"}})};
-    const auto with = [&](std::vector<std::pair<std::string, std::string>> labels) {
-        const auto one = std::make_shared<const series::Exemplar>(series::Exemplar{
-            std::move(labels), 0.25, std::chrono::nanoseconds(1'700'000'000'123'456'789)});
-        return Exemplars{{"x_total", {{{{"f", "g"}}, one}, {{{"f", "h"}}, one}}},
-                         {"y", {{{{"f", "g"}}, one}}}};
+    const auto snapshots = [](std::vector<std::pair<std::string, std::string>> labels) {
+        std::vector<series::FamilySnapshot> all;
+        for (const auto &[name, type] :
+             {std::pair("x_total", series::Type::counter), std::pair("y", series::Type::counter),
+              std::pair("z_total", series::Type::gauge)}) {
+            series::Family family({.name = name, .help = "Help.", .type = type, .labels = {{"f"}}},
+                                  2);
+            const auto slot = family.slot(1, {"g"});
+            family.add(slot, 4);
+            if (!labels.empty()) {
+                family.set_exemplar(
+                    slot, {labels, 0.25, std::chrono::nanoseconds(1'700'000'000'123'456'789)});
+            }
+            all.push_back(family.snapshot());
+        }
+        return all;
     };
-    const auto exemplars = with({{"pid", "42"}, {"comm", "a\"b"}});
-    CHECK(write_families(Format::openmetrics, families, exemplars) ==
+    const auto openmetrics = [&](std::vector<std::pair<std::string, std::string>> labels) {
+        return write_page(Format::openmetrics, snapshots(std::move(labels)), {});
+    };
+    CHECK(openmetrics({{"pid", "42"}, {"comm", "a\"b"}}) ==
           "# HELP x Help.\n# TYPE x counter\n"
           "x_total{f=\"g\"} 4 # {pid=\"42\",comm=\"a\\\"b\"} 0.25 1700000000.123\n"
-          "# HELP y Help.\n# TYPE y unknown\ny{f=\"g\"} 1\n# EOF\n");
-    CHECK(write_families(Format::text, families, exemplars) ==
-          write_families(Format::text, families));
+          "# HELP y Help.\n# TYPE y unknown\ny{f=\"g\"} 4\n"
+          "# HELP z_total Help.\n# TYPE z_total gauge\nz_total{f=\"g\"} 4\n# EOF\n");
+    CHECK(write_page(Format::text, snapshots({{"pid", "42"}}), {}) ==
+          write_page(Format::text, snapshots({}), {}));
     // Characters, not bytes; names count.
     std::string value;
     for (int i = 0; i < 125; i++) {
         value += "\xC3\xA9";
     }
-    CHECK(write_families(Format::openmetrics, families, with({{"pid", value}})).find(value) !=
-          std::string::npos);
-    CHECK(write_families(Format::openmetrics, families, with({{"pid", value + "x"}})) ==
-          write_families(Format::openmetrics, families));
+    CHECK(openmetrics({{"pid", value}}).find(value) != std::string::npos);
+    CHECK(openmetrics({{"pid", value + "x"}}) == openmetrics({}));
 }
 
 TEST_CASE("a family's exemplars find their samples on the page") {
@@ -262,11 +272,7 @@ TEST_CASE("a family's exemplars find their samples on the page") {
     family.set_exemplar(b, at(10, 1));  // came later, but is older
     family.set_exemplar(folded, at(30, 3));
     family.add(a, 5);
-    const auto text = [&] {
-        const std::vector<series::FamilySnapshot> snapshots = {family.snapshot()};
-        return write_families(Format::openmetrics, to_metric_families(snapshots),
-                              to_exemplars(snapshots));
-    };
+    const auto text = [&] { return write_page(Format::openmetrics, {family.snapshot()}, {}); };
     CHECK(text() ==
           "# HELP x X.\n# TYPE x counter\nx_total{f=\"a\"} 5\n"
           "x_total{f=\"b\"} 0 # {pid=\"1\"} 2 20\nx_total{f=\"other\"} 0\n# EOF\n");

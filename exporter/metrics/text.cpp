@@ -1,0 +1,210 @@
+#include "exporter/metrics/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace gpusnoop::metrics {
+
+namespace {
+
+constexpr std::string_view kTotal = "_total";
+constexpr std::size_t kMaxExemplar = 128;  // characters of names and values, as the format has it
+
+// Characters of valid UTF-8.
+std::size_t characters(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
+}
+
+// What a name says its values are in: the words behind the last one that says what is measured.
+std::string_view unit_of(std::string_view name) {
+    for (const std::string_view unit : {"bytes_per_second", "seconds", "bytes", "ratio"}) {
+        if (name.size() > unit.size() && name.ends_with(unit) &&
+            name[name.size() - unit.size() - 1] == '_') {
+            return unit;
+        }
+    }
+    return "";
+}
+
+// Most texts have nothing to escape, and find_first_of() looks up every character in the list.
+void append_escaped(std::string &out, std::string_view text, bool quotes) {
+    for (;;) {
+        const auto next = std::ranges::find_if(
+            text, [quotes](char c) { return c == '\\' || c == '\n' || (c == '"' && quotes); });
+        out.append(text.begin(), next);
+        if (next == text.end()) {
+            return;
+        }
+        out += '\\';
+        out += *next == '\n' ? 'n' : *next;
+        text = {next + 1, text.end()};
+    }
+}
+
+void append_label(std::string &out, std::string_view name, std::string_view value) {
+    out += name;
+    out += "=\"";
+    append_escaped(out, value, true);
+    out += '"';
+}
+
+}  // namespace
+
+Text::Text(Format format, std::size_t expected) : is_openmetrics_(format == Format::openmetrics) {
+    text_.reserve(expected);
+}
+
+void Text::append(std::string &text, std::uint64_t value) {
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    text.append(digits.data(), end);
+}
+
+void Text::append(std::string &text, double value) {
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    if (std::isnan(value)) {
+        text += "NaN";
+    } else if (std::isinf(value)) {
+        text += value > 0 ? "+Inf" : "-Inf";
+    } else if (std::trunc(value) == value && std::abs(value) <= kExact && !std::signbit(value)) {
+        // Without an exponent, which is hard to read.
+        append(text, static_cast<std::uint64_t>(value));
+    } else {
+        std::array<char, 32> digits{};
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+        text.append(digits.data(), end);
+    }
+}
+
+std::string Text::bound_text(double bound) const {
+    std::string text;
+    append(text, bound);
+    if (is_openmetrics_ && std::isfinite(bound) && text.find_first_of(".e") == std::string::npos) {
+        text += ".0";
+    }
+    return text;
+}
+
+std::string_view Text::type_name(std::string_view name, Type type) const {
+    const std::string_view unknown = is_openmetrics_ ? "unknown" : "untyped";
+    switch (type) {
+        case Type::counter:
+            return is_openmetrics_ && !name.ends_with(kTotal) ? unknown : "counter";
+        case Type::gauge:
+            return "gauge";
+        case Type::histogram:
+            return "histogram";
+        case Type::summary:
+            return "summary";
+        case Type::unknown:
+            return unknown;
+    }
+    return unknown;
+}
+
+void Text::head(std::string_view name, std::string_view help, Type type) {
+    const std::string_view type_text = type_name(name, type);
+    if (is_openmetrics_ && type == Type::counter && name.ends_with(kTotal)) {
+        name.remove_suffix(kTotal.size());
+    }
+    const auto line = [&](std::string_view what) {
+        text_ += "# ";
+        text_ += what;
+        text_ += ' ';
+        text_ += name;
+        text_ += ' ';
+    };
+    if (!help.empty()) {
+        line("HELP");
+        // Quotes too, in OpenMetrics.
+        append_escaped(text_, help, is_openmetrics_);
+        text_ += '\n';
+    }
+    line("TYPE");
+    text_ += type_text;
+    text_ += '\n';
+    if (const std::string_view unit = unit_of(name); is_openmetrics_ && !unit.empty()) {
+        line("UNIT");
+        text_ += unit;
+        text_ += '\n';
+    }
+}
+
+void Text::add_label(std::string_view name, std::string_view value) {
+    labels_ += labels_.empty() ? "" : ",";
+    append_label(labels_, name, value);
+}
+
+void Text::sample(std::string_view name, std::string_view suffix, std::string_view label,
+                  std::string_view value) {
+    text_ += name;
+    text_ += suffix;
+    if (!labels_.empty() || !label.empty()) {
+        text_ += '{';
+        text_ += labels_;
+        if (!label.empty()) {
+            text_ += labels_.empty() ? "" : ",";
+            text_ += label;
+            text_ += "=\"";
+            text_ += value;
+            text_ += '"';
+        }
+        text_ += '}';
+    }
+    text_ += ' ';
+}
+
+// OpenMetrics has them in seconds.
+void Text::timestamp(std::int64_t at) {
+    if (at == 0) {
+        return;
+    }
+    text_ += ' ';
+    if (is_openmetrics_) {
+        number(static_cast<double>(at) / 1e3);
+    } else {
+        text_ += std::to_string(at);
+    }
+}
+
+void Text::exemplar(std::string_view counter, const series::Exemplar &exemplar) {
+    if (!is_openmetrics_ || !counter.ends_with(kTotal)) {
+        return;
+    }
+    std::size_t size = 0;
+    for (const auto &[name, value] : exemplar.labels) {
+        size += characters(name) + characters(value);
+    }
+    if (size > kMaxExemplar) {
+        return;
+    }
+    text_ += " # {";
+    for (const auto &[name, value] : exemplar.labels) {
+        text_ += text_.back() == '{' ? "" : ",";
+        append_label(text_, name, value);
+    }
+    text_ += "} ";
+    number(exemplar.value);
+    text_ += ' ';
+    // To the millisecond, which is what Prometheus keeps.
+    const auto at = std::chrono::floor<std::chrono::milliseconds>(exemplar.at);
+    number(static_cast<double>(at.count()) / 1e3);
+}
+
+std::string Text::finish() {
+    text_ += is_openmetrics_ ? "# EOF\n" : "";
+    return std::move(text_);
+}
+
+const char *content_type(Format format) {
+    return format == Format::openmetrics
+               ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+               : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+}  // namespace gpusnoop::metrics

@@ -1,0 +1,64 @@
+// The lines of a page, in the formats that Prometheus reads: text 0.0.4 and OpenMetrics 1.0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "exporter/series/family.h"
+
+namespace gpusnoop::metrics {
+
+enum class Format : std::uint8_t { text, openmetrics };
+
+// What a client's Accept header likes best of what there is: text 0.0.4 where it likes none.
+[[nodiscard]] Format negotiate(std::string_view accept);
+
+// The Content-Type of a format.
+[[nodiscard]] const char *content_type(Format format);
+
+// A family is its head() and then its samples: for each label set labels, and for each of its
+// samples sample(), number() and end_line(). In OpenMetrics, a counter's family is named without
+// "_total", and one whose name does not end so is of type unknown.
+class Text {
+public:
+    enum class Type : std::uint8_t { counter, gauge, histogram, summary, unknown };
+
+    // `expected` bytes of text: it is not copied while it grows up to them.
+    explicit Text(Format format, std::size_t expected = 0);
+
+    void head(std::string_view name, std::string_view help, Type type);
+
+    // Of the samples that follow: all of a label set have them, and a histogram has many.
+    void clear_labels() { labels_.clear(); }
+    void add_label(std::string_view name, std::string_view value);
+
+    // What a bound or a quantile is as a label's value: in OpenMetrics always with a point.
+    [[nodiscard]] std::string bound_text(double bound) const;
+    // Name and labels, and one label more.
+    void sample(std::string_view name, std::string_view suffix, std::string_view label = {},
+                std::string_view value = {});
+    void number(double value) { append(text_, value); }
+    void number(std::uint64_t value) { append(text_, value); }
+    // In milliseconds since 1970; 0 is none.
+    void timestamp(std::int64_t at);
+    // Of a counter. Left out in text 0.0.4, which has none, where OpenMetrics must not have one
+    // (the type is unknown), and where it has more than 128 characters.
+    void exemplar(std::string_view counter, const series::Exemplar &exemplar);
+    void end_line() { text_ += '\n'; }
+
+    // The text of all, once.
+    [[nodiscard]] std::string finish();
+
+private:
+    [[nodiscard]] std::string_view type_name(std::string_view name, Type type) const;
+    static void append(std::string &text, double value);
+    static void append(std::string &text, std::uint64_t value);
+
+    const bool is_openmetrics_;
+    std::string text_;
+    std::string labels_;
+};
+
+}  // namespace gpusnoop::metrics
