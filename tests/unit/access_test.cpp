@@ -11,8 +11,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
@@ -110,6 +112,28 @@ TEST_CASE("all but what is open needs a login") {
     CHECK(header_of(get(server->port(), "/metrics", login), "X-Frame-Options") == "deny");
     CHECK_THAT(get(server->port(), "/none", login), StartsWith("HTTP/1.1 404 "));
     CHECK(body_of(get(server->port(), "/-/healthy")) == "Healthy.\n");
+}
+
+TEST_CASE("a flood of wrong passwords is turned away, and a known login is not") {
+    const Files files;
+    // Whoever does not exist takes as long as the dearest hash.
+    files.write(alice.substr(0, alice.find('}')) + ", bob: $2y$10$" + std::string(53, 'a') + "}\n");
+    const auto server = serve_with(*Access::open(files.web()));
+    REQUIRE(body_of(get(server->port(), "/metrics", login)) == "up 1\n");
+    std::vector<Fd> clients;
+    for (int i = 0; i < 64; i++) {
+        clients.push_back(connect_to(server->port()));
+        send_bytes(clients.back(),
+                   "GET /metrics HTTP/1.1\r\nAuthorization: Basic bWFsbG9yeTp4\r\n\r\n");
+    }
+    CHECK(body_of(get(server->port(), "/metrics", login)) == "up 1\n");
+    std::map<std::string, std::size_t> statuses;
+    for (const Fd &client : clients) {
+        statuses[receive_all(client).substr(9, 3)]++;
+    }
+    CHECK(statuses["401"] + statuses["503"] == clients.size());
+    CHECK(statuses["401"] > Server::max_waiting_logins);  // these, and the one that is checked
+    CHECK(statuses["503"] > 0);
 }
 
 TEST_CASE("a web configuration that changes holds from the next request on") {
