@@ -132,7 +132,8 @@ void Connections::accept_from(int listener, ssl_ctx_st *tls) {
             if (watch(epoll_, EPOLL_CTL_ADD, number, 0)) {
                 park(std::move(connection), Step::wait_readable);
             }
-        } catch (const std::exception &) {  // out of memory: this client is cut off
+        } catch (const std::exception &error) {  // out of memory: this client is cut off
+            log::debug("http", {{"detail", error.what()}});
         }
     }
 }

@@ -1,6 +1,7 @@
 #include "exporter/http/server.h"
 
 #include <civetweb.h>
+#include <fmt/format.h>
 
 #include <exception>
 #include <map>
@@ -28,24 +29,25 @@ std::shared_ptr<const std::string> compressed(const Response &response) {
 }
 
 std::string head_of(const Response &response, std::size_t size, bool is_packed) {
-    std::string head = "HTTP/1.1 " + std::to_string(response.status) + " " +
-                       mg_get_response_code_text(nullptr, response.status) + "\r\n";
-    head += "Content-Type: " + response.content_type + "\r\n";
-    head += "Content-Length: " + std::to_string(size) + "\r\n";
+    std::string head = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
+        mg_get_response_code_text(nullptr, response.status), response.content_type, size);
     head += is_packed ? "Content-Encoding: gzip\r\n" : "";
-    head += response.status == 405 ? "Allow: " + response.allow + "\r\n" : "";
+    head += response.status == 405 ? fmt::format("Allow: {}\r\n", response.allow) : "";
     // Every page says what is now.
-    head += "Cache-Control: no-store\r\nVary: Accept-Encoding" +
-            (response.vary.empty() ? "" : ", " + response.vary) +
-            "\r\nX-Content-Type-Options: nosniff\r\n";
-    return head + response.more_head + "Connection: close\r\n\r\n";
+    head += "Cache-Control: no-store\r\nVary: Accept-Encoding";
+    head += response.vary.empty() ? "" : ", " + response.vary;
+    head += "\r\nX-Content-Type-Options: nosniff\r\n";
+    head += response.more_head;
+    head += "Connection: close\r\n\r\n";
+    return head;
 }
 
 // Those of the configuration. One of them is ours anyway.
 void add_headers(Response &response, const std::map<std::string, std::string> &headers) {
     for (const auto &[name, value] : headers) {
         if (name != "X-Content-Type-Options") {
-            response.more_head += name + ": " + value + "\r\n";
+            response.more_head += fmt::format("{}: {}\r\n", name, value);
         }
     }
 }
