@@ -198,6 +198,9 @@ std::vector<http::Route> App::routes() {
     const auto format = [](const http::Request &request) {
         return metrics::negotiate(request.accept);
     };
+    // Whoever asks for life signs while others do gets the same answer: a flood of these is no
+    // reason to refuse a kubelet's.
+    const http::Policy shared{.share = [](const auto &) { return std::string(); }};
     return {
         {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
         // A storm of scrapes costs one page of each format.
@@ -217,9 +220,11 @@ std::vector<http::Route> App::routes() {
          .is_action = true},
         {.paths = {"/-/healthy"},
          .handler = [](const auto &) { return http::text_response(200, "Healthy.\n"); },
+         .policy = shared,
          .is_open = true},
         {.paths = {"/-/ready"},
          .handler = [this](const auto &) { return ready_page(); },
+         .policy = shared,
          .is_open = true}};
 }
 

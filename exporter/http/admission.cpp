@@ -10,7 +10,11 @@ Admission::Decision Admission::admit(const std::shared_ptr<Exchange> &exchange) 
     job->first = exchange;
     job->exchanges.push_back(exchange);
     const std::lock_guard lock(mutex_);
-    if (policy_.share && join(job->key, exchange)) {
+    if (const auto shared = policy_.share ? find(job->key) : nullptr) {
+        if (shared->exchanges.size() >= policy_.max_sharing) {
+            return {.to_run = nullptr, .is_refused = true};
+        }
+        shared->exchanges.push_back(exchange);
         return {};
     }
     if (running_.size() < policy_.max_running) {
@@ -24,17 +28,15 @@ Admission::Decision Admission::admit(const std::shared_ptr<Exchange> &exchange) 
     return {};
 }
 
-bool Admission::join(const std::string &key, const std::shared_ptr<Exchange> &exchange) {
-    const auto join_one_of = [&](const auto &jobs) {
+// A job whose response requests of this text share. Null: there is none yet.
+std::shared_ptr<Admission::Job> Admission::find(const std::string &key) const {
+    const auto find_in = [&](const auto &jobs) {
         const auto found = std::ranges::find_if(
             jobs, [&](const auto &job) { return !job->is_closed && job->key == key; });
-        if (found == jobs.end()) {
-            return false;
-        }
-        (*found)->exchanges.push_back(exchange);
-        return true;
+        return found == jobs.end() ? nullptr : *found;
     };
-    return join_one_of(running_) || join_one_of(waiting_);
+    auto job = find_in(running_);
+    return job != nullptr ? job : find_in(waiting_);
 }
 
 std::vector<std::shared_ptr<Exchange>> Admission::close(Job &job) {

@@ -38,7 +38,7 @@ public:
     [[nodiscard]] std::shared_ptr<Job> next(const std::shared_ptr<Job> &done);
 
 private:
-    [[nodiscard]] bool join(const std::string &key, const std::shared_ptr<Exchange> &exchange);
+    [[nodiscard]] std::shared_ptr<Job> find(const std::string &key) const;
 
     const Policy policy_;
     std::mutex mutex_;

@@ -80,6 +80,8 @@ Connection::Step Connection::shake_hands() {
         SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                      SSL_MODE_RELEASE_BUFFERS);
+        // Else a client that sends key updates without end keeps a worker inside of SSL_read().
+        SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
     }
     const int result = SSL_do_handshake(ssl_.get());
     is_encrypted_ = result == 1;
@@ -174,7 +176,10 @@ Connection::Step Connection::send_answer() {
             return n < 0 ? wait : Step::closed;
         }
         sent_ += static_cast<std::size_t>(n);
-        deadline_ = std::min(Clock::now() + stall_timeout, last_deadline_);
+        if (sent_ >= sent_at_deadline_ + least_progress) {
+            sent_at_deadline_ = sent_;
+            deadline_ = std::min(Clock::now() + stall_timeout, last_deadline_);
+        }
     }
     return Step::closed;
 }

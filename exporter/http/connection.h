@@ -22,10 +22,12 @@ public:
     using Clock = std::chrono::steady_clock;
 
     // The client must have sent its request `request_timeout` after it connected, and must take
-    // some of the answer in each `stall_timeout`, and all of it within `answer_timeout`.
+    // `least_progress` bytes of the answer in each `stall_timeout`, and all of it within
+    // `answer_timeout`: while it does not have all, it keeps the page in memory.
     static constexpr std::chrono::seconds request_timeout{2};
     static constexpr std::chrono::seconds stall_timeout{2};
     static constexpr std::chrono::seconds answer_timeout{60};
+    static constexpr std::size_t least_progress = 256U << 10U;
     // Of the request's first line and headers.
     static constexpr std::size_t max_request = 4096;
 
@@ -79,7 +81,8 @@ private:
     std::size_t taken_ = 0;
     std::string head_;
     std::shared_ptr<const std::string> body_;
-    std::size_t sent_ = 0;  // of both
+    std::size_t sent_ = 0;              // of both
+    std::size_t sent_at_deadline_ = 0;  // when that was last put off
     Clock::time_point deadline_;
     Clock::time_point last_deadline_;
 };

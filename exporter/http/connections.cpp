@@ -109,16 +109,31 @@ void Connections::serve(ssl_ctx_st *tls) {
     }
 }
 
+// Cuts off whoever has been idle longest. False: nobody is, as all are ready.
+bool Connections::make_room() {
+    return longest_idle(silent_.empty() ? begun_ : silent_) != nullptr;
+}
+
+// Leaves the listener's clients waiting for a moment.
+void Connections::pause(int listener) {
+    unwatched_.push_back(listener);
+    (void)watch(epoll_, EPOLL_CTL_MOD, listener, 0);
+}
+
 void Connections::accept_from(int listener, ssl_ctx_st *tls) {
     for (int i = 0; i < kAcceptedAtOnce; i++) {
+        {
+            const std::lock_guard lock(mutex_);
+            if (parked_.size() + ready_.size() >= most_parked_ && !make_room()) {
+                return pause(listener);
+            }
+        }
         Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd && lacks_resources(errno)) {
             // Whoever has been idle longest makes room; if nobody is, clients wait for a moment.
             const std::lock_guard lock(mutex_);
-            if (longest_idle(silent_.empty() ? begun_ : silent_) == nullptr) {
-                unwatched_.push_back(listener);
-                (void)watch(epoll_, EPOLL_CTL_MOD, listener, 0);
-                return;
+            if (!make_room()) {
+                return pause(listener);
             }
             continue;
         }
@@ -191,8 +206,9 @@ void Connections::park(std::unique_ptr<Connection> connection, Step wait) {
     }
     Deadlines &deadlines = connection->has_begun() ? begun_ : silent_;
     if (parked_.size() >= most_parked_) {
-        (void)longest_idle(silent_.empty() ? begun_ : silent_);
-    } else if (&deadlines == &begun_ && begun_.size() >= max_begun) {
+        (void)make_room();
+    }
+    if (&deadlines == &begun_ && begun_.size() >= max_begun) {
         (void)longest_idle(begun_);
     }
     const auto entry = deadlines.emplace(deadline, fd).first;
@@ -255,7 +271,8 @@ std::unique_ptr<Connection> Connections::next() {
         try {
             if (const auto *work = std::get_if<Work>(&ready)) {
                 (*work)();
-            } else if (auto &connection = std::get<0>(ready); go_on(connection)) {
+            } else if (auto &connection = std::get<0>(ready);
+                       connection->deadline() > Clock::now() && go_on(connection)) {
                 return std::move(connection);
             }
         } catch (const std::exception &error) {  // out of memory: this client is cut off

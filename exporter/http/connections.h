@@ -32,7 +32,7 @@ public:
     // A thread of next() runs it.
     using Work = std::function<void()>;
 
-    // Parked at one time, but fewer where the process may have fewer files: half as many.
+    // Parked or ready at one time, but fewer where the process may have fewer files: half as many.
     static constexpr std::size_t max_parked = 4096;
     // Of these, those that have begun a handshake, a request or an answer: they take memory.
     static constexpr std::size_t max_begun = 512;
@@ -69,7 +69,8 @@ private:
     Connections(std::span<const Listener> listeners, Fd epoll, Fd wake);
     [[nodiscard]] Result<> watch_listeners();
     void accept_from(int listener, ssl_ctx_st *tls);
-    void watch_listener(int listener);
+    void pause(int listener);
+    bool make_room();
     [[nodiscard]] int milliseconds_to_wait();
     void make_ready(int fd);
     void cut_off_expired();

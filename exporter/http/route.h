@@ -49,6 +49,8 @@ struct Policy {
     // Requests of the same text share one response, that of the first of them, while it waits or is
     // being made. Empty: each has its own.
     std::function<std::string(const Request &)> share{};
+    // Requests that share one response; those over this are refused with 503.
+    std::size_t max_sharing = 512;
 };
 
 struct Route {

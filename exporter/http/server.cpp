@@ -179,7 +179,7 @@ Result<> Server::start() {
     }
     connections_ = *std::move(connections);
     auto started = Workers::start(
-        workers, *connections_, tls_.get(),
+        workers, connections_, tls_.get(),
         {.request =
              [this](auto connection, Request request, std::string authorization) {
                  begin(std::move(connection), std::move(request), std::move(authorization));

@@ -76,7 +76,7 @@ private:
     Admission logins_;
     CurrentTls current_tls_;
     std::shared_ptr<ssl_ctx_st> tls_;
-    std::unique_ptr<Connections> connections_;
+    std::shared_ptr<Connections> connections_;
     std::unique_ptr<Workers> workers_;  // the last: they end before what they use
 };
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -35,11 +36,18 @@ struct Workers::Worker {
 struct Hooks {
     static void serve(void *workers) {
         auto *const self = static_cast<Workers *>(workers);
-        self->connections_.serve(self->tls_);
+        while (!self->connections_->is_stopping()) {
+            try {
+                self->connections_->serve(self->tls_);
+            } catch (const std::exception &) {  // out of memory: there may be some again
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            }
+        }
     }
     static bool next(void *worker) {
         auto *const self = static_cast<Workers::Worker *>(worker);
-        self->connection = self->workers->connections_.next();
+        self->connection.reset();  // a request that civetweb has dropped without a word
+        self->connection = self->workers->connections_->next();
         return self->connection != nullptr;
     }
     static int read(void *worker, std::span<char> buffer) {
@@ -62,8 +70,9 @@ extern "C" int gpusnoop_read_request(void *worker, char *buffer, int size) {
     return Hooks::read(worker, {buffer, static_cast<std::size_t>(size)});
 }
 
-Workers::Workers(int count, Connections &connections, ssl_ctx_st *tls, Handlers handlers)
-    : connections_(connections),
+Workers::Workers(int count, std::shared_ptr<Connections> connections, ssl_ctx_st *tls,
+                 Handlers handlers)
+    : connections_(std::move(connections)),
       tls_(tls),
       handlers_(std::move(handlers)),
       workers_(static_cast<std::size_t>(count)) {
@@ -71,17 +80,23 @@ Workers::Workers(int count, Connections &connections, ssl_ctx_st *tls, Handlers 
 }
 
 Workers::~Workers() {
-    connections_.stop();
+    connections_->stop();
     if (context_ != nullptr) {
         mg_stop(context_);
     }
     mg_exit_library();
 }
 
-Result<std::unique_ptr<Workers>> Workers::start(int count, Connections &connections,
+Result<std::unique_ptr<Workers>> Workers::start(int count, std::shared_ptr<Connections> connections,
                                                 ssl_ctx_st *tls, Handlers handlers) {
-    std::unique_ptr<Workers> workers(new Workers(count, connections, tls, std::move(handlers)));
+    std::unique_ptr<Workers> workers(
+        new Workers(count, std::move(connections), tls, std::move(handlers)));
     if (const auto started = workers->start(count); !started) {
+        if (workers->context_ != nullptr && !workers->is_served_) {
+            // Without its master, civetweb waits for no thread that it has started: they stay, and
+            // use this until the process ends.
+            (void)workers.release();
+        }
         return tl::unexpected<Error>(started.error());
     }
     return workers;
@@ -123,7 +138,8 @@ Result<> Workers::start(int count) {
     }
     // civetweb goes on without the threads that it could not start, and if one of them is the one
     // that serves the connections, it serves nobody.
-    if (lacks_threads_ || !serves_.try_acquire_for(std::chrono::seconds(10))) {
+    is_served_ = serves_.try_acquire_for(std::chrono::seconds(lacks_threads_ ? 1 : 10));
+    if (lacks_threads_ || !is_served_) {
         return fail(
             fmt::format("the HTTP server has not got its {} threads: raise the limit of "
                         "tasks (TasksMax= of a unit, a container's limit of pids, ulimit -u)",

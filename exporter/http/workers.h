@@ -28,9 +28,9 @@ public:
         std::function<void(std::unique_ptr<Connection>, int)> refusal;
     };
 
-    // What is given must outlive this; `tls` is null for plain HTTP.
-    [[nodiscard]] static Result<std::unique_ptr<Workers>> start(int count, Connections &connections,
-                                                                ssl_ctx_st *tls, Handlers handlers);
+    // `tls` must outlive this; it is null for plain HTTP.
+    [[nodiscard]] static Result<std::unique_ptr<Workers>> start(
+        int count, std::shared_ptr<Connections> connections, ssl_ctx_st *tls, Handlers handlers);
 
     // Stops the connections, and waits for what runs.
     ~Workers();
@@ -41,20 +41,22 @@ private:
     struct Worker;
     friend struct Hooks;
 
-    Workers(int count, Connections &connections, ssl_ctx_st *tls, Handlers handlers);
+    Workers(int count, std::shared_ptr<Connections> connections, ssl_ctx_st *tls,
+            Handlers handlers);
     [[nodiscard]] Result<> start(int count);
     static int on_request(mg_connection *connection);
     static int on_error(mg_connection *connection, int status, const char *message);
     static int on_log(const mg_connection *connection, const char *message);
     static void *on_thread(const mg_context *context, int type);
 
-    Connections &connections_;
+    const std::shared_ptr<Connections> connections_;
     ssl_ctx_st *const tls_;
     const Handlers handlers_;
     std::vector<Worker> workers_;
     std::atomic<std::size_t> started_ = 0;     // of them
     std::atomic<bool> lacks_threads_ = false;  // found while they are being started
     std::binary_semaphore serves_{0};
+    bool is_served_ = false;
     mg_context *context_ = nullptr;
 };
 

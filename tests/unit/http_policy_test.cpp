@@ -145,6 +145,27 @@ TEST_CASE("requests that share a response get that of the first of them, and kee
     CHECK(gate.answered <= 4);
 }
 
+TEST_CASE("requests over a route's limit of those that share a response are refused") {
+    Gate gate;
+    const auto server =
+        serve({{.paths = {"/page"},
+                .handler = [&](const Request &request) { return gate.pass(request); },
+                .policy = {.share = [](const Request &) { return ""; }, .max_sharing = 2}}});
+    std::vector<Fd> clients;
+    clients.push_back(ask(server->port(), "/page?a"));
+    gate.wait_for(1);
+    clients.push_back(ask(server->port(), "/page?b"));
+    std::string refusal;
+    for (int i = 0; i < 1'000 && !refusal.starts_with("HTTP/1.1 503 "); i++) {
+        refusal = get(server->port(), "/page?c");
+    }
+    CHECK_THAT(refusal, StartsWith("HTTP/1.1 503 "));
+    gate.open();
+    for (const Fd &client : clients) {
+        CHECK(body_of(receive_all(client)) == "a");
+    }
+}
+
 TEST_CASE("those who share a response get it as they asked for it") {
     const std::string text = large_text();
     Gate gate;

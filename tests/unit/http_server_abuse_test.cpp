@@ -44,6 +44,8 @@ TEST_CASE("broken requests are refused and the next one is served") {
         "get / HTTP/1.1\r\n\r\n",
         "FROB / HTTP/1.1\r\n\r\n",
         "GET nowhere HTTP/1.1\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET ws://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET / HTTP/1.1\r\nNoColon\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",

@@ -3,15 +3,19 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exporter/http/server.h"
@@ -91,6 +95,11 @@ public:
         fd_ = connect_to(port);
         return SSL_set_fd(ssl_.get(), fd_.get()) == 1 && SSL_connect(ssl_.get()) == 1;
     }
+    // False: the server has closed the connection.
+    [[nodiscard]] bool update_key() const {
+        return SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+               SSL_do_handshake(ssl_.get()) == 1;
+    }
     void send(const std::string &bytes) const {
         CHECK(SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0);
     }
@@ -146,6 +155,31 @@ TEST_CASE("clients that stop in their handshake delay no scrape, and are cut off
     }
     for (const Fd &fd : stalled) {
         CHECK(receive_all(fd).find("up 1") == std::string::npos);
+    }
+}
+
+TEST_CASE("clients that send key updates without end keep no worker, and are cut off") {
+    const TlsServer server({{.paths = {"/metrics"}, .handler = answers("up 1\n")}});
+    std::atomic<int> connected = 0;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < Server::workers + 2; i++) {
+        clients.emplace_back([&] {
+            sigset_t signals;
+            ::sigemptyset(&signals);
+            ::sigaddset(&signals, SIGPIPE);
+            ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+            TlsClient client;
+            connected += client.connect(server.port()) ? 1 : 0;
+            while (client.update_key()) {
+            }
+        });
+    }
+    while (connected < Server::workers + 2) {
+        std::this_thread::yield();
+    }
+    CHECK(body_of(tls_get(server.port(), "/metrics")) == "up 1\n");
+    for (std::thread &client : clients) {
+        client.join();
     }
 }
 
