@@ -67,8 +67,9 @@ private:
     [[nodiscard]] std::vector<const bpf_program *> spare_programs(
         const fence_bpf &skeleton) const override {
         const auto &all = skeleton.progs;
-        return {all.on_init,       all.on_emit,     all.on_enable_signal, all.on_signaled,
-                all.on_wait_start, all.on_wait_end, all.on_destroy};
+        return {all.names_init,     all.names_emit,       all.names_enable_signal,
+                all.names_signaled, all.names_wait_start, all.names_wait_end,
+                all.names_destroy};
     }
 
     config::Config::Fence config_;
