@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "exporter/app.h"
 #include "exporter/base/log.h"
+#include "exporter/base/machine.h"
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/cli/doctor_command.h"
@@ -25,6 +27,7 @@
 namespace {
 
 using gpusnoop::App;
+using gpusnoop::limit_hint;
 using gpusnoop::printable;
 using gpusnoop::printable_lines;
 using gpusnoop::cli::complain;
@@ -150,6 +153,10 @@ int main(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 2;
+    } catch (const std::system_error &error) {  // of a thread that cannot be started
+        std::fprintf(stderr, "gpusnoop_exporter: %s%s\n", printable_lines(error.what()).c_str(),
+                     limit_hint(error.code().value()).c_str());
+        return 1;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 1;

@@ -223,7 +223,9 @@ TEST_CASE("as the service runs it, it counts exactly", "[e2e]") {
 
 TEST_CASE("where tasks are limited to too few it ends and says so", "[e2e]") {
     require_bpf();
-    for (const std::string most : {"100", "260"}) {
+    // Of a user that may have no other: the server's threads are begun one after the other, and the
+    // one that serves the clients is the last.
+    for (const std::string most : {"4", "8", "10", "12"}) {
         CAPTURE(most);
         auto limited = as_nobody(three + ",+dac_read_search");
         limited.insert(limited.end(), {"prlimit", "--nproc=" + most});
