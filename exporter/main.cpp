@@ -11,7 +11,6 @@
 
 #include "exporter/app.h"
 #include "exporter/base/log.h"
-#include "exporter/base/machine.h"
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/cli/doctor_command.h"
@@ -27,7 +26,6 @@
 namespace {
 
 using gpusnoop::App;
-using gpusnoop::limit_hint;
 using gpusnoop::printable;
 using gpusnoop::printable_lines;
 using gpusnoop::cli::complain;
@@ -153,9 +151,13 @@ int main(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 2;
-    } catch (const std::system_error &error) {  // of a thread that cannot be started
+    } catch (const std::system_error &error) {
+        // What std::thread throws where it cannot start.
+        const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
         std::fprintf(stderr, "gpusnoop_exporter: %s%s\n", printable_lines(error.what()).c_str(),
-                     limit_hint(error.code().value()).c_str());
+                     is_thread ? ": a thread cannot start, so raise the limit of tasks (TasksMax= "
+                                 "of a unit, a container's limit of pids, ulimit -u)"
+                               : "");
         return 1;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());

@@ -21,11 +21,6 @@ void allow_many_files() {
 }
 
 std::string limit_hint(int code) {
-    if (code == EAGAIN) {
-        return ": the limit of tasks is reached, raise it (TasksMax= of a unit, a container's "
-               "limit of "
-               "pids, ulimit -u)";
-    }
     rlimit limit{};
     if (code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return "";

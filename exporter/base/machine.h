@@ -14,8 +14,8 @@ namespace gpusnoop {
 // Raises the limit of open files as far as it goes: attaching by perf takes two per function.
 void allow_many_files();
 
-// What to do about a failure of this errno, to be put behind its sentence: which limit it is and
-// where it is raised, for EMFILE, and for EAGAIN, which is that of tasks. Empty for others.
+// What to do about a failure of this errno, to be put behind its sentence: for EMFILE, which limit
+// it is and where it is raised. Empty for others.
 [[nodiscard]] std::string limit_hint(int code);
 
 }  // namespace gpusnoop

@@ -127,7 +127,7 @@ TEST_CASE("clients that dawdle do not stop a scrape") {
             CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
         }
     }
-    SECTION("more than there may be, of whom the first are cut off") {
+    SECTION("more than the limit: the first are cut off") {
         add_slow(Connections::max_begun + 20);
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
         CHECK(receive_all(slow.front()).empty());
