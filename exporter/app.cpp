@@ -9,17 +9,17 @@
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/base/machine.h"
 #include "exporter/base/version.h"
 #include "exporter/config/reload.h"
-#include "exporter/kernel/handover.h"
-#include "exporter/kernel/libbpf.h"
+#include "exporter/ebpf/handover.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/privileges.h"
-#include "exporter/probes/exclusion.h"
-#include "exporter/probes/registry.h"
+#include "exporter/probes/frame/exclusion.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/system/machine.h"
+#include "exporter/system/privileges.h"
 
 namespace gpusnoop {
 

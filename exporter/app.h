@@ -7,19 +7,19 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/notify.h"
 #include "exporter/base/result.h"
 #include "exporter/base/single_flight.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/http/server.h"
-#include "exporter/kernel/features.h"
 #include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text.h"
-#include "exporter/probes/document.h"
-#include "exporter/probes/pipeline.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/pipeline.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/status/status_page.h"
+#include "exporter/system/notify.h"
 
 namespace gpusnoop {
 

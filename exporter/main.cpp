@@ -18,9 +18,9 @@
 #include "exporter/cli/top_command.h"
 #include "exporter/cli/trace_command.h"
 #include "exporter/config/config.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/pins.h"
 #include "exporter/http/access.h"
-#include "exporter/kernel/libbpf.h"
-#include "exporter/kernel/pins.h"
 #include "exporter/metrics/reference.h"
 
 namespace {

@@ -148,7 +148,7 @@ unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND down
 }
 
 # The system calls of both machines, in sid's headers of the newest kernel: those of the system may be older than
-# the kernels that the exporter runs on. exporter/base/syscall_table.cmake reads them.
+# the kernels that the exporter runs on. exporter/symbols/names/syscall_table.cmake reads them.
 if [ ! -d .deps/kernel-headers/usr ]; then
     echo "setup: unpacking the newest kernel headers"
     suite_apt sid apt-get update

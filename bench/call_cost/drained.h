@@ -13,9 +13,9 @@
 
 #include "bench/call_cost/tracing.h"
 #include "exporter/config/config.h"
-#include "exporter/kernel/account.h"
-#include "exporter/kernel/ring.h"
-#include "exporter/kernel/uprobe.h"
+#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/uprobe.h"
 
 namespace gpusnoop::bench {
 

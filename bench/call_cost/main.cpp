@@ -14,7 +14,7 @@
 #include "bench/call_cost/report.h"
 #include "bench/call_cost/ways.h"
 #include "bench/call_cost/workloads.h"
-#include "exporter/kernel/libbpf.h"
+#include "exporter/ebpf/libbpf.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::bench;

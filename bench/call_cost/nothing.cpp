@@ -3,8 +3,8 @@
 
 #include "bench/call_cost/programs.h"
 #include "empty.skel.h"
-#include "exporter/kernel/skeleton.h"
-#include "exporter/symbols/elf_file.h"
+#include "exporter/ebpf/skeleton.h"
+#include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::bench {
 

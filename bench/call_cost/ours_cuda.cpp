@@ -2,7 +2,7 @@
 
 #include "bench/call_cost/drained.h"
 #include "bench/call_cost/programs.h"
-#include "exporter/probes/cuda_programs.h"
+#include "exporter/probes/cuda/programs.h"
 
 namespace gpusnoop::bench {
 

@@ -4,8 +4,8 @@
 
 #include "bench/call_cost/drained.h"
 #include "bench/call_cost/programs.h"
-#include "exporter/probes/func_programs.h"
-#include "exporter/symbols/elf_file.h"
+#include "exporter/probes/functions/attach/programs.h"
+#include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::bench {
 

@@ -3,7 +3,7 @@
 
 #include "bench/call_cost/library.h"
 #include "bench/call_cost/tracing.h"
-#include "exporter/kernel/uprobe.h"
+#include "exporter/ebpf/uprobe.h"
 
 namespace gpusnoop::bench {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/kernel/features.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/metrics/page.h"
-#include "exporter/probes/registry.h"
+#include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::bench {
 

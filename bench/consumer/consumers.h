@@ -14,8 +14,8 @@
 #include "bench/consumer/meter.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/pipeline.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/pipeline.h"
+#include "exporter/probes/frame/probe.h"
 
 struct ring_buffer;
 

@@ -10,11 +10,11 @@
 #include <thread>
 #include <utility>
 
-#include "bpf/flood.h"
-#include "exporter/base/machine.h"
+#include "bench/bpf/flood.h"
 #include "exporter/config/config.h"
-#include "exporter/discovery/proc.h"
-#include "exporter/probes/cuda_functions.h"
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/processes/proc.h"
+#include "exporter/system/machine.h"
 #include "flood.skel.h"
 
 namespace gpusnoop::bench {
@@ -29,8 +29,8 @@ constexpr std::array<std::string_view, FLOOD_KINDS> symbols = {
     "cudaLaunchKernel",      "cudaMemcpyAsync", "cudaMemcpy",
     "cudaDeviceSynchronize", "cudaMalloc",      "cudaFree"};
 
-// Of FLOOD_CYCLE calls 52 are launches. Where the others are is known to bpf/flood.bpf.c, too:
-// an allocation and a free in each half.
+// Of FLOOD_CYCLE calls 52 are launches. Where the others are is known to bench/bpf/flood.bpf.c,
+// too: an allocation and a free in each half.
 void choose_kinds(unsigned char *kinds) {
     std::fill_n(kinds, FLOOD_CYCLE, FLOOD_LAUNCH);
     for (const int half : {0, FLOOD_CYCLE / 2}) {

@@ -9,7 +9,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/kernel/skeleton.h"
+#include "exporter/ebpf/skeleton.h"
 
 struct flood_bpf;
 

@@ -8,7 +8,7 @@
 #include "bench/consumer/measures.h"
 #include "bench/results/results.h"
 #include "exporter/base/log.h"
-#include "exporter/kernel/libbpf.h"
+#include "exporter/ebpf/libbpf.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::bench;

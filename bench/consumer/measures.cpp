@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bench/results/statistics.h"
-#include "exporter/base/machine.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::bench {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "exporter/base/machine.h"
+#include "exporter/system/machine.h"
 
 namespace {
 

@@ -9,11 +9,11 @@
 #include "bench/micro/measured.h"
 #include "bench/scrape/load.h"
 #include "exporter/base/text.h"
-#include "exporter/config/functions.h"
 #include "exporter/http/gzip.h"
 #include "exporter/metrics/page.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_name.h"
+#include "exporter/probes/functions/settings.h"
 #include "exporter/series/family.h"
-#include "exporter/symbols/kernel_name.h"
 
 using namespace gpusnoop;
 

@@ -7,10 +7,10 @@
 
 #include "bench/micro/measured.h"
 #include "exporter/probes/fence/aggregator.h"
-#include "exporter/probes/func_aggregator.h"
+#include "exporter/probes/functions/count/aggregator.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/syscall/aggregator.h"
-#include "tests/unit/cuda_bench.h"
+#include "tests/unit/probes/cuda/fixture.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -13,9 +13,9 @@
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/func_aggregator.h"
-#include "tests/unit/cuda_bench.h"
-#include "tests/unit/metric_model.h"
+#include "exporter/probes/functions/count/aggregator.h"
+#include "tests/unit/metrics/metric_model.h"
+#include "tests/unit/probes/cuda/fixture.h"
 
 namespace gpusnoop::bench {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/pipeline.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/pipeline.h"
+#include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::bench {
 

@@ -16,7 +16,7 @@
 #include "exporter/http/gzip.h"
 #include "exporter/http/server.h"
 #include "exporter/metrics/page.h"
-#include "exporter/probes/pipeline.h"
+#include "exporter/probes/frame/pipeline.h"
 
 using namespace gpusnoop;
 

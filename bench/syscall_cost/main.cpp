@@ -24,18 +24,18 @@
 
 #include "bench/results/results.h"
 #include "bench/results/statistics.h"
-#include "bpf/cuda.h"
+#include "bpf/cuda/cuda.h"
 #include "bpf/lib/process_filter.h"
 #include "bpf/lib/target.h"
 #include "empty_syscall.skel.h"
 #include "exporter/base/fd.h"
-#include "exporter/base/machine.h"
-#include "exporter/kernel/account.h"
-#include "exporter/kernel/libbpf.h"
-#include "exporter/kernel/link.h"
-#include "exporter/kernel/skeleton.h"
+#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/syscall/probe.h"
-#include "exporter/probes/targets.h"
+#include "exporter/processes/target_processes.h"
+#include "exporter/system/machine.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::bench;

@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_TARGET_BPF_H
 #define GPUSNOOP_TARGET_BPF_H
 
-#include "bpf/cuda.h"
+#include "bpf/cuda/cuda.h"
 #include "bpf/lib/process_filter.bpf.h"
 #include "bpf/lib/target.h"
 

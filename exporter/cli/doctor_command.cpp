@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "exporter/doctor/doctor.h"
-#include "exporter/kernel/libbpf.h"
+#include "exporter/cli/doctor/doctor.h"
+#include "exporter/ebpf/libbpf.h"
 
 namespace gpusnoop::cli {
 

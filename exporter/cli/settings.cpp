@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "exporter/base/listen_address.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
-#include "exporter/probes/budgets.h"
+#include "exporter/probes/frame/budgets.h"
+#include "exporter/system/listen_address.h"
 
 namespace gpusnoop::cli {
 

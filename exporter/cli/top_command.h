@@ -1,7 +1,7 @@
 // `gpusnoop_exporter top`.
 #pragma once
 
-#include "exporter/top/top.h"
+#include "exporter/cli/top/top.h"
 
 namespace CLI {
 class App;

@@ -12,10 +12,10 @@
 #include "bpf/lib/process.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
-#include "exporter/config/function_names.h"
-#include "exporter/config/syscall_choice.h"
 #include "exporter/config/units.h"
-#include "exporter/kernel/libbpf.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/probes/functions/setting_names.h"
+#include "exporter/probes/syscall/choice.h"
 
 namespace gpusnoop::cli {
 

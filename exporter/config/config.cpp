@@ -6,13 +6,13 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/listen_address.h"
 #include "exporter/base/text.h"
 #include "exporter/config/document.h"
 #include "exporter/config/driver_probes.h"
 #include "exporter/config/reader.h"
 #include "exporter/config/system.h"
 #include "exporter/config/units.h"
+#include "exporter/system/listen_address.h"
 
 namespace gpusnoop::config {
 

@@ -11,8 +11,8 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
-#include "exporter/config/functions.h"
-#include "exporter/config/sinks.h"
+#include "exporter/probes/functions/settings.h"
+#include "exporter/sinks/settings.h"
 
 namespace gpusnoop::config {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "exporter/config/globs.h"
-#include "exporter/config/syscall_choice.h"
+#include "exporter/probes/syscall/choice.h"
 
 namespace gpusnoop::config {
 

@@ -24,8 +24,8 @@
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
 #include "exporter/discovery/progress.h"
-#include "exporter/kernel/mapping_list.h"
-#include "exporter/kernel/mmap_events.h"
+#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mmap_events.h"
 
 namespace gpusnoop::discovery {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/base/foreign_reader.h"
 #include "exporter/base/result.h"
-#include "exporter/kernel/mapping_list.h"
+#include "exporter/ebpf/mapping_list.h"
+#include "exporter/system/foreign_reader.h"
 
 namespace gpusnoop::discovery {
 

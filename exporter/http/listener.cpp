@@ -17,7 +17,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/base/listen_address.h"
+#include "exporter/system/listen_address.h"
 
 namespace gpusnoop::http {
 

@@ -8,7 +8,7 @@
 
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/budgets.h"
+#include "exporter/probes/frame/budgets.h"
 
 namespace gpusnoop::metrics {
 

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <mutex>
 
-#include "exporter/base/machine.h"
 #include "exporter/base/result.h"
 #include "exporter/metrics/self.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::metrics {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/kernel/account.h"
+#include "exporter/ebpf/counters.h"
 
 namespace gpusnoop::metrics {
 

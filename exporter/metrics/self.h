@@ -9,8 +9,8 @@
 
 #include <prometheus/metric_family.h>
 
-#include "exporter/kernel/features.h"
-#include "exporter/probes/probe.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::metrics {

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "exporter/series/family.h"
-#include "exporter/series/heaviest.h"
+#include "exporter/series/top_n.h"
 
 namespace gpusnoop::series {
 

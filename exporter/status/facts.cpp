@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/kernel/account.h"
+#include "exporter/ebpf/counters.h"
 
 namespace gpusnoop::status {
 

@@ -11,8 +11,8 @@
 #include "exporter/base/result.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/overview.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/overview.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::status {
 

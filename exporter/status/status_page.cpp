@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "exporter/base/machine.h"
 #include "exporter/base/version.h"
 #include "exporter/http/query.h"
-#include "exporter/probes/document.h"
+#include "exporter/probes/frame/api_resource.h"
 #include "exporter/status/facts.h"
 #include "exporter/status/page.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::status {
 

@@ -9,8 +9,8 @@
 #include "exporter/discovery/discovery.h"
 #include "exporter/http/route.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/pipeline.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/pipeline.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {

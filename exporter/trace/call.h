@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "exporter/symbols/stack_text.h"
+#include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::trace {
 

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include "exporter/base/syscall_names.h"
 #include "exporter/probes/fence/names.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/syscall/aggregator.h"
+#include "exporter/symbols/names/syscall_names.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {

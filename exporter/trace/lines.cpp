@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/text.h"
-#include "exporter/probes/cuda_errors.h"
+#include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::trace {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/process_identity.h"
-#include "exporter/symbols/stack_namer.h"
+#include "exporter/processes/identity.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::trace {
 

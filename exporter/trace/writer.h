@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/output.h"
 #include "exporter/base/result.h"
-#include "exporter/trace/output.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {

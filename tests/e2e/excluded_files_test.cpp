@@ -5,7 +5,7 @@
 #include <string>
 
 #include "exporter/base/fd.h"
-#include "exporter/symbols/elf_file.h"
+#include "exporter/symbols/elf/elf_file.h"
 #include "tests/e2e/child.h"
 #include "tests/harness/exporter.h"
 

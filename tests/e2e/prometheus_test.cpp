@@ -10,8 +10,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "exporter/probes/cuda_errors.h"
-#include "exporter/symbols/kernel_name.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_name.h"
+#include "exporter/symbols/names/cuda_errors.h"
 #include "tests/e2e/prometheus.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"

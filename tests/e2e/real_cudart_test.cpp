@@ -9,7 +9,7 @@
 #include <map>
 #include <sstream>
 
-#include "exporter/probes/cuda_errors.h"
+#include "exporter/symbols/names/cuda_errors.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "exporter/probes/func_errors.h"
+#include "exporter/probes/functions/count/errors.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exporter/http/server.h"
-#include "exporter/symbols/elf_file.h"
+#include "exporter/symbols/elf/elf_file.h"
 #include "tests/e2e/child.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"

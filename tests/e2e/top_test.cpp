@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/top/text.h"
+#include "exporter/cli/top/text.h"
 #include "tests/e2e/certificates.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/exporter.h"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "exporter/probes/cuda_functions.h"
+#include "exporter/probes/cuda/functions.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/trace.h"

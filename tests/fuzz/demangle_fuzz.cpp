@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/symbols/mangled_name.h"
+#include "exporter/symbols/demangle/mangled_name.h"
 
 using namespace gpusnoop;
 

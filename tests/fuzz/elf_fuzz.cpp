@@ -11,10 +11,10 @@
 #include <cstdlib>
 
 #include "exporter/base/fd.h"
-#include "exporter/probes/func_ending.h"
-#include "exporter/symbols/elf_file.h"
-#include "exporter/symbols/function_name.h"
-#include "exporter/symbols/kernel_name.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_name.h"
+#include "exporter/probes/functions/select/exit_strategy.h"
+#include "exporter/symbols/demangle/function_name.h"
+#include "exporter/symbols/elf/elf_file.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::symbols;

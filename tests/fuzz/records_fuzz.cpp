@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/cuda.h"
-#include "bpf/func.h"
+#include "bpf/cuda/cuda.h"
+#include "bpf/functions.h"
 #include "exporter/base/text.h"
 #include "exporter/metrics/page.h"
-#include "exporter/probes/cuda_aggregator.h"
-#include "exporter/probes/func_aggregator.h"
+#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/functions/count/aggregator.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

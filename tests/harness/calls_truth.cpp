@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "calls/functions.h"
-#include "exporter/probes/cuda_errors.h"
+#include "exporter/symbols/names/cuda_errors.h"
 
 namespace harness {
 

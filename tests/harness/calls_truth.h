@@ -1,4 +1,4 @@
-// The page against what the functions of libcalls.so.1 counted of themselves (tests/support/calls).
+// The page against what the functions of libcalls.so.1 counted of themselves (tests/fakes/calls).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/config/functions.h"
+#include "exporter/probes/functions/settings.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/page.h"
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "exporter/probes/cuda_errors.h"
-#include "exporter/symbols/kernel_name.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_name.h"
+#include "exporter/symbols/names/cuda_errors.h"
 
 namespace harness {
 

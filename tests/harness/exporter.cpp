@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "exporter/kernel/features.h"
+#include "exporter/ebpf/features.h"
 
 namespace harness {
 

@@ -14,7 +14,7 @@ namespace harness {
 
 // Paths of what the build made.
 std::string exporter_binary();
-std::string standin(const std::string &name);  // a program or library of tests/support
+std::string standin(const std::string &name);  // a program or library of tests/fakes
 
 // Kernel tests need root and BPF. Where they are missing, the test is skipped with that reason; in
 // CI (the variable CI is set) it fails instead.

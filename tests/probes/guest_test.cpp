@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "exporter/kernel/features.h"
+#include "exporter/ebpf/features.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"

@@ -1,5 +1,5 @@
 // Names of kernels, of processes that keep readers of their memory waiting.
-#include "exporter/symbols/kernel_namer.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -13,8 +13,8 @@
 #include <string>
 
 #include "exporter/base/fd.h"
-#include "exporter/symbols/mapped_files.h"
-#include "exporter/symbols/process_memory.h"
+#include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/symbols/stacks/process_memory.h"
 #include "tests/harness/exporter.h"
 #include "tests/unit/child_process.h"
 

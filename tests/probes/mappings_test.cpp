@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/discovery/open_mapped.h"
-#include "exporter/kernel/mapping_list.h"
-#include "exporter/kernel/mmap_events.h"
+#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mmap_events.h"
+#include "exporter/processes/open_mapped.h"
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/base/machine.h"
-#include "exporter/kernel/kprobe.h"
+#include "exporter/ebpf/kprobe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/probe.h"
+#include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/base/syscall_names.h"
+#include "exporter/symbols/names/syscall_names.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "exporter/kernel/kprobe.h"
-#include "exporter/kernel/tracepoint.h"
+#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/tracepoint.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
 

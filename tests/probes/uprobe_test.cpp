@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "empty.skel.h"
-#include "exporter/kernel/object.h"
-#include "exporter/kernel/skeleton.h"
-#include "exporter/symbols/elf_file.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/skeleton.h"
+#include "exporter/symbols/elf/elf_file.h"
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exporter/base/text.h"
-#include "exporter/kernel/record.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/probes/fence/names.h"
 
 namespace gpusnoop::probes {

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "exporter/base/log.h"
-#include "exporter/base/machine.h"
-#include "exporter/kernel/tracepoint.h"
+#include "exporter/ebpf/tracepoint.h"
 #include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/system/machine.h"
 #include "fence.skel.h"
 
 namespace gpusnoop::probes {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/probe.h"
+#include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::probes {
 

@@ -1,7 +1,7 @@
 #include "exporter/probes/frame/bpf_probe.h"
 
-#include "exporter/base/machine.h"
-#include "exporter/kernel/account.h"
+#include "exporter/ebpf/counters.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/kernel/link.h"
-#include "exporter/kernel/object.h"
-#include "exporter/kernel/ring.h"
-#include "exporter/kernel/skeleton.h"
+#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/attach_state.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/process_table.h"
-#include "exporter/probes/probe.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

@@ -1,7 +1,7 @@
 #include "exporter/probes/frame/driver_functions.h"
 
 #include "exporter/base/log.h"
-#include "exporter/kernel/symbols.h"
+#include "exporter/ebpf/kallsyms.h"
 
 namespace gpusnoop::probes {
 

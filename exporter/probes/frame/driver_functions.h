@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "exporter/base/result.h"
-#include "exporter/kernel/kprobe.h"
+#include "exporter/ebpf/kprobe.h"
 #include "exporter/probes/frame/attach_state.h"
 
 namespace gpusnoop::probes {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "bpf/lib/traced.h"
-#include "exporter/kernel/record.h"
-#include "exporter/probes/budget.h"
+#include "exporter/ebpf/record.h"
+#include "exporter/probes/frame/budget.h"
 
 namespace gpusnoop::probes {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "exporter/kernel/kprobe.h"
-#include "exporter/kernel/record.h"
+#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/frame/driver_functions.h"
 #include "exporter/probes/nvlink/aggregator.h"

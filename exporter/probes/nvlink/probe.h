@@ -9,8 +9,8 @@
 
 #include "bpf/nvlink.h"
 #include "exporter/config/config.h"
-#include "exporter/kernel/features.h"
-#include "exporter/probes/probe.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::probes {
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "exporter/base/log.h"
-#include "exporter/kernel/kprobe.h"
-#include "exporter/kernel/record.h"
+#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"

@@ -6,8 +6,8 @@
 
 #include "bpf/pcie.h"
 #include "exporter/config/config.h"
-#include "exporter/kernel/features.h"
-#include "exporter/probes/probe.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::probes {
 

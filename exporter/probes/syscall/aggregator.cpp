@@ -5,8 +5,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "exporter/base/syscall_names.h"
-#include "exporter/kernel/record.h"
+#include "exporter/ebpf/record.h"
+#include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {
 

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "exporter/base/log.h"
-#include "exporter/base/machine.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/syscall/programs.h"
+#include "exporter/system/machine.h"
 #include "syscall.skel.h"
 
 namespace gpusnoop::probes {

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "exporter/config/config.h"
-#include "exporter/kernel/features.h"
-#include "exporter/probes/probe.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/probes/syscall/aggregator.h"
-#include "exporter/probes/targets.h"
+#include "exporter/processes/target_processes.h"
 
 namespace gpusnoop::probes {
 

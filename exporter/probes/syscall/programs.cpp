@@ -10,11 +10,11 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/syscall_names.h"
-#include "exporter/kernel/hash_map.h"
-#include "exporter/kernel/kprobe.h"
-#include "exporter/kernel/object.h"
-#include "exporter/kernel/symbols.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/kallsyms.h"
+#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/symbols/names/syscall_names.h"
 #include "syscall.skel.h"
 
 namespace gpusnoop::probes {

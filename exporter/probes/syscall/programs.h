@@ -5,9 +5,9 @@
 
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/kernel/link.h"
-#include "exporter/probes/process_identity.h"
+#include "exporter/ebpf/link.h"
 #include "exporter/probes/syscall/aggregator.h"
+#include "exporter/processes/identity.h"
 
 struct bpf_program;
 struct syscall_bpf;

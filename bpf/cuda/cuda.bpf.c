@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* CUDA calls: one record per outermost call, sent when it returns. Allocations, frees and what
+ * happens to processes go through a ring of their own, so that a flood of launches cannot crowd
+ * them out. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/cuda/process.bpf.h"
+#include "bpf/cuda/handles.bpf.h"
+#include "bpf/cuda/memory.bpf.h"
+#include "bpf/cuda/device.bpf.h"
+#include "bpf/cuda/resets.bpf.h"
+#include "bpf/cuda/calls.bpf.h"
+#include "bpf/cuda/launches.bpf.h"
+#include "bpf/cuda/trace.bpf.h"
+#include "bpf/lib/deaths.bpf.h"
+
+/* What must be read or done before the call itself changes it. */
+static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
+{
+	if (!tracing && CUDA_COOKIE_OPERATION(call->function) == CUDA_LAUNCH_DRIVER)
+		call_read_seventh(call, regs);
+	else if (tracing || call->function & ON_STACK)
+		call_read_stack(call, regs);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_ALLOCATE:
+	case CUDA_ALLOCATE_PITCHED:
+	case CUDA_ALLOCATE_3D:
+		begin_allocation(thread, regs);
+		break;
+	case CUDA_FREE:
+		begin_free(thread, call);
+		break;
+	case CUDA_MAP:
+		begin_map(thread, call);
+		break;
+	}
+}
+
+static __always_inline long cuda_enter(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+	struct call *call;
+	__u64 dead;
+
+	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_no_state], 1);
+		return 1;
+	}
+	thread->cookie = bpf_get_attach_cookie(regs);
+	if (CUDA_COOKIE_OPERATION(thread->cookie) == CUDA_REGISTER) {
+		register_kernel(thread, regs);
+		return 1;
+	}
+	if (thread->open.depth) {
+		dead = call_drop_dead(task, &thread->open, regs);
+		if (dead)
+			ACCOUNT(stale, dead);
+		if (thread->open.depth) {
+			ACCOUNT(nested, 1);
+			return 1;
+		}
+	}
+	ACCOUNT(entered, 1);
+	if (!thread->since_ns) {
+		enter_process(thread);
+		if (!thread->since_ns)
+			return 1;
+	}
+	call = call_begin(&thread->open, regs, thread->cookie);
+	if (!call)
+		return 1;
+	begin(thread, call, regs);
+	call_start(call);
+	return !!(call->function & CUDA_EXITS);
+}
+
+/* A call that failed did nothing. Errors of memory calls come with the other news of memory. */
+static __always_inline void finish_failed(struct thread *thread, const struct call *call)
+{
+	struct cuda_failed_record *record;
+
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_FREE:
+		undo_free(thread, call);
+		break;
+	case CUDA_MAP:
+		undo_map(thread, call);
+		break;
+	}
+	if (tracing)
+		return;
+	if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+		record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	else if (within_budget(thread))
+		record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	else {
+		ACCOUNT(lost[LOST_throttled], 1);
+		return;
+	}
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(&record->head, thread, call, CUDA_RECORD_FAILED);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void finish_memory(struct thread *thread, const struct call *call)
+{
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_ALLOCATE:
+	case CUDA_ALLOCATE_PITCHED:
+	case CUDA_ALLOCATE_3D:
+		finish_allocation(thread, call);
+		break;
+	case CUDA_FREE:
+		finish_free(thread, call);
+		break;
+	case CUDA_MAP:
+		finish_map(thread, call);
+		break;
+	case CUDA_UNMAP:
+		finish_unmap(thread, call);
+		break;
+	case CUDA_HANDLE:
+		finish_handle(thread, call);
+		break;
+	case CUDA_RESET:
+		finish_reset(thread, call, thread->chosen.ordinal_and_1 - 1);
+		break;
+	case CUDA_RESET_DEVICE:
+		finish_reset(thread, call, argument(call, CUDA_WHERE));
+		break;
+	default:
+		send_reset(thread, call, CUDA_DEVICE_UNKNOWN, argument(call, CUDA_WHERE));
+		forget_context(thread, argument(call, CUDA_WHERE));
+	}
+}
+
+static __always_inline void finish_call(struct thread *thread, const struct call *call)
+{
+	if (tracing)
+		return;
+	if (!within_budget(thread)) {
+		ACCOUNT(lost[LOST_throttled], 1);
+		return;
+	}
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_LAUNCH:
+	case CUDA_LAUNCH_CONFIG:
+	case CUDA_LAUNCH_DRIVER:
+		finish_launch(thread, call);
+		break;
+	case CUDA_COPY:
+		finish_copy(thread, call);
+		break;
+	case CUDA_SET:
+	case CUDA_SET_3D:
+		finish_set(thread, call);
+		break;
+	case CUDA_LAUNCH_GRAPH:
+		finish_graph(thread, call);
+		break;
+	case CUDA_WAIT_STREAM:
+	case CUDA_WAIT_DEVICE:
+		finish_wait(thread, call);
+		break;
+	default:
+		finish_described_copy(thread, call);
+	}
+}
+
+static __always_inline void finish(struct thread *thread, const struct call *call)
+{
+	if (thread->result)
+		finish_failed(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+		finish_memory(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_CALL_OPERATION)
+		finish_call(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
+		finish_get_kernel(thread, call);
+	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_FUNCTION)
+		finish_get_function(thread, call);
+	else
+		finish_device(thread, call);
+}
+
+static __always_inline void end(struct thread *thread, const struct call *call,
+				struct pt_regs *regs, __u64 now_ns)
+{
+	thread->ended_ns = now_ns;
+	thread->result = PT_REGS_RC(regs);
+	finish(thread, call);
+	if (tracing)
+		trace_call(thread, call, regs);
+}
+
+static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
+		return; /* the pairs trap here too */
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
+	if (!call) {
+		if (!thread || !call_encloses(&thread->open, regs))
+			ACCOUNT(unmatched, 1);
+		return;
+	}
+	end(thread, call, regs, now_ns);
+}
+
+/* Before an instruction that leaves a function: it does if the stack pointer is what it was at the
+ * entry. */
+static __always_inline int cuda_exit(struct pt_regs *regs)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	guard_begin();
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread
+		   ? call_end_at(&thread->open, CALL_SP(regs), bpf_get_attach_cookie(regs), &dead)
+		   : NULL;
+	if (call)
+		end(thread, call, regs, now_ns);
+	guard_end();
+	return 0;
+}
+
+CALL_PROGRAMS(cuda_enter, cuda_leave)
+
+SEC("uprobe.multi")
+int multi_exit(struct pt_regs *regs)
+{
+	return cuda_exit(regs);
+}
+
+SEC("uprobe")
+int perf_exit(struct pt_regs *regs)
+{
+	return cuda_exit(regs);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *task)
+{
+	forget_thread(task);
+	if (task->signal->live.counter == 0)
+		forget_process(task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	forget_thread(task);
+	forget_process(task->tgid);
+	return 0;
+}
+
+DEATH_PROGRAM(threads)
+
+SEC("raw_tp")
+int end_mapping(struct bpf_raw_tracepoint_args *arguments)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+						     BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!thread)
+		return -1;
+	thread->since_ns = arguments->args[END_SINCE];
+	end_mapping_of(thread, arguments);
+	thread->since_ns = 0;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

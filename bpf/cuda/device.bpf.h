@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Which device a thread has chosen, by cudaSetDevice or by a driver context. */
+#ifndef GPUSNOOP_CUDA_DEVICE_BPF_H
+#define GPUSNOOP_CUDA_DEVICE_BPF_H
+
+#include "bpf/cuda/process.bpf.h"
+
+/* The driver's contexts and their devices. Those of ended processes are pushed out by newer ones.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct cuda_live_key);
+	__type(value, struct cuda_context);
+} contexts SEC(".maps");
+
+static __always_inline void choose(struct thread *thread, __u64 handle)
+{
+	struct cuda_context *context;
+
+	use_key(thread, handle, CUDA_LIVE_CONTEXTS);
+	context = bpf_map_lookup_elem(&contexts, &thread->key);
+	thread->chosen.context = handle;
+	if (!handle) {
+		thread->chosen.ordinal_and_1 = 0;
+	} else if (!context) {
+		thread->chosen.ordinal_and_1 = CUDA_DEVICE_UNKNOWN + 1;
+	} else {
+		thread->chosen.ordinal_and_1 = context->device + 1;
+		if (context->is_primary)
+			thread->chosen.context = 0;
+	}
+}
+
+static __always_inline void push(struct thread *thread)
+{
+	thread->pushed[thread->pushes++ & (PUSHED_CONTEXTS - 1)] = thread->chosen;
+}
+
+static __always_inline void pop(struct thread *thread)
+{
+	if (thread->pushes) {
+		thread->chosen = thread->pushed[--thread->pushes & (PUSHED_CONTEXTS - 1)];
+	} else {
+		thread->chosen.ordinal_and_1 = 0;
+		thread->chosen.context = 0;
+	}
+}
+
+/* When the last context with the handle of thread->key was destroyed: handles are given again. */
+static __always_inline __u64 destroyed_at(struct thread *thread)
+{
+	struct cuda_context *former = bpf_map_lookup_elem(&contexts, &thread->key);
+
+	return former ? former->destroyed_ns : 0;
+}
+
+/* A destroyed context that is current is popped as well. */
+static __always_inline void forget_context(struct thread *thread, __u64 handle)
+{
+	struct cuda_context *context = (struct cuda_context *)thread->words;
+
+	use_key(thread, handle, CUDA_LIVE_CONTEXTS);
+	context->destroyed_ns = thread->ended_ns;
+	context->device = CUDA_DEVICE_UNKNOWN;
+	context->is_primary = 0;
+	bpf_map_update_elem(&contexts, &thread->key, context, BPF_ANY);
+	if (thread->chosen.context == handle)
+		pop(thread);
+}
+
+static __always_inline void learn_context(struct thread *thread, const struct call *call,
+					  bool is_primary)
+{
+	struct cuda_context *context = (struct cuda_context *)thread->words;
+
+	use_key(thread, 0, CUDA_LIVE_CONTEXTS);
+	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
+				(const void *)argument(call, CUDA_WHERE)))
+		return;
+	context->destroyed_ns = destroyed_at(thread);
+	context->device = argument(call, CUDA_OTHER);
+	context->is_primary = is_primary;
+	bpf_map_update_elem(&contexts, &thread->key, context, BPF_ANY);
+	if (!is_primary) {
+		push(thread);
+		choose(thread, thread->key.address);
+	}
+}
+
+static __always_inline void finish_device(struct thread *thread, const struct call *call)
+{
+	__u64 where = argument(call, CUDA_WHERE);
+
+	ACCOUNT(events, 1);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_USE_DEVICE:
+		thread->chosen.ordinal_and_1 = (__s32)where + 1;
+		thread->chosen.context = 0;
+		break;
+	case CUDA_USE_CONTEXT:
+		choose(thread, where);
+		break;
+	case CUDA_PUSH_CONTEXT:
+		push(thread);
+		choose(thread, where);
+		break;
+	case CUDA_POP_CONTEXT:
+		pop(thread);
+		break;
+	case CUDA_CREATE_CONTEXT:
+		learn_context(thread, call, false);
+		break;
+	case CUDA_PRIMARY_CONTEXT:
+		learn_context(thread, call, true);
+		break;
+	}
+}
+
+#endif

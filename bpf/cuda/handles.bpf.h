@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Memory with handles: what is mapped where, and when the last use of a handle is gone. */
+#ifndef GPUSNOOP_CUDA_HANDLES_BPF_H
+#define GPUSNOOP_CUDA_HANDLES_BPF_H
+
+#include "bpf/cuda/memory.bpf.h"
+
+/* Mappings that one cuMemUnmap ends here, one beside the other. The rest of its range is left to
+ * the exporter (leave_rest()), which sees the table as a whole. */
+#define MAX_UNMAPPED 64
+
+/* At entry, so that a release by another thread does not find the handle unused. */
+static __always_inline void begin_map(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	thread->taken = TAKEN_NOTHING;
+	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	thread->caller = 0;
+	if (found) {
+		__sync_fetch_and_add(&found->uses, CUDA_ONE_MAPPING);
+		thread->taken = TAKEN_USE;
+		thread->caller = found->born_ns;
+	}
+}
+
+static __always_inline void send_mapping(struct thread *thread, const struct call *call,
+					 enum cuda_record_type type, bool is_unfinished)
+{
+	struct cuda_mapping_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		lose_allocation_record(thread);
+		return;
+	}
+	fill_call(&record->head, thread, call, type);
+	record->address = argument(call, CUDA_WHERE);
+	record->bytes = argument(call, CUDA_BYTES);
+	record->is_unfinished = is_unfinished;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* Gives up one mapping of the handle at thread->key, if it still is the one that was born then. */
+static __always_inline void drop_mapping(struct thread *thread, const struct call *call,
+					 __u64 born_ns)
+{
+	struct cuda_live *found = bpf_map_lookup_elem(&live, &thread->key);
+
+	if (!found || found->born_ns != born_ns)
+		return;
+	if (take(thread, CUDA_ONE_MAPPING) != TAKEN_ENTRY || thread->live.imported)
+		return;
+	ACCOUNT(entered, 1); /* a record besides the call's own */
+	send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
+}
+
+static __always_inline void undo_map(struct thread *thread, const struct call *call)
+{
+	if (thread->taken == TAKEN_USE)
+		drop_mapping(thread, call, thread->caller);
+}
+
+/* Of an entry among the mappings: has nobody taken it for ended yet? The first one to ask gives up
+ * the handle's use. */
+static __always_inline bool take_mapping(struct cuda_live *found)
+{
+	return !__sync_lock_test_and_set(&found->uses, 1);
+}
+
+/* What was mapped there before is not any more, though we have not seen its end, or not yet. */
+static __always_inline void drop_former_mapping(struct thread *thread, const struct call *call)
+{
+	if (!thread->words[0])
+		return;
+	use_key(thread, thread->words[1], CUDA_LIVE_HANDLES);
+	drop_mapping(thread, call, thread->words[2]);
+}
+
+static __always_inline void finish_map(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *former;
+
+	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
+	former = bpf_map_lookup_elem(&live, &thread->key);
+	thread->words[0] = former && take_mapping(former);
+	thread->words[1] = former ? former->context : 0;
+	thread->words[2] = former ? former->caller : 0;
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.bytes = argument(call, CUDA_BYTES);
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.context = argument(call, CUDA_OTHER);
+	thread->live.caller = thread->caller;
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_ANY)) {
+			send_mapping(thread, call, CUDA_RECORD_MAP, false);
+			drop_former_mapping(thread, call);
+			return;
+		}
+	}
+	ACCOUNT(lost[LOST_allocation_table], 1);
+	/* Its end will not be known, and the handle must not wait for it. */
+	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	undo_map(thread, call);
+}
+
+/* Notes for the exporter that the range from words[0] to words[1] was unmapped by this call. */
+static __always_inline bool leave_rest(struct thread *thread, const struct call *call)
+{
+	use_key(thread, thread->ended_ns, CUDA_LIVE_UNMAPS);
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.born_ns = call->started_ns;
+	thread->live.context = thread->words[0];
+	thread->live.caller = thread->words[1];
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST))
+			return true;
+		thread->key.address++; /* another thread's, of the same time */
+	}
+	ACCOUNT(entered, 1); /* besides the call's own record */
+	ACCOUNT(lost[LOST_allocation_table], 1);
+	return false;
+}
+
+/* Many mappings can be ended at once, with gaps between them. Mappings that lie side by side from
+ * the start on are ended here, up to a number. words: where, end. */
+static __always_inline void finish_unmap(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+	bool is_unfinished;
+
+	thread->words[0] = argument(call, CUDA_WHERE);
+	thread->words[1] = thread->words[0] + argument(call, CUDA_BYTES);
+	for (int i = 0; i < MAX_UNMAPPED; i++) {
+		if (thread->words[0] >= thread->words[1])
+			break;
+		use_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
+		found = bpf_map_lookup_elem(&live, &thread->key);
+		/* Another thread can have mapped there again while this one was on its way out. */
+		if (!found || found->born_ns > call->started_ns)
+			break;
+		thread->words[0] += found->bytes;
+		thread->words[2] = found->context;
+		thread->words[3] = take_mapping(found);
+		thread->words[4] = found->caller;
+		bpf_map_delete_elem(&live, &thread->key);
+		if (thread->words[3]) {
+			use_key(thread, thread->words[2], CUDA_LIVE_HANDLES);
+			drop_mapping(thread, call, thread->words[4]);
+		}
+	}
+	is_unfinished = thread->words[0] < thread->words[1] && leave_rest(thread, call);
+	send_mapping(thread, call, CUDA_RECORD_UNMAP, is_unfinished);
+}
+
+/* For the exporter, which runs this by bpf_prog_test_run: ends the mapping of that process at that
+ * address, if it is still the one that was made at that time. A handle that has no use left is
+ * freed, as by the process's own calls. The exporter also takes the entry out: here it could not be
+ * told from one that the process makes at the same address just now. */
+enum end_mapping_argument { END_ADDRESS, END_SINCE, END_TGID, END_BORN };
+
+static __always_inline void end_mapping_of(struct thread *thread,
+					   struct bpf_raw_tracepoint_args *arguments)
+{
+	struct call *call = &thread->open.call[0]; /* the exporter makes no CUDA calls */
+	struct cuda_live *found;
+
+	thread->tgid = arguments->args[END_TGID];
+	use_key(thread, arguments->args[END_ADDRESS], CUDA_LIVE_MAPPINGS);
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (!found || found->born_ns != arguments->args[END_BORN])
+		return;
+	thread->words[0] = found->context;
+	thread->words[1] = found->caller;
+	if (!take_mapping(found))
+		return;
+	thread->ended_ns = bpf_ktime_get_ns();
+	thread->result = 0;
+	call->started_ns = thread->ended_ns;
+	call->function = CUDA_NO_FUNCTION;
+	use_key(thread, thread->words[0], CUDA_LIVE_HANDLES);
+	drop_mapping(thread, call, thread->words[1]);
+}
+
+/* A handle that another process gave us is no allocation of ours; its release is no free. */
+static __always_inline void finish_handle(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	ACCOUNT(events, 1);
+	use_key(thread, 0, CUDA_LIVE_HANDLES);
+	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
+				(const void *)argument(call, CUDA_WHERE)))
+		return;
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (found) {
+		__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
+		return;
+	}
+	__builtin_memset(&thread->live, 0, sizeof(thread->live));
+	thread->live.uses = CUDA_ONE_REFERENCE;
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.imported = 1;
+	thread->live.kind = MEMORY_vmm;
+	bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+}
+
+#endif /* GPUSNOOP_CUDA_HANDLES_BPF_H */

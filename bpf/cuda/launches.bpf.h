@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the handles of kernels stand for: other handles, host functions, names. */
+#ifndef GPUSNOOP_CUDA_KERNELS_BPF_H
+#define GPUSNOOP_CUDA_KERNELS_BPF_H
+
+#include "bpf/cuda/process.bpf.h"
+
+/* Where the name of each registered kernel is, in the memory of the process. Programs register
+ * thousands when they start, and launch few: so this is a table to look into, not a record each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct cuda_live_key);
+	__type(value, __u64);
+} registered SEC(".maps");
+
+/* Not a call of a CUDA process: programs that link a library with kernels register them, whether
+ * they use them or not. */
+static __always_inline void register_kernel(struct thread *thread, struct pt_regs *regs)
+{
+	thread->tgid = bpf_get_current_task_btf()->tgid;
+	use_key(thread, PT_REGS_PARM2(regs), CUDA_LIVE_REGISTERED);
+	thread->key.since_ns = 0;
+	thread->words[0] = PT_REGS_PARM4(regs);
+	bpf_map_update_elem(&registered, &thread->key, thread->words, BPF_ANY);
+}
+
+static __always_inline void finish_get_kernel(struct thread *thread, const struct call *call)
+{
+	struct cuda_kernel_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(&record->head, thread, call, CUDA_RECORD_KERNEL);
+	record->stands_for = argument(call, CUDA_OTHER);
+	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
+				(const void *)argument(call, CUDA_WHERE))) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		ACCOUNT(lost[LOST_fault], 1);
+		return;
+	}
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void finish_get_function(struct thread *thread, const struct call *call)
+{
+	struct cuda_name_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(&record->head, thread, call, CUDA_RECORD_NAME);
+	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
+				(const void *)argument(call, CUDA_WHERE)) ||
+	    bpf_probe_read_user_str(record->name, sizeof(record->name),
+				    (const void *)argument(call, CUDA_OTHER)) < 0) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		ACCOUNT(lost[LOST_fault], 1);
+		return;
+	}
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Allocations and frees: the table of live ones, and the records about them. */
+#ifndef GPUSNOOP_CUDA_MEMORY_BPF_H
+#define GPUSNOOP_CUDA_MEMORY_BPF_H
+
+#include "bpf/cuda/process.bpf.h"
+
+/* Keep the whole stack of each allocating call, not only where it returns to? */
+const volatile bool keep_stacks = true;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 20);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* cleared where the kernel cannot (before 6.1) */
+	__type(key, struct cuda_live_key);
+	__type(value, struct cuda_live);
+} live SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 8192);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, CUDA_STACK_FRAMES * sizeof(__u64));
+} stacks SEC(".maps");
+
+static __always_inline bool is_handle(const struct call *call)
+{
+	return CUDA_COOKIE_VARIANT(call->function) == MEMORY_vmm;
+}
+
+/* Of what is in thread->key and thread->live. */
+static __always_inline void send_allocation(struct thread *thread, const struct call *call,
+					    enum cuda_record_type type, __u16 flags)
+{
+	struct cuda_allocation_record *record;
+
+	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	if (!record) {
+		lose_allocation_record(thread);
+		return;
+	}
+	fill_call(&record->head, thread, call, type);
+	if (flags & CUDA_ALLOCATION_KNOWN)
+		record->head.device = thread->live.device;
+	record->address = thread->key.address;
+	record->bytes = thread->live.bytes;
+	record->born_ns = thread->live.born_ns;
+	record->context = thread->live.context;
+	record->caller = thread->live.caller;
+	record->stack = thread->live.stack;
+	record->kind = thread->live.kind;
+	record->flags = flags;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void begin_allocation(struct thread *thread, struct pt_regs *regs)
+{
+	thread->caller = call_caller(regs);
+	thread->stack = keep_stacks ? bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK) : -1;
+}
+
+/* What the call gave: thread->key.address and thread->live.bytes. */
+static __always_inline long read_allocated(struct thread *thread, const struct call *call)
+{
+	const void *where = (const void *)argument(call, CUDA_WHERE);
+	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
+	__u64 word = 0; /* on the stack: the kernel checks what is copied to its heap */
+
+	if (operation == CUDA_ALLOCATE_3D) {
+		if (bpf_probe_read_user(thread->words, 2 * sizeof(__u64), where))
+			return -1;
+		thread->key.address = thread->words[0];
+		thread->live.bytes = thread->words[1] * call->argument[8] * call->argument[9];
+		return 0;
+	}
+	thread->live.bytes = argument(call, CUDA_BYTES);
+	if (operation == CUDA_ALLOCATE_PITCHED) {
+		if (bpf_probe_read_user(&word, sizeof(word),
+					(const void *)argument(call, CUDA_BYTES)))
+			return -1;
+		thread->live.bytes = word;
+	}
+	thread->live.bytes = times(call, thread->live.bytes);
+	if (bpf_probe_read_user(&word, sizeof(word), where))
+		return -1;
+	thread->key.address = word;
+	return 0;
+}
+
+/* The kernel's allocator for programs is refilled by an interrupt that follows when it runs low: an
+ * entry that it had no memory for can have some a moment later. */
+#define LIVE_TRIES 4
+#define EEXIST	   17
+
+static __always_inline long add_live(struct thread *thread)
+{
+	long error = 0;
+
+	for (int i = 0; i < LIVE_TRIES; i++) {
+		error = bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+		if (!error || error == -EEXIST)
+			break;
+	}
+	return error;
+}
+
+static __always_inline bool replace_live(struct thread *thread)
+{
+	struct cuda_live *found;
+
+	if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_EXIST))
+		return true;
+	found = bpf_map_lookup_elem(&live, &thread->key);
+	if (found) /* no room for a new entry: the old one is nobody's any more */
+		__builtin_memcpy(found, &thread->live, sizeof(*found));
+	return found;
+}
+
+/* Of the process's allocations that only the exporter knows of, so that they cannot fill its
+ * memory. Far more than a momentary lack of room makes. */
+#define MAX_UNTABLED 65536
+
+/* The allocation in thread->live has no room in the table. False: it is counted as lost. */
+static __always_inline bool leave_to_exporter(struct thread *thread)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+
+	if (process && process->untabled < MAX_UNTABLED) {
+		__sync_fetch_and_add(&process->untabled, 1);
+		return true;
+	}
+	ACCOUNT(lost[LOST_allocation_table], 1);
+	return false;
+}
+
+static __always_inline void finish_allocation(struct thread *thread, const struct call *call)
+{
+	__u16 flags = 0;
+
+	use_key(thread, 0, is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
+	if (read_allocated(thread, call)) {
+		ACCOUNT(lost[LOST_fault], 1);
+		return;
+	}
+	thread->live.born_ns = thread->ended_ns;
+	thread->live.context = thread->chosen.context;
+	thread->live.caller = thread->caller;
+	thread->live.uses = CUDA_ONE_REFERENCE;
+	thread->live.device = thread->chosen.ordinal_and_1 - 1;
+	thread->live.stack = thread->stack;
+	thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
+	thread->live.imported = 0;
+	/* One of 0 bytes has no address and is never freed. */
+	if (thread->key.address && add_live(thread)) {
+		flags = replace_live(thread) ? CUDA_ALLOCATION_REPLACES : CUDA_ALLOCATION_UNTABLED;
+		if (flags == CUDA_ALLOCATION_UNTABLED && !leave_to_exporter(thread))
+			return;
+	}
+	send_allocation(thread, call, CUDA_RECORD_ALLOCATE, flags);
+}
+
+/* Gives up one use of the entry at thread->key. With the last one the entry leaves the table for
+ * thread->live. */
+static __always_inline enum taken take(struct thread *thread, __u64 use)
+{
+	struct cuda_live *found = bpf_map_lookup_elem(&live, &thread->key);
+
+	if (!found)
+		return TAKEN_NOTHING;
+	if (__sync_fetch_and_sub(&found->uses, use) != use)
+		return TAKEN_USE;
+	__builtin_memcpy(&thread->live, found, sizeof(thread->live));
+	if (bpf_map_delete_elem(&live, &thread->key))
+		return TAKEN_NOTHING;
+	return TAKEN_ENTRY;
+}
+
+static __always_inline void begin_free(struct thread *thread, const struct call *call)
+{
+	thread->taken = TAKEN_NOTHING;
+	use_key(thread, argument(call, CUDA_WHERE),
+		is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
+	if (thread->key.address)
+		thread->taken = take(thread, CUDA_ONE_REFERENCE);
+}
+
+static __always_inline void finish_free(struct thread *thread, const struct call *call)
+{
+	if (!thread->key.address || thread->taken == TAKEN_USE ||
+	    (thread->taken == TAKEN_ENTRY && thread->live.imported)) {
+		ACCOUNT(events, 1);
+	} else if (thread->taken == TAKEN_ENTRY) {
+		send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
+	} else {
+		__builtin_memset(&thread->live, 0, sizeof(thread->live));
+		thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
+		send_allocation(thread, call, CUDA_RECORD_FREE, 0);
+	}
+}
+
+/* The free failed: the memory is still there, at an address that nobody else can have been given.
+ */
+static __always_inline void undo_free(struct thread *thread, const struct call *call)
+{
+	struct cuda_live *found;
+
+	if (thread->taken == TAKEN_ENTRY) {
+		thread->live.uses = CUDA_ONE_REFERENCE;
+		if (!add_live(thread))
+			return;
+		ACCOUNT(entered, 1); /* a record besides the call's own */
+		if (leave_to_exporter(thread))
+			send_allocation(thread, call, CUDA_RECORD_ALLOCATE,
+					CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED);
+	} else if (thread->taken == TAKEN_USE) {
+		found = bpf_map_lookup_elem(&live, &thread->key);
+		if (found)
+			__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
+	}
+}
+
+#endif

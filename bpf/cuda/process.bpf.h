@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The threads and processes that make CUDA calls: when they begin, when they end, and how many
+ * records a process may send. */
+#ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
+#define GPUSNOOP_CUDA_PROCESS_BPF_H
+
+#include "bpf/cuda/functions.h"
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_filter.bpf.h"
+
+/* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
+ * one is kept. */
+#define CALL_DEPTH		    1
+#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & CUDA_EXITS))
+#include "bpf/lib/call.bpf.h"
+
+/* Calls of the calls ring that one process may record a second; 0: no limit. */
+const volatile __u64 max_calls_per_second = 0;
+
+/* Allocations and frees: never throttled, never crowded out by calls. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} allocations SEC(".maps");
+
+/* Starts and ends of processes: without room for the start, a short process has no name on the
+ * page, so not even its own allocations crowd it out. Room for 2,800 starts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} lifecycle SEC(".maps");
+
+/* A device as a thread has chosen it. */
+struct choice {
+	__s32 ordinal_and_1; /* 0: none yet; below: not known */
+	__u32 reserved;
+	__u64 context; /* 0: the device's primary one */
+};
+
+#define PUSHED_CONTEXTS 4
+
+enum taken {
+	TAKEN_NOTHING,
+	TAKEN_USE,   /* one of several references or mappings of a handle */
+	TAKEN_ENTRY, /* the entry itself: it is in thread->live */
+};
+
+struct thread {
+	struct call_stack open;
+	__u64 since_ns; /* the process's; 0: not known yet */
+	__u64 lease;	/* calls left */
+	struct choice chosen;
+	struct choice pushed[PUSHED_CONTEXTS];
+	__u64 pushes;
+	__u64 caller; /* of the open allocation */
+	__s32 stack;
+	__u32 taken; /* by the open free */
+	/* Scratch: too much for a uprobe program's stack. */
+	__u32 tgid;
+	__s32 result;
+	__u64 ended_ns;
+	__u64 cookie; /* of the call that begins */
+	__u64 words[25];
+	struct cuda_live_key key;
+	struct cuda_live live;
+	struct cuda_live_process fresh;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* The GPU processes: entered at the first CUDA call, left at exit and exec. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
+	__type(key, __u32);
+	__type(value, struct cuda_live_process);
+} processes SEC(".maps");
+
+/* Enough for the processes that end between two looks of the exporter; the oldest give way. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct cuda_live_key);
+	__type(value, struct cuda_live_process);
+} ended SEC(".maps");
+
+struct process_filter process_filter SEC(".maps");
+
+static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
+				      enum cuda_record_type type)
+{
+	head->ended_ns = bpf_ktime_get_ns();
+	head->duration_ns = 0;
+	head->since_ns = since_ns;
+	head->tgid = tgid;
+	head->type = type;
+	head->function = CUDA_NO_FUNCTION;
+	head->result = 0;
+	head->device = CUDA_DEVICE_UNCHOSEN;
+}
+
+static __always_inline void fill_process(struct cuda_process_record *record,
+					 const struct cuda_live_process *process)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	struct inode *exe = mm->exe_file->f_inode;
+
+	fill_head(&record->head, process->since_ns, task->tgid, CUDA_RECORD_PROCESS);
+	fill_identity(&record->identity, task);
+	record->code_start = mm->start_code;
+	record->code_end = mm->end_code;
+	record->exe_inode = exe->i_ino;
+	record->exe_bytes = exe->i_size;
+	record->exe_device = exe->i_sb->s_dev;
+	record->exe_generation = exe->i_generation;
+}
+
+/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room in
+ * the table, and the call is counted as lost. The place in the ring is taken before the process is
+ * in the table, so whoever finds it there sends its calls behind the process's own record. Without
+ * room in the ring the exporter learns of the process from its calls, or from the table. */
+static __always_inline void enter_process(struct thread *thread)
+{
+	struct cuda_process_record *record;
+	struct cuda_live_process *known;
+
+	thread->tgid = bpf_get_current_task_btf()->tgid;
+	thread->fresh.start_boottime_ns = bpf_get_current_task_btf()->group_leader->start_boottime;
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known) {
+		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
+			thread->since_ns = known->since_ns;
+			return;
+		}
+		/* One of the same id that we did not see ending: the exporter finds out by itself.
+		 */
+		bpf_map_delete_elem(&processes, &thread->tgid);
+	}
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
+	thread->fresh.since_ns = bpf_ktime_get_ns();
+	add_to_process_filter(&process_filter, thread->tgid);
+	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
+		thread->since_ns = thread->fresh.since_ns;
+		if (record) {
+			fill_process(record, &thread->fresh);
+			SUBMIT(record);
+		}
+		return;
+	}
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	/* Another thread of the process was first, or the table is full. */
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known)
+		thread->since_ns = known->since_ns;
+	else
+		ACCOUNT(lost[LOST_process_table], 1);
+}
+
+/* May the process record one more call in the calls ring? */
+static __always_inline bool within_budget(struct thread *thread)
+{
+	struct cuda_live_process *process;
+
+	if (!max_calls_per_second)
+		return true;
+	if (thread->lease) {
+		thread->lease--;
+		return true;
+	}
+	process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	return !process ||
+	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
+}
+
+/* A record about the process's memory did not get through: the exporter has to look into the table
+ * of live allocations. */
+static __always_inline void lose_allocation_record(struct thread *thread)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+
+	ACCOUNT(lost[LOST_ring_full], 1);
+	if (process)
+		__sync_fetch_and_add(&process->lost_allocations, 1);
+}
+
+/* The head of a finished call's record. */
+static __always_inline void fill_call(struct cuda_record *head, const struct thread *thread,
+				      const struct call *call, enum cuda_record_type type)
+{
+	head->ended_ns = thread->ended_ns;
+	head->duration_ns = thread->ended_ns - call->started_ns;
+	head->since_ns = thread->since_ns;
+	head->tgid = thread->tgid;
+	head->type = type;
+	head->function = CUDA_COOKIE_FUNCTION(call->function);
+	head->result = thread->result;
+	head->device = thread->chosen.ordinal_and_1 - 1;
+}
+
+static __always_inline __u64 argument(const struct call *call, enum cuda_cookie_field field)
+{
+	return call->argument[(call->function >> field) & (CALL_SLOTS - 1)];
+}
+
+/* A size that may have a second factor. */
+static __always_inline __u64 times(const struct call *call, __u64 size)
+{
+	return (call->function >> CUDA_TIMES) & (CALL_SLOTS - 1) ? size * argument(call, CUDA_TIMES)
+								 : size;
+}
+
+/* A key into one of the tables, in the thread's scratch. */
+static __always_inline void use_key(struct thread *thread, __u64 address,
+				    enum cuda_live_space space)
+{
+	thread->key.address = address;
+	thread->key.since_ns = thread->since_ns;
+	thread->key.tgid = thread->tgid;
+	thread->key.space = space;
+}
+
+/* The calls that the current thread will not return from any more. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread)
+		return;
+	if (thread->open.depth)
+		ACCOUNT(stale, thread->open.depth);
+	bpf_task_storage_delete(&threads, task);
+}
+
+/* Where records of its memory were lost, or that of its end is, the exporter has the end of its
+ * account from the tables. */
+static __always_inline void keep_ended(__u32 tgid, struct cuda_live_process *process)
+{
+	struct cuda_live_key key = {
+	    .since_ns = process->since_ns, .tgid = tgid, .space = CUDA_LIVE_ENDED};
+
+	bpf_map_update_elem(&ended, &key, process, BPF_ANY);
+}
+
+static __always_inline void forget_process(__u32 tgid)
+{
+	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct cuda_exit_record *record;
+
+	/* Two last threads can both see no other one alive: only one ends it. */
+	if (!process || __sync_lock_test_and_set(&process->ended_ns, bpf_ktime_get_ns()))
+		return;
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
+	if (process->lost_allocations || !record)
+		keep_ended(tgid, process);
+	if (record) {
+		fill_head(&record->head, process->since_ns, tgid, CUDA_RECORD_EXIT);
+		record->lost_allocations = process->lost_allocations;
+	}
+	/* Before the record is sent: who has read that it ended does not find it running. */
+	bpf_map_delete_elem(&processes, &tgid);
+	take_from_process_filter(&process_filter, tgid);
+	if (record)
+		SUBMIT(record);
+}
+
+#endif

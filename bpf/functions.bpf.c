@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* FuncSnoop: one record per call of a function that the configuration names, sent when the call
+ * ends. C functions have a return probe. Others (C++: an exception that passes a return probe
+ * aborts the program) have probes on the instructions that leave them instead. */
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/functions_records.bpf.h"
+#include "bpf/lib/deaths.bpf.h"
+
+/* By number: functions that are wanted no more, and whose probes are there for others' sake. */
+__u8 muted[FUNC_MUTABLE];
+bool any_muted;
+
+static __always_inline bool is_muted(__u64 cookie)
+{
+	__u32 number = FUNC_NUMBER(cookie);
+
+	OPAQUE(number);
+	return number < FUNC_MUTABLE && muted[number];
+}
+
+/* A jump to a function's first instruction from inside it. */
+static __always_inline bool is_same_call(const struct call_stack *stack, struct pt_regs *regs,
+					 __u64 cookie)
+{
+	__u64 top = stack->depth - 1;
+
+	return cookie & FUNC_JUMPS_TO_ENTRY && top < CALL_DEPTH &&
+	       stack->call[top].sp == CALL_SP(regs) && stack->call[top].function == cookie;
+}
+
+static __always_inline long func_enter(struct pt_regs *regs)
+{
+	struct thread *thread;
+	struct call *call;
+	__u64 cookie, dead;
+
+	if (any_muted && is_muted(bpf_get_attach_cookie(regs)))
+		return 1;
+	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
+		return 1;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_no_state], 1);
+		return 1;
+	}
+	if (thread->open.depth) {
+		if (is_same_call(&thread->open, regs, bpf_get_attach_cookie(regs)))
+			return 1;
+		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
+		if (dead)
+			ACCOUNT(stale, dead);
+	}
+	ACCOUNT(entered, 1);
+	if (!thread->since_ns) {
+		enter_process(thread);
+		if (!thread->since_ns)
+			return 1;
+	}
+	cookie = bpf_get_attach_cookie(regs);
+	if (cookie & FUNC_ENTRY_ONLY) {
+		thread->ended_ns = bpf_ktime_get_ns();
+		if (within_budget(thread))
+			send_call(thread, cookie, thread->ended_ns, 0, FUNC_RECORD_ENTRY);
+		else
+			ACCOUNT(lost[LOST_throttled], 1);
+		return 1;
+	}
+	call = call_begin(&thread->open, regs, cookie);
+	if (!call) {
+		ACCOUNT(lost[LOST_too_deep], 1);
+		return 1;
+	}
+	if (cookie & FUNC_SEVENTH)
+		call_read_seventh(call, regs);
+	if (send_entries)
+		send_entry(thread, call);
+	else
+		call_start(call);
+	return !!(cookie & FUNC_EXITS);
+}
+
+static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
+	if (!call) {
+		if (!is_muted(cookie))
+			ACCOUNT(unmatched, 1);
+		return;
+	}
+	if (dead)
+		ACCOUNT(stale, dead);
+	thread->ended_ns = now_ns;
+	finish_call(thread, call, regs, FUNC_RECORD_RETURN);
+}
+
+/* Before an instruction that may leave a function: it does if the stack pointer is what it was at
+ * the entry. */
+static __always_inline int func_exit(struct pt_regs *regs)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 cookie = bpf_get_attach_cookie(regs);
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	guard_begin();
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread
+		   ? call_end_at(&thread->open, CALL_SP(regs), cookie & ~FUNC_AT_TAIL_CALL, &dead)
+		   : NULL;
+	if (call) {
+		if (dead)
+			ACCOUNT(stale, dead);
+		thread->ended_ns = now_ns;
+		finish_call(thread, call, regs,
+			    cookie & FUNC_AT_TAIL_CALL ? FUNC_RECORD_TAIL_CALL
+						       : FUNC_RECORD_RETURN);
+	}
+	guard_end();
+	return 0;
+}
+
+CALL_PROGRAMS(func_enter, func_leave)
+
+SEC("uprobe.multi")
+int multi_exit(struct pt_regs *regs)
+{
+	return func_exit(regs);
+}
+
+SEC("uprobe")
+int perf_exit(struct pt_regs *regs)
+{
+	return func_exit(regs);
+}
+
+/* The calls that the thread will not return from any more. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+
+	if (!thread)
+		return;
+	if (thread->open.depth)
+		ACCOUNT(stale, thread->open.depth);
+	bpf_task_storage_delete(&threads, task);
+}
+
+static __always_inline void forget_process(__u32 tgid)
+{
+	struct func_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct func_exit_record *record;
+	__u64 since_ns;
+
+	if (!process)
+		return;
+	since_ns = process->since_ns;
+	/* Two last threads can both see no other one alive: only one deletes. */
+	if (bpf_map_delete_elem(&processes, &tgid))
+		return;
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	if (!record)
+		return; /* the exporter finds by itself that the process is gone */
+	fill_head(&record->head, since_ns, tgid, FUNC_RECORD_EXIT);
+	SUBMIT(record);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exit, struct task_struct *task)
+{
+	forget_thread(task);
+	if (task->signal->live.counter == 0)
+		forget_process(task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	forget_thread(task);
+	forget_process(task->tgid);
+	return 0;
+}
+
+DEATH_PROGRAM(threads)
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

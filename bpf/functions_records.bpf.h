@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What FuncSnoop keeps of threads and processes, and the records that it sends of their calls. */
+#ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
+#define GPUSNOOP_FUNC_RECORDS_BPF_H
+
+#include "bpf/functions.h"
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/traced_pids.bpf.h"
+
+/* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
+#define CALL_DEPTH		    64
+#define CALL_SLOTS		    8
+#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
+#include "bpf/lib/call.bpf.h"
+
+/* Calls that one process may record a second; 0: no limit. */
+const volatile __u64 max_calls_per_second = 0;
+
+/* For a trace: calls that are faster than their function's slow_ns send nothing. */
+const volatile bool only_slow = false;
+
+/* Each call whose end is seen sends a record when it begins as well: no event, and in no account.
+ * It has the time from which the call's duration counts, by which the two are known to be one call.
+ */
+const volatile bool send_entries = false;
+__u64 entries_lost = 0;
+
+/* Slow calls have a ring of their own, as their records are long: it may be full when that of the
+ * calls is not. Then they are sent as others are, and counted here. */
+__u64 slow_details_lost = 0;
+
+struct func_process {
+	__u64 since_ns;
+	__u64 start_boottime_ns;
+	struct call_budget budget;
+};
+
+struct thread {
+	struct call_stack open;
+	__u64 since_ns; /* the process's; 0: not known yet */
+	__u64 lease;	/* calls left */
+	__u64 ended_ns; /* of the call that ends now */
+	__u32 tgid;
+	__u32 tid;
+	__u32 function;		   /* scratch: of the call that ends now */
+	struct func_process fresh; /* scratch */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} slow_calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FUNC_MAX_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, struct func_options);
+} functions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
+	__type(key, __u32);
+	__type(value, struct func_process);
+} processes SEC(".maps");
+
+static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
+				      enum func_record_type type)
+{
+	head->ended_ns = bpf_ktime_get_ns();
+	head->since_ns = since_ns;
+	head->tgid = tgid;
+	head->type = type;
+}
+
+/* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room in the
+ * table, and the call is counted as lost. The process's record has its place in the ring before the
+ * process is in the table, so whoever finds it there sends its calls behind it. */
+static __always_inline void enter_process(struct thread *thread)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct func_process_record *record;
+	struct func_process *known;
+
+	thread->tgid = task->tgid;
+	thread->tid = task->pid;
+	thread->fresh.start_boottime_ns = task->group_leader->start_boottime;
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known) {
+		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
+			thread->since_ns = known->since_ns;
+			return;
+		}
+		/* One of the same id that we did not see ending: the exporter finds out by itself.
+		 */
+		bpf_map_delete_elem(&processes, &thread->tgid);
+	}
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	thread->fresh.since_ns = bpf_ktime_get_ns();
+	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
+		thread->since_ns = thread->fresh.since_ns;
+		if (record) {
+			fill_head(&record->head, thread->since_ns, thread->tgid,
+				  FUNC_RECORD_PROCESS);
+			fill_identity(&record->identity, task);
+			SUBMIT(record);
+		}
+		return;
+	}
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	/* Another thread of the process was first, or the table is full. */
+	known = bpf_map_lookup_elem(&processes, &thread->tgid);
+	if (known)
+		thread->since_ns = known->since_ns;
+	else
+		ACCOUNT(lost[LOST_process_table], 1);
+}
+
+static __always_inline bool within_budget(struct thread *thread)
+{
+	struct func_process *process;
+
+	if (!max_calls_per_second)
+		return true;
+	if (thread->lease) {
+		thread->lease--;
+		return true;
+	}
+	process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	return !process ||
+	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
+}
+
+static __always_inline void fill_call(struct func_call_record *record, const struct thread *thread,
+				      __u64 cookie, __u64 started_ns, __u64 result,
+				      enum func_record_type type)
+{
+	record->head.ended_ns = thread->ended_ns;
+	record->head.since_ns = thread->since_ns;
+	record->head.tgid = thread->tgid;
+	record->head.type = type;
+	record->duration_ns = thread->ended_ns - started_ns;
+	record->result = result;
+	record->function = FUNC_NUMBER(cookie);
+	record->tid = thread->tid;
+}
+
+static __always_inline void send_call(struct thread *thread, __u64 cookie, __u64 started_ns,
+				      __u64 result, enum func_record_type type)
+{
+	struct func_call_record *record;
+
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(record, thread, cookie, started_ns, result, type);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline void fill_arguments(struct func_arguments_record *record,
+					   const struct call *call)
+{
+	for (int i = 0; i < FUNC_ARGUMENTS - 1; i++)
+		record->argument[i] = call->argument[i + 1];
+	record->argument[6] = call->function & FUNC_SEVENTH ? call->argument[7] : 0;
+	record->pointed = 0;
+	record->has_pointed = !bpf_probe_read_user(&record->pointed, sizeof(record->pointed),
+						   (const void *)call->argument[1]);
+}
+
+static __always_inline void send_entry(struct thread *thread, struct call *call)
+{
+	struct func_arguments_record *record;
+
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	call_start(call);
+	if (!record) {
+		__sync_fetch_and_add(&entries_lost, 1);
+		return;
+	}
+	thread->ended_ns = call->started_ns;
+	fill_call(&record->call, thread, call->function, call->started_ns, 0, FUNC_RECORD_BEGIN);
+	fill_arguments(record, call);
+	SUBMIT(record);
+}
+
+static __always_inline void send_arguments(struct thread *thread, const struct call *call,
+					   __u64 result, enum func_record_type type)
+{
+	struct func_arguments_record *record;
+
+	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(&record->call, thread, call->function, call->started_ns, result, type);
+	fill_arguments(record, call);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* The function's own frame is gone at its end, and the kernel finds its caller only at a return
+ * probe: before an instruction that leaves it, the return address is still where the call put it.
+ */
+static __always_inline void fill_stack(struct func_slow_record *record, const struct call *call,
+				       struct pt_regs *regs)
+{
+	long bytes = bpf_get_stack(regs, record->frames, sizeof(record->frames), BPF_F_USER_STACK);
+
+	record->frame_count = bytes > 0 ? bytes / sizeof(record->frames[0]) : 1;
+	if (call->function & FUNC_EXITS)
+		record->frames[0] = call_caller(regs);
+	else if (bytes <= 0)
+		record->frames[0] = PT_REGS_IP(regs);
+}
+
+/* False: there is no room. */
+static __always_inline bool send_slow(struct thread *thread, const struct call *call,
+				      struct pt_regs *regs, enum func_record_type type)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct func_slow_record *record;
+
+	record = bpf_ringbuf_reserve(&slow_calls, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&slow_details_lost, 1);
+		return false;
+	}
+	fill_call(&record->arguments.call, thread, call->function, call->started_ns,
+		  PT_REGS_RC(regs), type);
+	fill_arguments(&record->arguments, call);
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	record->code_start = task->mm ? task->mm->start_code : 0;
+	record->trampoline = return_trampoline(task);
+	fill_stack(record, call, regs);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+	return true;
+}
+
+/* A call ended at thread->ended_ns. */
+static __always_inline void finish_call(struct thread *thread, const struct call *call,
+					struct pt_regs *regs, enum func_record_type type)
+{
+	const struct func_options *options;
+
+	if (!within_budget(thread)) {
+		ACCOUNT(lost[LOST_throttled], 1);
+		return;
+	}
+	thread->function = FUNC_NUMBER(call->function);
+	options = bpf_map_lookup_elem(&functions, &thread->function);
+	if (options && options->slow_ns) {
+		if (thread->ended_ns - call->started_ns < options->slow_ns) {
+			if (only_slow)
+				return;
+		} else if (send_slow(thread, call, regs, type)) {
+			return;
+		}
+	}
+	if (options && options->flags & FUNC_SENDS_ARGUMENTS)
+		send_arguments(thread, call, PT_REGS_RC(regs), type);
+	else
+		send_call(thread, call->function, call->started_ns, PT_REGS_RC(regs), type);
+}
+
+#endif

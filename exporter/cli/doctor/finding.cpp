@@ -1,0 +1,94 @@
+#include "exporter/cli/doctor/finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "exporter/base/text.h"
+
+namespace gpusnoop::doctor {
+
+namespace {
+
+std::string_view name_of(Verdict verdict) {
+    switch (verdict) {
+        case Verdict::ok:
+            return "ok";
+        case Verdict::warn:
+            return "warn";
+        case Verdict::fail:
+            break;
+    }
+    return "fail";
+}
+
+constexpr std::size_t kMaxText = 4096;  // bytes: paths and names are other people's
+
+// One line of valid characters, none of which moves a terminal's cursor.
+std::string plain(std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return printable(to_valid_utf8(text, kMaxText));
+}
+
+std::string summary_of(std::span<const Finding> findings) {
+    const auto count = [&](Verdict verdict) {
+        return std::ranges::count(findings, verdict, &Finding::verdict);
+    };
+    const auto failed = count(Verdict::fail);
+    const auto warned = count(Verdict::warn);
+    if (failed > 0) {
+        return fmt::format("The exporter cannot work like this: {} of {} checks failed.", failed,
+                           findings.size());
+    }
+    if (warned > 0) {
+        return fmt::format("The exporter runs; {} of {} checks found something missing.", warned,
+                           findings.size());
+    }
+    return "Everything works.";
+}
+
+}  // namespace
+
+Verdict overall(std::span<const Finding> findings) {
+    Verdict worst = Verdict::ok;
+    for (const Finding &finding : findings) {
+        worst = std::max(worst, finding.verdict);
+    }
+    return worst;
+}
+
+int exit_code(Verdict verdict) {
+    return static_cast<int>(verdict);
+}
+
+std::string to_text(std::span<const Finding> findings) {
+    std::size_t width = 0;
+    for (const Finding &finding : findings) {
+        width = std::max(width, finding.check.size());
+    }
+    std::string text;
+    for (const Finding &finding : findings) {
+        text += fmt::format("{:<4}  {:<{}}  {}", name_of(finding.verdict), finding.check, width,
+                            plain(finding.found));
+        if (!finding.costs.empty()) {
+            text += ": " + plain(finding.costs);
+        }
+        text += '\n';
+    }
+    return text + "\n" + summary_of(findings) + "\n";
+}
+
+std::string to_json(std::span<const Finding> findings) {
+    nlohmann::json checks = nlohmann::json::array();
+    for (const Finding &finding : findings) {
+        checks.push_back({{"check", finding.check},
+                          {"verdict", name_of(finding.verdict)},
+                          {"found", plain(finding.found)},
+                          {"costs", plain(finding.costs)}});
+    }
+    const nlohmann::json all = {{"verdict", name_of(overall(findings))}, {"checks", checks}};
+    return all.dump(2) + "\n";
+}
+
+}  // namespace gpusnoop::doctor

@@ -1,0 +1,189 @@
+#include "exporter/cli/doctor/node_checks.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "exporter/base/file_id.h"
+#include "exporter/base/glob.h"
+#include "exporter/base/read_file.h"
+#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mmap_events.h"
+#include "exporter/ebpf/pins.h"
+#include "exporter/http/listener.h"
+#include "exporter/processes/open_mapped.h"
+#include "exporter/system/capabilities.h"
+
+namespace gpusnoop::doctor {
+
+namespace {
+
+bool is_wanted(const config::Config &config, const std::string &name) {
+    return matches_any(config.cuda.libraries, name);
+}
+
+std::string with_hint(const Error &error, std::initializer_list<Capability> wanted) {
+    return error.message + missing_for(error.code, {wanted.begin(), wanted.size()});
+}
+
+std::vector<FoundLibrary> find_libraries(const std::vector<kernel::Mapping> &mappings,
+                                         kernel::MappingList &list, const config::Config &config) {
+    std::map<FileId, FoundLibrary> found;
+    for (const kernel::Mapping &mapping : mappings) {
+        if (!is_wanted(config, mapping.name)) {
+            continue;
+        }
+        FoundLibrary &library = found[mapping.file];
+        library.users.insert(mapping.tgid);
+        if (!library.name.empty() && library.problem.empty()) {
+            continue;
+        }
+        library.name = mapping.name;
+        library.path = discovery::mapped_path(mapping).value_or(library.path);
+        const auto file = discovery::open_mapped(mapping, list);
+        library.problem = file ? ""
+                               : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                                                          CAP_CHECKPOINT_RESTORE});
+    }
+    std::vector<FoundLibrary> libraries;
+    for (auto &[id, library] : found) {
+        libraries.push_back(std::move(library));
+    }
+    return libraries;
+}
+
+std::vector<Finding> examine_processes(const config::Config &config) {
+    const std::string costs = "no library is found, so nothing is traced";
+    auto list = kernel::MappingList::open();
+    if (!list) {
+        return {
+            {"processes", Verdict::fail, with_hint(list.error(), {CAP_BPF, CAP_PERFMON}), costs}};
+    }
+    const auto mappings = (*list)->read(std::nullopt);
+    const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    const auto own = (*list)->identify(self.get());
+    if (!mappings || !own) {
+        return {{"processes", Verdict::fail, (mappings ? own.error() : mappings.error()).message,
+                 costs + " (containers need the host's process ids: --pid=host, hostPID)"}};
+    }
+    std::set<std::uint32_t> processes;
+    for (const kernel::Mapping &mapping : *mappings) {
+        processes.insert(mapping.tgid);
+    }
+    std::vector<Finding> findings = {
+        {"processes", Verdict::ok, std::to_string(processes.size()) + " can be looked at", ""}};
+    for (Finding &finding : judge_libraries(find_libraries(*mappings, **list, config))) {
+        findings.push_back(std::move(finding));
+    }
+    return findings;
+}
+
+Finding examine_events() {
+    const auto events = kernel::MmapEvents::open();
+    return {"mapping_events", events ? Verdict::ok : Verdict::warn,
+            events ? "work" : "do not work (" + with_hint(events.error(), {CAP_PERFMON}) + ")",
+            events
+                ? ""
+                : "new processes are found by the rescan only, and their first calls are missed"};
+}
+
+std::vector<Finding> examine_addresses(const config::Config &config) {
+    if (config.web.systemd_socket) {
+        return {{"listen", Verdict::ok, "sockets come from systemd", ""}};
+    }
+    std::vector<Finding> findings;
+    for (const std::string &address : config.web.listen_addresses) {
+        const auto listener = http::Listener::open(address);
+        findings.push_back(
+            {"listen", listener ? Verdict::ok : Verdict::fail,
+             listener ? address + " is free" : with_hint(listener.error(), {CAP_NET_BIND_SERVICE}),
+             listener ? "" : "the exporter does not start; does it run already?"});
+    }
+    return findings;
+}
+
+// Only where the configuration asks for pins, or where some were left.
+std::vector<Finding> examine_pins(const config::Config &config) {
+    const std::string &path = config.cuda.pin_path;
+    if (!config.cuda.pin) {
+        if (kernel::has_pins(path)) {
+            return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
+                     "its probes are still attached, and cost as much; `unpin` removes them"}};
+        }
+        return {};
+    }
+    const std::string parent = path.substr(0, path.rfind('/'));
+    constexpr long bpf_fs_magic = 0xcafe4a11;  // include/uapi/linux/magic.h
+    struct statfs file_system{};
+    const bool exists = ::access(path.c_str(), F_OK) == 0;
+    const std::string &place = exists ? path : parent;
+    if (::statfs(place.c_str(), &file_system) != 0 || file_system.f_type != bpf_fs_magic) {
+        return {{"pins", Verdict::fail, place + " is in no BPF file system that we see",
+                 "the probe cuda is down (mount -t bpf bpf /sys/fs/bpf, or cuda.pin: false)"}};
+    }
+    if (::faccessat(AT_FDCWD, place.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+        return {{"pins", Verdict::fail, place + " cannot be written to by this user",
+                 "the probe cuda is down"}};
+    }
+    return {{"pins", Verdict::ok, place + " can hold them", ""}};
+}
+
+}  // namespace
+
+std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries) {
+    if (libraries.empty()) {
+        return {{"cuda_libraries", Verdict::ok,
+                 "no process uses CUDA now: the exporter waits for one", ""}};
+    }
+    std::vector<Finding> findings;
+    for (const FoundLibrary &library : libraries) {
+        const std::string users = library.users.size() == 1
+                                      ? "one process"
+                                      : std::to_string(library.users.size()) + " processes";
+        const bool can_be_opened = library.problem.empty();
+        findings.push_back(
+            {"cuda_libraries", can_be_opened ? Verdict::ok : Verdict::warn,
+             (library.path.empty() ? library.name : library.path) + " in " + users +
+                 (can_be_opened ? "" : " cannot be opened (" + library.problem + ")"),
+             can_be_opened ? "" : "the calls of these processes are not seen"});
+    }
+    return findings;
+}
+
+Finding judge_gpus(const std::vector<discovery::Gpu> &gpus, const std::string &where) {
+    if (gpus.empty()) {
+        return {"gpus", Verdict::warn, "the NVIDIA driver lists none in " + where,
+                "the label gpu is \"unknown\" (in a container: discovery.nvidia_proc_path)"};
+    }
+    std::string names;
+    for (const discovery::Gpu &gpu : gpus) {
+        names += (names.empty() ? "" : ", ") + std::to_string(gpu.index) + " " +
+                 (gpu.name.empty() ? "of an unknown model" : gpu.name);
+    }
+    return {"gpus", Verdict::ok, names, ""};
+}
+
+std::vector<Finding> examine_node(const config::Config &config) {
+    std::vector<Finding> findings = examine_processes(config);
+    findings.push_back(examine_events());
+    const std::string &where = config.discovery.nvidia_proc_path;
+    const auto version = read_start(where + "/version", 256);
+    findings.push_back(
+        {"nvidia_driver", version ? Verdict::ok : Verdict::warn,
+         version ? version->substr(0, version->find('\n')) : "not loaded: no " + where + "/version",
+         version ? "" : "no program on this node can use a GPU of NVIDIA's"});
+    findings.push_back(judge_gpus(discovery::read_gpus(where), where));
+    for (Finding &finding : examine_pins(config)) {
+        findings.push_back(std::move(finding));
+    }
+    for (Finding &finding : examine_addresses(config)) {
+        findings.push_back(std::move(finding));
+    }
+    return findings;
+}
+
+}  // namespace gpusnoop::doctor

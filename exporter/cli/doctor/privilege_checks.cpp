@@ -1,0 +1,105 @@
+#include "exporter/cli/doctor/privilege_checks.h"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "exporter/system/priority.h"
+#include "exporter/system/privileges.h"
+
+namespace gpusnoop::doctor {
+
+namespace {
+
+std::string size_text(std::uint64_t bytes) {
+    return bytes == RLIM_INFINITY ? "unlimited" : std::to_string(bytes / 1024) + " KiB";
+}
+
+bool memory_counts_by_limit() {
+    utsname name{};
+    int major = 0;
+    int minor = 0;
+    return ::uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+           (major < 5 || (major == 5 && minor < 11));
+}
+
+std::uint64_t hard_limit(__rlimit_resource resource) {
+    rlimit limit{};
+    return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
+}
+
+}  // namespace
+
+std::vector<Finding> judge_capabilities(const std::function<bool(Capability)> &has,
+                                        bool attaches_by_perf) {
+    std::vector<Finding> findings;
+    const auto add = [&](Capability capability, std::string_view lets, std::string_view costs,
+                         Verdict without) {
+        const bool is_there = has(capability);
+        findings.push_back({capability_name(capability), is_there ? Verdict::ok : without,
+                            is_there ? "there, to " + std::string(lets) : "missing",
+                            is_there ? "" : std::string(costs)});
+    };
+    for (const Privilege &privilege : privileges()) {
+        add(privilege.capability, privilege.lets, privilege.costs,
+            privilege.is_required ? Verdict::fail : Verdict::warn);
+    }
+    if (attaches_by_perf) {
+        add(CAP_SYS_ADMIN, "attach to functions by perf events",
+            "nothing can be attached to by perf events", Verdict::fail);
+    }
+    return findings;
+}
+
+Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted, bool counts_by_limit) {
+    const bool is_enough = !counts_by_limit || limit >= wanted;
+    return {"memlock", is_enough ? Verdict::ok : Verdict::fail,
+            counts_by_limit ? size_text(limit)
+                            : size_text(limit) + ", which does not matter since Linux 5.11",
+            is_enough ? ""
+                      : "the tables in the kernel need " + size_text(wanted) +
+                            " (LimitMEMLOCK=infinity in a unit)"};
+}
+
+Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
+    // By perf two for each of the 166 functions of one runtime and driver; else some per library.
+    const std::uint64_t wanted = attaches_by_perf ? 4096 : 512;
+    const bool is_enough = limit >= wanted;
+    return {"open_files", is_enough ? Verdict::ok : Verdict::warn,
+            limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit),
+            is_enough
+                ? ""
+                : "not every copy of a library may find a descriptor (LimitNOFILE= in a unit)"};
+}
+
+Finding judge_priority(bool is_preferred) {
+    const std::string niceness = std::to_string(counting_niceness);
+    return {"priority", Verdict::ok,
+            is_preferred ? "the thread that counts goes before others (nice " + niceness + ")"
+                         : "the thread that counts has no precedence over others",
+            is_preferred ? ""
+                         : "where programs keep all CPUs busy, records can be lost (LimitNICE=" +
+                               niceness + " in a unit, --ulimit nice=35 in Docker)"};
+}
+
+std::vector<Finding> examine_privileges(const kernel::Features &features,
+                                        const config::Config &config) {
+    const bool by_perf = attaches_by_perf(config, features);
+    std::vector<Finding> findings = judge_capabilities(has_capability, by_perf);
+    const std::uint64_t rings = std::uint64_t{config.cuda.allocation_ring_bytes} +
+                                config.cuda.call_ring_bytes + config.functions.ring_bytes +
+                                config.functions.slow_calls.ring_bytes;
+    findings.push_back(judge_memlock(hard_limit(RLIMIT_MEMLOCK), rings, memory_counts_by_limit()));
+    findings.push_back(judge_files(hard_limit(RLIMIT_NOFILE), by_perf));
+    // Tried by a thread of its own, so that nothing else is changed by it.
+    bool is_preferred = false;
+    std::thread([&] { is_preferred = prefer_this_thread(counting_niceness); }).join();
+    findings.push_back(judge_priority(is_preferred));
+    return findings;
+}
+
+}  // namespace gpusnoop::doctor

@@ -1,0 +1,126 @@
+#include "exporter/cli/top/table.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <tuple>
+
+#include "exporter/base/quantity_text.h"
+#include "exporter/base/text.h"
+#include "exporter/cli/top/text.h"
+
+namespace gpusnoop::top {
+
+namespace {
+
+constexpr std::size_t number_width = 8;
+constexpr std::size_t max_library_width = 24;
+
+double key_of(const Row &row, Sort sort) {
+    switch (sort) {
+        case Sort::calls:
+            return row.rates.calls;
+        case Sort::seconds:
+            return row.rates.busy;
+        case Sort::slow:
+            return row.rates.slow_calls;
+        case Sort::errors:
+            return row.rates.errors;
+        case Sort::max:
+            break;
+    }
+    return row.rates.max.value_or(0);
+}
+
+std::string counted(std::uint64_t number, std::string_view thing) {
+    return std::to_string(number) + " " + std::string(thing) + (number == 1 ? "" : "s");
+}
+
+std::string processes_text(std::uint64_t number) {
+    return std::to_string(number) + (number == 1 ? " process" : " processes");
+}
+
+std::string line_of(const std::array<std::string, 7> &numbers, const std::string &library,
+                    std::size_t library_width, const std::string &function) {
+    std::string line;
+    for (const std::string &number : numbers) {
+        line += right_aligned(number, number_width) + " ";
+    }
+    return line + " " + left_aligned(cut(library, library_width), library_width) + "  " + function;
+}
+
+}  // namespace
+
+std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now) {
+    const double seconds = now.elapsed - before.elapsed;
+    if (before.since != now.since || before.bounds != now.bounds || !(seconds > 0)) {
+        return std::nullopt;
+    }
+    const probes::FuncTotals nothing;
+    std::vector<Row> rows;
+    for (const auto &[key, function] : now.functions) {
+        const auto known = before.functions.find(key);
+        const auto done = difference(
+            function.totals, known == before.functions.end() ? nothing : known->second.totals);
+        if (!done) {
+            return std::nullopt;
+        }
+        rows.push_back({key, function.has_errors, function.has_slow_calls, function.totals.calls,
+                        rates_of(*done, now.bounds, seconds)});
+    }
+    return rows;
+}
+
+void sort_rows(std::vector<Row> &rows, Sort sort) {
+    std::ranges::sort(rows, [&](const Row &a, const Row &b) {
+        const double key_a = key_of(a, sort);
+        const double key_b = key_of(b, sort);
+        return std::tie(key_b, b.calls, a.key) < std::tie(key_a, a.calls, b.key);
+    });
+}
+
+std::string head_line(const std::string &address, const Sample &now, const std::vector<Row> *rows) {
+    std::string line = "gpusnoop_exporter " + printable(now.version) + " at " + printable(address) +
+                       ", up " + span_text(now.elapsed) + ", " + processes_text(now.processes);
+    if (rows != nullptr) {
+        double calls = 0;
+        double errors = 0;
+        for (const Row &row : *rows) {
+            calls += row.rates.calls;
+            errors += row.rates.errors;
+        }
+        line += ", " + counted(rows->size(), "function") + ", " + rate_text(calls) + " calls/s, " +
+                rate_text(errors) + " errors/s";
+    }
+    if (now.left_out > 0) {
+        line += ", " + std::to_string(now.left_out) + " left out";
+    }
+    return line;
+}
+
+std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most) {
+    constexpr std::string_view library_title = "library";
+    const std::size_t count = std::min(most, rows.size());
+    std::vector<std::string> libraries;
+    std::size_t library_width = library_title.size();
+    for (std::size_t i = 0; i < count; i++) {
+        libraries.push_back(printable(rows[i].key.library));
+        library_width =
+            std::max(library_width, std::min(width_of(libraries.back()), max_library_width));
+    }
+    std::vector<std::string> lines = {
+        line_of({"calls/s", "err/s", "slow/s", "mean", "p50", "p99", "max"},
+                std::string(library_title), library_width, "function")};
+    for (std::size_t i = 0; i < count; i++) {
+        const Row &row = rows[i];
+        const probes::FuncRates &rates = row.rates;
+        lines.push_back(line_of(
+            {rate_text(rates.calls), row.has_errors ? rate_text(rates.errors) : "-",
+             row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),
+             duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)},
+            libraries[i], library_width, printable(row.key.function)));
+    }
+    return lines;
+}
+
+}  // namespace gpusnoop::top

@@ -1,0 +1,234 @@
+#include "exporter/cli/top/top.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/output.h"
+#include "exporter/cli/top/client.h"
+#include "exporter/cli/top/session.h"
+#include "exporter/cli/top/terminal.h"
+
+namespace gpusnoop::top {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds patience{5'000};  // for an answer
+constexpr std::size_t plain_rows = 20;
+constexpr const char *target = "/api/v1/functions";
+
+// The signals of these numbers, which are blocked from now on, can be read from it.
+Fd signals_of(std::initializer_list<int> numbers) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : numbers) {
+        sigaddset(&set, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+class Top {
+public:
+    Top(const Options &options, std::unique_ptr<Client> client)
+        : options_(options),
+          stop_(signals_of({SIGINT, SIGTERM, SIGHUP})),
+          window_(signals_of({SIGWINCH, SIGTSTP})),
+          output_(STDOUT_FILENO, stop_.get()),
+          client_(std::move(client)),
+          session_(options.address.text(), options.sort) {
+        if (!options.once && !options.batch && ::isatty(STDOUT_FILENO) == 1) {
+            terminal_.emplace(output_, STDIN_FILENO);
+        }
+    }
+
+    Result<> run();
+
+private:
+    void poll_events();
+    void on_window_signals();
+    void on_keys();
+    void on_answer(const Result<Answer> &answer);
+    void draw();
+    void print();
+    void suspend();
+
+    Options options_;
+    Fd stop_;
+    Fd window_;
+    trace::Output output_;
+    std::unique_ptr<Client> client_;
+    Session session_;
+    std::optional<Terminal> terminal_;
+    bool has_keys_ = ::isatty(STDIN_FILENO) == 1;
+    bool done_ = false;
+    bool waits_for_answer_ = false;
+    steady_clock::time_point asked_{};
+    steady_clock::time_point next_ = steady_clock::now();
+    std::string said_;  // the last problem, where there is no screen to keep it on
+    std::optional<Error> failure_;
+    std::size_t tables_ = 0;
+};
+
+Result<> Top::run() {
+    if (!stop_ || !window_) {
+        return fail_errno("signals and events");
+    }
+    if (terminal_) {
+        draw();
+    }
+    while (!done_ && !output_.closed()) {
+        const auto now = steady_clock::now();
+        if (waits_for_answer_ && now - asked_ >= patience) {
+            client_->give_up();
+            on_answer(fail("cannot reach " + options_.address.text() +
+                           ": it did not answer within 5 seconds"));
+        } else if (!waits_for_answer_ && now >= next_) {
+            client_->ask(target);
+            waits_for_answer_ = true;
+            asked_ = now;
+            next_ = now + options_.interval;
+        }
+        poll_events();
+    }
+    terminal_.reset();
+    if (failure_) {
+        return tl::unexpected(*failure_);
+    }
+    return output_.error() != 0 ? Result<>(fail_errno("write the table", output_.error()))
+                                : Result<>();
+}
+
+// Waits for whatever comes first, and sees to it.
+void Top::poll_events() {
+    const auto until = waits_for_answer_ ? asked_ + patience : next_;
+    const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
+    const int keys = terminal_ && has_keys_ ? STDIN_FILENO : -1;
+    std::array<pollfd, 5> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{window_.get(), POLLIN, 0},
+                              pollfd{client_->fd(), POLLIN, 0}, pollfd{keys, POLLIN, 0},
+                              pollfd{STDOUT_FILENO, 0, 0}};
+    const int timeout = static_cast<int>(std::max<milliseconds::rep>(left.count(), 0));
+    if (::poll(fds.data(), fds.size(), timeout) <= 0) {
+        return;
+    }
+    constexpr short broken = POLLERR | POLLHUP | POLLNVAL;
+    done_ = done_ || (fds[0].revents & POLLIN) != 0 || (fds[4].revents & broken) != 0;
+    if ((fds[1].revents & POLLIN) != 0) {
+        on_window_signals();
+    }
+    if ((fds[2].revents & POLLIN) != 0) {
+        if (const auto answer = client_->take(); answer && waits_for_answer_) {
+            on_answer(*answer);
+        }
+    }
+    if (fds[3].revents != 0) {
+        on_keys();
+    }
+}
+
+void Top::on_window_signals() {
+    signalfd_siginfo info{};
+    bool suspends = false;
+    while (::read(window_.get(), &info, sizeof info) == sizeof info) {
+        suspends = suspends || info.ssi_signo == SIGTSTP;
+    }
+    if (suspends) {
+        suspend();
+    } else if (terminal_) {
+        draw();
+    }
+}
+
+// As Ctrl-Z asks for, with the terminal as it was.
+void Top::suspend() {
+    const bool had_terminal = terminal_.has_value();
+    terminal_.reset();
+    ::raise(SIGSTOP);
+    if (had_terminal) {
+        terminal_.emplace(output_, STDIN_FILENO);
+        draw();
+    }
+}
+
+void Top::on_keys() {
+    std::array<char, 64> keys{};
+    const ssize_t got = ::read(STDIN_FILENO, keys.data(), keys.size());
+    has_keys_ = got > 0;  // else nobody types there any more
+    for (ssize_t i = 0; i < got; i++) {
+        const char key = keys.at(static_cast<std::size_t>(i));
+        done_ = done_ || key == 'q' || key == 'Q';
+    }
+}
+
+void Top::on_answer(const Result<Answer> &answer) {
+    waits_for_answer_ = false;
+    session_.take(answer);
+    if (terminal_) {
+        draw();
+    } else {
+        print();
+    }
+}
+
+void Top::draw() {
+    constexpr std::size_t lines_above = 3;
+    const Size size = terminal_size(STDOUT_FILENO);
+    std::vector<std::string> lines = {session_.head(), session_.problem()};
+    if (!session_.problem().empty() && !session_.answers()) {
+        lines.back() += "; trying again";
+    }
+    if (const auto &rows = session_.rows()) {
+        const std::size_t room = size.rows > lines_above ? size.rows - lines_above : 0;
+        const auto table = table_lines(*rows, std::min(room, options_.rows.value_or(room)));
+        lines.insert(lines.end(), table.begin(), table.end());
+    } else if (session_.problem().empty()) {
+        lines.back() = "measuring";
+    }
+    terminal_->draw(lines, size);
+}
+
+void Top::print() {
+    const std::string &problem = session_.problem();
+    if (!session_.answers() && (options_.once || !session_.has_answered())) {
+        failure_ = Error{problem};
+        done_ = true;
+        return;
+    }
+    if (!problem.empty()) {  // it may come back, or has
+        if (problem != said_) {
+            std::fprintf(stderr, "%s\n", problem.c_str());
+        }
+        said_ = problem;
+        return;
+    }
+    said_.clear();
+    if (const auto &rows = session_.rows()) {
+        output_.add((tables_++ == 0 ? "" : "\n") + session_.head() + "\n");
+        for (const std::string &line : table_lines(*rows, options_.rows.value_or(plain_rows))) {
+            output_.add(line + "\n");
+        }
+        output_.flush();
+        done_ = done_ || options_.once;
+    }
+}
+
+}  // namespace
+
+Result<> run(const Options &options) {
+    auto client = Client::make(options.address, options.access);
+    return client ? Top(options, *std::move(client)).run() : tl::unexpected(client.error());
+}
+
+}  // namespace gpusnoop::top

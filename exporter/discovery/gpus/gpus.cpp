@@ -1,0 +1,203 @@
+#include "exporter/discovery/gpus/gpus.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/read_file.h"
+#include "exporter/base/text.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+// The driver itself knows fewer; with more, this is no directory of the driver.
+constexpr std::size_t kMaxGpus = 256;
+constexpr std::size_t kMaxInformationBytes = 16 * 1024;
+constexpr std::size_t kMaxNameBytes = 128;
+
+struct PciAddress {
+    std::uint32_t domain;
+    std::uint32_t bus;
+    std::uint32_t slot;
+    std::uint32_t function;
+
+    friend auto operator<=>(const PciAddress &, const PciAddress &) = default;
+};
+
+struct Found {
+    PciAddress address;
+    std::string directory;
+};
+
+// Takes a number in hexadecimal off the front, and the `end` after it (nothing after it if 0).
+std::optional<std::uint32_t> take_hexadecimal(std::string_view &rest, char end,
+                                              std::uint32_t most) {
+    std::uint32_t value = 0;
+    const char *const last = rest.data() + rest.size();
+    const auto [at, error] = std::from_chars(rest.data(), last, value, 16);
+    const bool ends = end == '\0' ? at == last : at != last && *at == end;
+    if (error != std::errc{} || !ends || value > most) {
+        return std::nullopt;
+    }
+    rest.remove_prefix(std::min(static_cast<std::size_t>(at - rest.data()) + 1, rest.size()));
+    return value;
+}
+
+// domain:bus:slot.function
+std::optional<PciAddress> parse_address(std::string_view text) {
+    const auto domain = take_hexadecimal(text, ':', UINT32_MAX);
+    const auto bus = domain ? take_hexadecimal(text, ':', 0xff) : std::nullopt;
+    const auto slot = bus ? take_hexadecimal(text, '.', 0x1f) : std::nullopt;
+    const auto function = slot ? take_hexadecimal(text, '\0', 7) : std::nullopt;
+    if (!function) {
+        return std::nullopt;
+    }
+    return PciAddress{*domain, *bus, *slot, *function};
+}
+
+std::string_view trim(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r";
+    text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+    return text.substr(0, text.find_last_not_of(blanks) + 1);
+}
+
+// What the driver cannot read it writes with question marks.
+std::string uuid_of(std::string_view text) {
+    constexpr std::string_view form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    const bool whole =
+        std::equal(text.begin(), text.end(), form.begin(), form.end(), [](char c, char expected) {
+            return expected == 'x' ? std::string_view("0123456789abcdefABCDEF").find(c) !=
+                                         std::string_view::npos
+                                   : c == expected;
+        });
+    return whole ? std::string(text) : std::string();
+}
+
+int minor_of(std::string_view text) {
+    int minor = -1;
+    const char *const last = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), last, minor);
+    return error == std::errc{} && at == last && minor >= 0 ? minor : -1;
+}
+
+// Reads the lines "Field: \t value" into `gpu`; false if the GPU is excluded.
+bool read_information(std::string_view text, Gpu &gpu) {
+    bool excluded = false;
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const std::size_t colon = line.find(':');
+        if (colon == std::string_view::npos) {
+            continue;
+        }
+        const std::string_view field = trim(line.substr(0, colon));
+        const std::string_view value = trim(line.substr(colon + 1));
+        if (field == "Model") {
+            gpu.name = value == "Unknown" ? "" : to_valid_utf8(value, kMaxNameBytes);
+        } else if (field == "GPU UUID") {
+            gpu.uuid = uuid_of(value);
+        } else if (field == "Device Minor") {
+            gpu.minor = minor_of(value);
+        } else if (field == "GPU Excluded" || field == "Blacklisted") {  // its name until 2020
+            excluded = value == "Yes";
+        }
+    }
+    return !excluded;
+}
+
+// The names in a directory that `wanted` says yes to, at most one more than there can be GPUs.
+template <typename Wanted>
+std::vector<std::string> names_in(const std::string &directory, const Wanted &wanted) {
+    std::vector<std::string> names;
+    std::error_code error;
+    std::filesystem::directory_iterator entry(directory, error);
+    while (!error && entry != std::filesystem::directory_iterator() && names.size() <= kMaxGpus) {
+        if (auto name = entry->path().filename().string(); wanted(name)) {
+            names.push_back(std::move(name));
+        }
+        entry.increment(error);
+    }
+    return names;
+}
+
+// The directory `mig` is there on every GPU that could be divided; its gi<id> are the instances.
+bool has_instances(const std::string &nvidia_proc, int minor) {
+    const std::string mig = fmt::format("{}/capabilities/gpu{}/mig", nvidia_proc, minor);
+    return minor >= 0 &&
+           !names_in(mig, [](const std::string &name) { return name.starts_with("gi"); }).empty();
+}
+
+}  // namespace
+
+std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
+    std::vector<Found> found;
+    for (auto &name : names_in(nvidia_proc + "/gpus", parse_address)) {
+        found.push_back({*parse_address(name), fmt::format("{}/gpus/{}", nvidia_proc, name)});
+    }
+    if (found.size() > kMaxGpus) {
+        return {};
+    }
+    std::sort(found.begin(), found.end(),
+              [](const Found &a, const Found &b) { return a.address < b.address; });
+
+    std::vector<Gpu> gpus;
+    for (const auto &[address, directory] : found) {
+        Gpu gpu;
+        gpu.index = static_cast<unsigned>(gpus.size());
+        gpu.pci_bus_id = fmt::format("{:08X}:{:02X}:{:02X}.{:X}", address.domain, address.bus,
+                                     address.slot, address.function);
+        // One that says nothing still has its index.
+        if (read_information(
+                read_start(directory + "/information", kMaxInformationBytes).value_or(""), gpu)) {
+            gpu.mig = has_instances(nvidia_proc, gpu.minor);
+            gpus.push_back(std::move(gpu));
+        }
+    }
+    return gpus;
+}
+
+std::optional<std::vector<Gpu>> gpus_below(const std::string &root, const std::vector<Gpu> &gpus) {
+    const Fd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) {
+        return std::nullopt;
+    }
+    // The process made what is below: no link of its own leads out of its root.
+    open_how how{};
+    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    const Fd dev(
+        static_cast<int>(::syscall(SYS_openat2, directory.get(), "dev", &how, sizeof(how))));
+    if (!dev) {
+        return errno == ENOENT ? std::optional(gpus) : std::nullopt;
+    }
+    std::vector<Gpu> found;
+    for (const Gpu &gpu : gpus) {
+        struct stat status{};
+        const std::string node = "nvidia" + std::to_string(gpu.minor);
+        const bool has_name = gpu.minor >= 0;
+        if (has_name && ::fstatat(dev.get(), node.c_str(), &status,
+                                  AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0) {
+            found.push_back(gpu);
+        } else if (!has_name || errno != ENOENT) {
+            return std::nullopt;
+        }
+    }
+    return found.empty() ? gpus : found;
+}
+
+}  // namespace gpusnoop::discovery

@@ -1,0 +1,283 @@
+#include "exporter/discovery/gpus/visible_gpus.h"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "exporter/base/read_file.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+using Ordinals = std::vector<std::optional<unsigned>>;
+
+constexpr std::size_t kMaxEnvironmentBytes = 1024 * 1024;
+constexpr std::size_t kMaxEntries = 256;
+constexpr std::size_t kUuidSize = 40;  // GPU- and 36 characters
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
+
+// Takes the text up to `separator`, and the separator, off the front of `rest`.
+std::string_view take_until(std::string_view &rest, char separator) {
+    const std::string_view part = rest.substr(0, rest.find(separator));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    return part;
+}
+
+// The first one counts, as for getenv. One without a NUL at its end may be cut short.
+std::optional<std::string_view> variable(std::string_view environment, std::string_view name) {
+    environment = environment.substr(0, environment.rfind('\0') + 1);
+    while (!environment.empty()) {
+        const std::string_view value = take_until(environment, '\0');
+        if (value.starts_with(name) && value.substr(name.size()).starts_with('=')) {
+            return value.substr(name.size() + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+// Whether all of it is as exec left it: a title that was written over it leaves NULs behind.
+bool is_intact(std::string_view environment) {
+    if (!environment.empty() && !environment.ends_with('\0')) {
+        return false;
+    }
+    while (!environment.empty()) {
+        const std::size_t equals = take_until(environment, '\0').find('=');
+        if (equals == std::string_view::npos || equals == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
+    return text.size() >= start.size() &&
+           ::strncasecmp(text.data(), start.data(), start.size()) == 0;
+}
+
+// Reads the list of CUDA_VISIBLE_DEVICES. That it ends before the first invalid entry, and that the
+// start of a UUID is enough, is documented. That a device named twice leaves none, that numbers are
+// read as by strtoul, and that all entries are of the first one's kind, is how PyTorch reads it.
+class ListReader {
+public:
+    // `numbers_known`: the numbers count `seen` in its order.
+    ListReader(const std::vector<Gpu> &seen, bool numbers_known)
+        : seen_(seen), numbers_known_(numbers_known) {}
+
+    Ordinals read(std::string_view list) {
+        const Kind kind = kind_of(list);
+        for (bool more = true; more;) {
+            more = list.find(',') != std::string_view::npos;
+            const std::string_view text = take_until(list, ',');
+            const bool comparable = text.empty() || kind_of(text) == kind;
+            const Entry entry = comparable && entries_.size() < kMaxEntries
+                                    ? entry_of(kind, text)
+                                    : Entry{Validity::unsure, nullptr, text};
+            if (entry.validity == Validity::invalid) {
+                break;
+            }
+            if (is_repeated(kind, entry)) {
+                return {};
+            }
+            entries_.push_back(entry);
+            more = more && entry.validity == Validity::valid;
+        }
+        return ordinals(kind);
+    }
+
+private:
+    enum class Kind { number, gpu, mig };
+
+    enum class Validity {
+        valid,
+        invalid,  // the list ends before it
+        unsure,   // CUDA may end the list before it, or go on after it
+    };
+
+    struct Entry {
+        Validity validity;
+        const Gpu *gpu;  // null: unknown which
+        std::string_view text;
+    };
+
+    static Kind kind_of(std::string_view text) {
+        if (text.starts_with("GPU-")) {
+            return Kind::gpu;
+        }
+        return text.starts_with("MIG-") ? Kind::mig : Kind::number;
+    }
+
+    [[nodiscard]] Entry entry_of(Kind kind, std::string_view text) const {
+        if (kind == Kind::number || text.empty()) {
+            return numbered(text);
+        }
+        if (text.find_first_of(kBlanks) != std::string_view::npos) {
+            return {Validity::unsure, nullptr, text};
+        }
+        if (kind == Kind::gpu) {
+            return with_uuid(text, text);
+        }
+        return text.starts_with("MIG-GPU-") ? instance_of_gpu(text) : instance(text);
+    }
+
+    [[nodiscard]] Entry numbered(std::string_view text) const {
+        std::string_view digits = text;
+        digits.remove_prefix(std::min(digits.find_first_not_of(kBlanks), digits.size()));
+        if (digits.starts_with('+')) {
+            digits.remove_prefix(1);
+        }
+        std::size_t number = 0;
+        const auto error = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec;
+        if (error != std::errc{} || number >= seen_.size()) {
+            return {Validity::invalid, nullptr, text};
+        }
+        return {Validity::valid, &seen_[number], text};
+    }
+
+    // A whole UUID, or a start of it that no other GPU has.
+    [[nodiscard]] Entry with_uuid(std::string_view uuid, std::string_view text) const {
+        std::vector<const Gpu *> matching;
+        std::vector<const Gpu *> unreadable;
+        for (const Gpu &gpu : seen_) {
+            if (gpu.uuid.empty()) {
+                unreadable.push_back(&gpu);
+            } else if (starts_with_ignoring_case(gpu.uuid, uuid)) {
+                matching.push_back(&gpu);
+            }
+        }
+        if (matching.size() > 1 || (matching.empty() && unreadable.empty())) {
+            return {Validity::invalid, nullptr, text};
+        }
+        if (matching.empty() && unreadable.size() == 1) {
+            return {Validity::valid, unreadable.front(), text};  // or the list ends here
+        }
+        if (matching.empty() || (uuid.size() < kUuidSize && !unreadable.empty())) {
+            return {Validity::unsure, nullptr, text};  // it may be the start of one more
+        }
+        return {Validity::valid, matching.front(), text};
+    }
+
+    // MIG-GPU-<uuid>/<GPU instance>/<compute instance>, of drivers before 470.
+    [[nodiscard]] Entry instance_of_gpu(std::string_view text) const {
+        std::string_view rest = text.substr(4);
+        const std::string_view uuid = take_until(rest, '/');
+        const std::string_view instance = take_until(rest, '/');
+        if (!is_number(instance) || !is_number(rest)) {
+            return {Validity::unsure, nullptr, text};
+        }
+        return with_uuid(uuid, text);
+    }
+
+    // MIG-<uuid>: the UUID says nothing of the GPU, but there may be only one that it can be.
+    [[nodiscard]] Entry instance(std::string_view text) const {
+        const auto first = std::ranges::find_if(seen_, &Gpu::mig);
+        const bool single = std::ranges::count_if(seen_, &Gpu::mig) == 1;
+        return {Validity::valid, single ? &*first : nullptr, text};
+    }
+
+    // Instances of one GPU differ only in their text.
+    [[nodiscard]] bool is_repeated(Kind kind, const Entry &entry) const {
+        return std::ranges::any_of(entries_, [&](const Entry &other) {
+            return kind == Kind::mig || entry.gpu == nullptr ? other.text == entry.text
+                                                             : other.gpu == entry.gpu;
+        });
+    }
+
+    [[nodiscard]] Ordinals ordinals(Kind kind) const {
+        // With a divided GPU among them, CUDA may leave out others.
+        const bool all_there =
+            kind != Kind::gpu || entries_.size() == 1 || std::ranges::none_of(seen_, &Gpu::mig);
+        const bool known = all_there && (kind != Kind::number || numbers_known_);
+        Ordinals result;
+        for (const Entry &entry : entries_) {
+            result.push_back(known && entry.gpu != nullptr ? std::optional(entry.gpu->index)
+                                                           : std::nullopt);
+        }
+        return result;
+    }
+
+    const std::vector<Gpu> &seen_;
+    const bool numbers_known_;
+    std::vector<Entry> entries_;
+};
+
+// Whether CUDA counts these GPUs in the order of their addresses. By default it begins with the
+// fastest, by a rule that is not documented; equal ones it leaves in that order.
+bool in_order(const std::vector<Gpu> &seen, bool by_address) {
+    const auto same_model = [&](const Gpu &gpu) {
+        return !gpu.name.empty() && gpu.name == seen.front().name;
+    };
+    return std::ranges::none_of(seen, &Gpu::mig) &&
+           (by_address || std::ranges::all_of(seen, same_model));
+}
+
+// None if it is too long, or empty: a process that ends has none, and programs have some.
+std::optional<std::string> read_environment(const std::string &path) {
+    auto environment = read_start(path, kMaxEnvironmentBytes + 1);
+    if (!environment || environment->empty() || environment->size() > kMaxEnvironmentBytes) {
+        return std::nullopt;
+    }
+    return std::move(*environment);
+}
+
+}  // namespace
+
+VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu> &seen) {
+    const auto list = variable(environment, "CUDA_VISIBLE_DEVICES");
+    if (!list && !is_intact(environment)) {
+        return of_unknown(seen);
+    }
+    const bool numbers_known =
+        in_order(seen, variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID");
+    VisibleGpus visible;
+    Ordinals &ordinals = visible.ordinals_;
+    if (list) {
+        ordinals = ListReader(seen, numbers_known).read(*list);
+    } else {
+        for (const Gpu &gpu : seen) {
+            ordinals.push_back(numbers_known ? std::optional(gpu.index) : std::nullopt);
+        }
+    }
+    // Whatever the entries mean, it can only be this one.
+    if (seen.size() == 1) {
+        std::fill(ordinals.begin(), ordinals.end(), seen.front().index);
+    }
+    return visible;
+}
+
+VisibleGpus VisibleGpus::of_unknown(const std::vector<Gpu> &seen) {
+    VisibleGpus visible;
+    if (seen.size() == 1) {
+        visible.ordinals_.emplace_back(seen.front().index);
+    }
+    return visible;
+}
+
+std::optional<unsigned> VisibleGpus::host_index(unsigned ordinal) const {
+    return ordinal < ordinals_.size() ? ordinals_[ordinal] : std::nullopt;
+}
+
+std::optional<unsigned> VisibleGpus::only() const {
+    const bool same = std::ranges::all_of(
+        ordinals_, [&](const auto &index) { return index == ordinals_.front(); });
+    return same && !ordinals_.empty() ? ordinals_.front() : std::nullopt;
+}
+
+VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
+                            const std::string &proc) {
+    const std::string process = proc + "/" + std::to_string(tgid);
+    const auto seen = gpus_below(process + "/root", gpus);
+    if (!seen) {
+        return VisibleGpus::of_unknown(gpus);
+    }
+    const auto environment = read_environment(process + "/environ");
+    return environment ? VisibleGpus::of(*environment, *seen) : VisibleGpus::of_unknown(*seen);
+}
+
+}  // namespace gpusnoop::discovery

@@ -1,9 +1,0 @@
-#include "exporter/discovery/open_mapped.h"
-
-namespace gpusnoop::discovery {
-
-Result<MappedFile> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
-    return FileOpener(mappings).open(mapping, ForeignReader::Part::symbols_and_code);
-}
-
-}  // namespace gpusnoop::discovery

@@ -1,0 +1,71 @@
+// Detaches in the background: the kernel takes its time for it, and attaching must not wait.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "exporter/base/file_id.h"
+#include "exporter/ebpf/uprobe.h"
+
+namespace gpusnoop::kernel {
+
+// Closing a link waits until no CPU can be running its program any more: a twentieth of a second
+// and more, each. Links of session and multi probes wait side by side, so there are several
+// threads; perf events wait one after the other, under a lock of the kernel that attaching one
+// takes as well, so for them there is one thread, which pauses between two.
+class Detacher {
+public:
+    explicit Detacher(AttachMode mode) : mode_(mode) {}
+    // Returns when everything is detached.
+    ~Detacher();
+    Detacher(const Detacher &) = delete;
+    Detacher &operator=(const Detacher &) = delete;
+
+    struct Job {
+        FileId file;
+        UprobeSet probes;
+        // The file has other contents now: nothing of the old may be there when it is attached to
+        // again, as the kernel keeps the instructions that its breakpoints replaced.
+        bool is_changed = false;
+        // Called by a thread of the detacher, when all is detached.
+        std::function<void()> done{};
+    };
+    // Returns at once.
+    void detach(Job job);
+
+    // What is still attached to the file and can stay so, for UprobeSet::attach(). Jobs with a
+    // `done` are not taken back.
+    [[nodiscard]] std::optional<UprobeSet> take_back(const FileId &file);
+
+    // Whether the file cannot be attached to yet. If so, it is the next to be detached.
+    [[nodiscard]] bool must_wait_for(const FileId &file);
+
+private:
+    struct Entry {
+        Job job;
+        std::size_t closing = 0;  // links that threads are closing at this moment
+        bool has_begun = false;
+    };
+    using Entries = std::list<Entry>;
+
+    [[nodiscard]] bool has_thread();
+    void work(const std::stop_token &stop);
+    [[nodiscard]] Entries::iterator next();
+    [[nodiscard]] bool can_be_taken_back(const Entry &entry) const;
+
+    AttachMode mode_;
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    Entries entries_;
+    std::size_t idle_ = 0;               // threads that wait for work
+    std::vector<std::jthread> threads_;  // the last: they end before what they use
+};
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,236 @@
+#include "exporter/ebpf/features.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "exporter/ebpf/filtered_child.h"
+#include "exporter/symbols/elf/elf_file.h"
+#include "exporter/system/capabilities.h"
+
+// Something of ours to attach to. Never called.
+extern "C" __attribute__((noinline, used, visibility("default"))) void gpusnoop_attach_target() {
+    asm volatile("nop");
+}
+
+namespace gpusnoop::kernel {
+
+namespace {
+
+constexpr std::array<std::pair<AttachMode, std::string_view>, 3> attach_features = {{
+    {AttachMode::session, "uprobe_session"},
+    {AttachMode::multi, "uprobe_multi"},
+    {AttachMode::perf, "uprobe_perf"},
+}};
+
+constexpr std::string_view harmless_return_probes = "uretprobe_seccomp";
+
+Result<> without_value(const Result<Fd> &result) {
+    return result ? Result<>() : tl::unexpected(result.error());
+}
+
+Feature verdict(std::string name, const Result<> &tried) {
+    return {std::move(name), tried.has_value(), tried ? "" : tried.error().message};
+}
+
+// The shortest program: return 0.
+Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type) {
+    const std::array<bpf_insn, 2> code = {{
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+    }};
+    LIBBPF_OPTS(bpf_prog_load_opts, options);
+    options.expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type);
+    const int fd = bpf_prog_load(type, "gpusnoop_test", "GPL", code.data(), code.size(), &options);
+    if (fd < 0) {
+        return fail_errno("load a BPF program", -fd);
+    }
+    return Fd(fd);
+}
+
+Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
+                     std::uint32_t flags = 0) {
+    auto program = load_nothing(BPF_PROG_TYPE_KPROBE, expected_attach_type);
+    if (!program) {
+        return tl::unexpected(program.error());
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(exe);
+    bpf_attr attr{};
+    attr.link_create.prog_fd = static_cast<std::uint32_t>(program->get());
+    attr.link_create.attach_type = static_cast<std::uint32_t>(expected_attach_type);
+    attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
+    attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(&offset);
+    attr.link_create.uprobe_multi.cnt = 1;
+    attr.link_create.uprobe_multi.flags = flags;
+    Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
+    if (!link) {
+        return fail_errno("attach");
+    }
+    return link;
+}
+
+// With a return probe on gpusnoop_attach_target(), and a filter that does not know the system call
+// that it ends with, as Docker's did not when it was new.
+Result<> try_return_under_seccomp() {
+#if defined(__x86_64__)
+    constexpr int uretprobe = 335;  // __NR_uretprobe, which Debian's headers may not have yet
+    return survives_without(uretprobe, gpusnoop_attach_target);
+#else
+    return {};
+#endif
+}
+
+Result<> try_perf(int exe, std::uint64_t offset) {
+    std::ifstream type_file("/sys/bus/event_source/devices/uprobe/type");
+    std::uint32_t type = 0;
+    if (!(type_file >> type)) {
+        return fail("the kernel has no uprobe perf events", ENOENT);
+    }
+    const std::string path = "/proc/self/fd/" + std::to_string(exe);
+    perf_event_attr attr{};
+    attr.size = sizeof(attr);
+    attr.type = type;
+    attr.config1 = reinterpret_cast<std::uint64_t>(path.c_str());
+    attr.config2 = offset;
+    const Fd event(
+        static_cast<int>(::syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+    if (!event) {
+        return fail_errno("attach");
+    }
+    return {};
+}
+
+Result<> try_map(bpf_map_type type, std::uint32_t entries) {
+    const Fd map(bpf_map_create(type, "gpusnoop_test", 0, 0, entries, nullptr));
+    if (!map) {
+        return fail_errno("create a map");
+    }
+    return {};
+}
+
+// As all of our programs do. A kernel that is locked down for confidentiality lets none
+// (LOCKDOWN_BPF_READ_KERNEL).
+Result<> try_kernel_reads() {
+    const std::array<bpf_insn, 7> code = {{
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 10, .off = 0, .imm = 0},
+        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 1, .src_reg = 0, .off = 0, .imm = -8},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 2, .src_reg = 0, .off = 0, .imm = 8},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 3, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_CALL,
+         .dst_reg = 0,
+         .src_reg = 0,
+         .off = 0,
+         .imm = BPF_FUNC_probe_read_kernel},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+    }};
+    const Fd program(bpf_prog_load(BPF_PROG_TYPE_KPROBE, "gpusnoop_test", "GPL", code.data(),
+                                   code.size(), nullptr));
+    if (!program) {
+        return fail_errno("load a BPF program that reads the kernel's memory");
+    }
+    return {};
+}
+
+Result<> try_btf() {
+    if (::access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
+        return fail_errno("/sys/kernel/btf/vmlinux");
+    }
+    return {};
+}
+
+}  // namespace
+
+const Feature *Features::find(std::string_view name) const {
+    const auto found = std::ranges::find(list, name, &Feature::name);
+    return found == list.end() ? nullptr : &*found;
+}
+
+bool Features::has_harmless_return_probes() const {
+    const Feature *feature = find(harmless_return_probes);
+    return feature == nullptr || feature->available;
+}
+
+std::vector<AttachMode> Features::attach_modes() const {
+    std::vector<AttachMode> modes;
+    for (const auto &[mode, name] : attach_features) {
+        const Feature *feature = find(name);
+        if (feature != nullptr && feature->available) {
+            modes.push_back(mode);
+        }
+    }
+    return modes;
+}
+
+Features probe_features() {
+    Features features;
+    features.list.push_back(verdict("btf", try_btf()));
+    features.list.push_back(verdict(
+        "ring_buffer", try_map(BPF_MAP_TYPE_RINGBUF, static_cast<std::uint32_t>(getpagesize()))));
+    features.list.push_back(verdict("kernel_reads", try_kernel_reads()));
+    const Fd exe(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    std::uint64_t offset = 0;
+    if (const auto elf = symbols::ElfFile::open(exe.get())) {
+        const std::array<std::string_view, 1> wanted = {"gpusnoop_attach_target"};
+        if (const auto found = elf->find_functions(wanted); found && !found->empty()) {
+            offset = found->front().file_offset;
+        }
+    }
+    features.list.push_back(verdict(
+        "uprobe_session", without_value(try_multi(uprobe_session_type, exe.get(), offset))));
+    {
+        const auto at_return =
+            try_multi(uprobe_multi_type, exe.get(), offset, BPF_F_UPROBE_MULTI_RETURN);
+        features.list.push_back(verdict("uprobe_multi", without_value(at_return)));
+        // Kernels without the one are too old for the other.
+        features.list.push_back(verdict(std::string(harmless_return_probes),
+                                        at_return ? try_return_under_seccomp() : Result<>()));
+    }
+    features.list.push_back(verdict("uprobe_perf", try_perf(exe.get(), offset)));
+    return features;
+}
+
+Result<> check_requirements(const Features &features) {
+    const std::array<Capability, 2> required = {CAP_BPF, CAP_PERFMON};
+    if (const auto missing = missing_capabilities(required); !missing.empty()) {
+        return fail("no permission to trace: " + capability_names(missing) +
+                        (missing.size() == 1 ? " is" : " are") +
+                        " missing; run as root, or with the capabilities CAP_BPF, CAP_PERFMON and "
+                        "CAP_SYS_PTRACE (and CAP_SYS_ADMIN before Linux 6.6)",
+                    EPERM);
+    }
+    const Feature *ring = features.find("ring_buffer");
+    if (ring != nullptr && !ring->available) {
+        if (ring->reason.find(std::strerror(EPERM)) != std::string::npos) {
+            return fail(
+                "no permission to use BPF, though CAP_BPF is there: is this a user namespace, or "
+                "is "
+                "there a seccomp filter?",
+                EPERM);
+        }
+        return fail("this kernel has no BPF ring buffer (" + ring->reason +
+                    "): Linux 5.15 or newer is needed");
+    }
+    const Feature *btf = features.find("btf");
+    if (btf != nullptr && !btf->available) {
+        return fail("this kernel has no BTF (" + btf->reason +
+                    "): a kernel built with CONFIG_DEBUG_INFO_BTF is needed");
+    }
+    const Feature *reads = features.find("kernel_reads");
+    if (reads != nullptr && !reads->available) {
+        return fail("this kernel lets no BPF program read its memory (" + reads->reason +
+                        "): is it locked down (/sys/kernel/security/lockdown: confidentiality)?",
+                    EPERM);
+    }
+    return {};
+}
+
+}  // namespace gpusnoop::kernel

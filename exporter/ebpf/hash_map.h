@@ -1,0 +1,67 @@
+// Reads BPF hash maps, in one of two ways.
+#pragma once
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/ebpf/iterator.h"
+#include "exporter/ebpf/link.h"
+
+namespace gpusnoop::kernel {
+
+// Calls use(key, value) for every entry of a hash map. Entries that come or go meanwhile may be
+// seen or not. While the kernel goes through the map for it, it runs no programs of kprobes on that
+// CPU, and as it can be preempted in the middle, that may take long
+// (bpf_disable_instrumentation()).
+template <typename Key, typename Value, typename Use>
+Result<> for_each(int map, Use use) {
+    constexpr std::size_t batch_size = 4'096;
+    std::vector<Key> keys(batch_size);
+    std::vector<Value> values(batch_size);
+    std::uint32_t position = 0;
+    std::uint32_t *from = nullptr;
+    while (true) {
+        auto count = static_cast<std::uint32_t>(batch_size);
+        const int error =
+            bpf_map_lookup_batch(map, from, &position, keys.data(), values.data(), &count, nullptr);
+        if (error != 0 && error != -ENOENT) {
+            return fail_errno("read a BPF map", -error);
+        }
+        for (std::uint32_t i = 0; i < count; i++) {
+            use(keys[i], values[i]);
+        }
+        if (error == -ENOENT) {
+            return {};
+        }
+        from = &position;
+    }
+}
+
+// For the other way, which stops nobody: a program at iter/bpf_map_elem that writes an entry's key
+// and then its value.
+Result<Link> link_to_entries(const bpf_program *program, int map);
+
+// As for_each(), but an entry may be seen twice when others come meanwhile.
+template <typename Key, typename Value, typename Use>
+    requires std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>
+Result<> for_each_entry(const Link &entries, Use use) {
+    return read_iterator(bpf_link__fd(entries.get()), sizeof(Key) + sizeof(Value),
+                         [&](std::span<const std::byte> bytes) {
+                             Key key;
+                             Value value;
+                             std::memcpy(&key, bytes.data(), sizeof(key));
+                             std::memcpy(&value, bytes.data() + sizeof(key), sizeof(value));
+                             use(key, value);
+                         });
+}
+
+}  // namespace gpusnoop::kernel

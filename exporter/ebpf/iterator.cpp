@@ -1,0 +1,44 @@
+#include "exporter/ebpf/iterator.h"
+
+#include <bpf/bpf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "exporter/base/fd.h"
+
+namespace gpusnoop::kernel {
+
+Result<> read_iterator(int link, std::size_t record_bytes,
+                       const std::function<void(std::span<const std::byte>)> &use) {
+    const Fd iterator(bpf_iter_create(link));
+    if (!iterator) {
+        return fail_errno("start a BPF iterator");
+    }
+    // The kernel gathers eight pages at most, or one whole record.
+    std::vector<std::byte> buffer(std::max<std::size_t>(32'768, record_bytes));
+    std::size_t filled = 0;
+    while (true) {
+        const ssize_t got = ::read(iterator.get(), buffer.data() + filled, buffer.size() - filled);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
+        }
+        if (got < 0) {
+            return fail_errno("read a BPF iterator");
+        }
+        if (got == 0) {
+            return filled == 0 ? Result<>() : fail("a BPF iterator ended within a record");
+        }
+        filled += static_cast<std::size_t>(got);
+        std::size_t used = 0;
+        for (; filled - used >= record_bytes; used += record_bytes) {
+            use(std::span(buffer).subspan(used, record_bytes));
+        }
+        filled -= used;
+        std::memmove(buffer.data(), buffer.data() + used, filled);
+    }
+}
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,141 @@
+#include "exporter/ebpf/mapping_list.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+
+#include "bpf/mappings.h"
+#include "exporter/base/fd.h"
+#include "exporter/ebpf/iterator.h"
+#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/skeleton.h"
+#include "mappings.skel.h"
+
+namespace gpusnoop::kernel {
+
+struct MappingList::Program {
+    Skeleton<mappings_bpf> skeleton;
+};
+
+namespace {
+
+Mapping to_mapping(const mapping_record &record) {
+    return {
+        record.tgid,
+        record.tid,
+        record.start,
+        record.end,
+        record.file_offset,
+        {record.inode, record.device, record.generation, record.inode_address},
+        record.is_program != 0,
+        std::string(record.name, ::strnlen(record.name, sizeof(record.name))),
+        record.file_system,
+        {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))}};
+}
+
+// Since 6.1 the kernel walks only the process asked for; before, it walks all and our program
+// skips.
+Fd link_iterator(const bpf_program *program, std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    if (tgid != 0) {
+        options.iter_info = &info;
+        options.iter_info_len = sizeof(info);
+    }
+    int fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
+    if (fd < 0 && tgid != 0 && fd != -ESRCH) {
+        options.iter_info = nullptr;
+        options.iter_info_len = 0;
+        fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
+    }
+    return Fd(fd);
+}
+
+// A mapping of a file that nobody reads through: truncating the file cannot hurt us.
+class UntouchedMapping {
+public:
+    explicit UntouchedMapping(int fd)
+        : address_(::mmap(nullptr, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0)) {}
+    ~UntouchedMapping() {
+        if (address_ != MAP_FAILED) {
+            ::munmap(address_, 1);
+        }
+    }
+    UntouchedMapping(const UntouchedMapping &) = delete;
+    UntouchedMapping &operator=(const UntouchedMapping &) = delete;
+
+    [[nodiscard]] bool valid() const { return address_ != MAP_FAILED; }
+    [[nodiscard]] std::uint64_t address() const {
+        return reinterpret_cast<std::uint64_t>(address_);
+    }
+
+private:
+    void *address_;
+};
+
+}  // namespace
+
+MappingList::MappingList(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+MappingList::~MappingList() = default;
+
+Result<std::unique_ptr<MappingList>> MappingList::open() {
+    auto program = std::make_unique<Program>();
+    program->skeleton.reset(mappings_bpf::open_and_load());
+    if (!program->skeleton) {
+        return fail_errno("load the BPF program that lists mappings");
+    }
+    program->skeleton->bss->own_tgid = ::getpid();
+    return std::unique_ptr<MappingList>(new MappingList(std::move(program)));
+}
+
+Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid) {
+    const std::uint32_t only = tgid.value_or(0);
+    program_->skeleton->bss->only_tgid = static_cast<int>(only);
+    const Fd link = link_iterator(program_->skeleton->progs.list_mappings, only);
+    if (!link) {
+        if (errno == ESRCH) {
+            return std::vector<Mapping>{};
+        }
+        return fail_errno("list mappings");
+    }
+    std::vector<Mapping> mappings;
+    const auto read = read_iterator(link.get(), sizeof(mapping_record), [&](auto bytes) {
+        mappings.push_back(to_mapping(*decode<mapping_record>(bytes)));
+    });
+    if (!read) {
+        return tl::unexpected(read.error());
+    }
+    return mappings;
+}
+
+Result<FileId> MappingList::identify(int fd) {
+    const UntouchedMapping mapped(fd);
+    if (!mapped.valid()) {
+        return fail_errno("map a file");
+    }
+    return identify(static_cast<std::uint32_t>(::getpid()), mapped.address());
+}
+
+Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) {
+    program_->skeleton->bss->list_own_readers = 1;
+    const auto own = read(tgid);
+    program_->skeleton->bss->list_own_readers = 0;
+    if (!own) {
+        return tl::unexpected(own.error());
+    }
+    for (const Mapping &mapping : *own) {
+        if (address >= mapping.start && address < mapping.end) {
+            return mapping.file;
+        }
+    }
+    return fail(
+        "our own mapping is not listed: is this another pid namespace than the kernel's first?");
+}
+
+}  // namespace gpusnoop::kernel

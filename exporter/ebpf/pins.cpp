@@ -1,0 +1,165 @@
+#include "exporter/ebpf/pins.h"
+
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exporter/base/log.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::kernel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr long bpf_fs_magic = 0xcafe4a11;  // include/uapi/linux/magic.h
+
+std::chrono::nanoseconds to_nanoseconds(const timespec &time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+std::vector<std::string> entries_of(const std::string &directory) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (auto entry = fs::directory_iterator(directory, error);
+         !error && entry != fs::directory_iterator(); entry.increment(error)) {
+        names.push_back(entry->path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+tl::unexpected<Error> no_bpf_fs(const std::string &root) {
+    return fail(root + " is not in a BPF file system (mount -t bpf bpf /sys/fs/bpf)");
+}
+
+// The directory, locked.
+Result<Fd> lock(const std::string &root) {
+    Fd directory(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!directory) {
+        return fail_errno("open " + root);
+    }
+    struct statfs file_system{};
+    if (::fstatfs(directory.get(), &file_system) != 0) {
+        return fail_errno("look at the file system of " + root);
+    }
+    if (file_system.f_type != bpf_fs_magic) {
+        return no_bpf_fs(root);
+    }
+    if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK ? fail("another exporter uses the pins in " + root)
+                                    : fail_errno("lock " + root);
+    }
+    return directory;
+}
+
+unsigned remove_all(const std::string &directory) {
+    unsigned removed = 0;
+    for (const std::string &name : entries_of(directory)) {
+        const std::string path = directory + "/" + name;
+        std::error_code error;
+        if (fs::is_directory(fs::symlink_status(path, error))) {
+            removed += remove_all(path);
+            ::rmdir(path.c_str());
+        } else if (::unlink(path.c_str()) == 0) {
+            removed++;
+        }
+    }
+    return removed;
+}
+
+}  // namespace
+
+Result<Pins> Pins::open(const std::string &root, const std::string &generation) {
+    if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) {
+        const auto error = fail_errno("make " + root);
+        struct statfs file_system{};
+        const bool is_known = ::statfs(fs::path(root).parent_path().c_str(), &file_system) == 0;
+        return is_known && file_system.f_type != bpf_fs_magic ? no_bpf_fs(root) : error;
+    }
+    auto locked = lock(root);
+    if (!locked) {
+        return tl::unexpected(locked.error());
+    }
+    for (const std::string &other : entries_of(root)) {
+        if (other != generation) {
+            const unsigned removed = remove_all(root + "/" + other);
+            ::rmdir((root + "/" + other).c_str());
+            if (removed > 0) {
+                log::warn(
+                    "removed the pins of another version or configuration: what it knew is lost",
+                    {{"pins", root + "/" + other}, {"objects", std::to_string(removed)}});
+            }
+        }
+    }
+    const std::string directory = root + "/" + generation;
+    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+        return fail_errno("make " + directory);
+    }
+    return Pins(std::move(*locked), directory);
+}
+
+std::string Pins::path_of(std::string_view name) const {
+    return directory_ + "/" + std::string(name);
+}
+
+std::vector<std::string> Pins::names(std::string_view prefix) const {
+    std::vector<std::string> names = entries_of(directory_);
+    std::erase_if(names, [&](const std::string &name) { return !name.starts_with(prefix); });
+    return names;
+}
+
+Result<> Pins::pin(int fd, std::string_view name) const {
+    const int error = bpf_obj_pin(fd, path_of(name).c_str());
+    if (error != 0) {
+        return fail_errno("pin " + path_of(name), -error);
+    }
+    return {};
+}
+
+Result<Fd> Pins::get(std::string_view name) const {
+    Fd fd(bpf_obj_get(path_of(name).c_str()));
+    if (!fd) {
+        return fail_errno("open the pin " + path_of(name));
+    }
+    return fd;
+}
+
+void Pins::remove(std::string_view name) const {
+    ::unlink(path_of(name).c_str());
+}
+
+Result<std::chrono::nanoseconds> Pins::pinned_at(std::string_view name) const {
+    struct stat status{};
+    if (::stat(path_of(name).c_str(), &status) != 0) {
+        return fail_errno("look at " + path_of(name));
+    }
+    return now_on(CLOCK_BOOTTIME) - (now_on(CLOCK_REALTIME) - to_nanoseconds(status.st_mtim));
+}
+
+bool has_pins(const std::string &root) {
+    return !entries_of(root).empty();
+}
+
+Result<unsigned> remove_pins(const std::string &root) {
+    std::error_code error;
+    if (!fs::exists(root, error)) {
+        return 0U;
+    }
+    const auto locked = lock(root);
+    if (!locked) {
+        return tl::unexpected(locked.error());
+    }
+    const unsigned removed = remove_all(root);
+    ::rmdir(root.c_str());
+    return removed;
+}
+
+}  // namespace gpusnoop::kernel

@@ -1,0 +1,62 @@
+#include "exporter/ebpf/tracepoint.h"
+
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+namespace gpusnoop::kernel {
+
+namespace {
+
+// The number behind "<key>:" in a line such as "field:int pid;\toffset:4;\tsize:4;\tsigned:1;".
+std::optional<std::uint32_t> number_of(std::string_view line, std::string_view key) {
+    const std::size_t at = line.find(key);
+    if (at == std::string_view::npos) {
+        return std::nullopt;
+    }
+    const std::string_view rest = line.substr(at + key.size());
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+TracepointFields parse_tracepoint_format(std::string_view text) {
+    TracepointFields fields;
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const std::size_t begin = line.find("field:");
+        const std::size_t end = line.find(';');
+        const auto offset = number_of(line, "offset:");
+        const auto size = number_of(line, "size:");
+        if (begin == std::string_view::npos || end == std::string_view::npos || end < begin ||
+            !offset || !size) {
+            continue;
+        }
+        std::string_view declaration = line.substr(begin + 6, end - begin - 6);
+        declaration = declaration.substr(0, declaration.find('[', declaration.rfind(' ') + 1));
+        fields.insert_or_assign(std::string(declaration.substr(declaration.rfind(' ') + 1)),
+                                TracepointField{*offset, *size});
+    }
+    return fields;
+}
+
+Result<TracepointFields> tracepoint_fields(const std::string &category, const std::string &name) {
+    for (const std::string root : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}) {
+        std::ifstream file(root + "/events/" + category + "/" + name + "/format");
+        std::stringstream text;
+        if (file && text << file.rdbuf()) {
+            return parse_tracepoint_format(text.str());
+        }
+    }
+    return fail("no tracepoint " + category + ":" + name +
+                    " can be read: the kernel has none, or tracefs is not mounted at "
+                    "/sys/kernel/tracing",
+                ENOENT);
+}
+
+}  // namespace gpusnoop::kernel

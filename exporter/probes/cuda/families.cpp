@@ -1,0 +1,136 @@
+#include "exporter/probes/cuda/families.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using series::Label;
+using series::Type;
+
+// What the raw unit is divided by.
+constexpr double nanoseconds = 1e9;
+constexpr double kilobytes = 1e-3;
+
+// 1 us to 10 s. A call that only submits work takes microseconds; one that waits takes as long as
+// the work.
+const std::vector<std::uint64_t> duration_bounds = {
+    1'000,         2'500,         5'000,         10'000,        25'000,      50'000,
+    100'000,       250'000,       500'000,       1'000'000,     2'500'000,   5'000'000,
+    10'000'000,    25'000'000,    50'000'000,    100'000'000,   250'000'000, 500'000'000,
+    1'000'000'000, 2'500'000'000, 5'000'000'000, 10'000'000'000};
+
+std::vector<std::uint64_t> powers_of_four(std::uint64_t first, std::uint64_t last) {
+    std::vector<std::uint64_t> bounds;
+    for (std::uint64_t bound = first; bound <= last; bound *= 4) {
+        bounds.push_back(bound);
+    }
+    return bounds;
+}
+
+// In kB/s, as their sum would overflow in B/s within days: 10 MB/s to 1 TB/s, from a small pageable
+// copy up to NVLink and device memory.
+const std::vector<std::uint64_t> bandwidth_bounds = {
+    10'000,      25'000,      50'000,      100'000,      250'000,    500'000,
+    1'000'000,   2'500'000,   5'000'000,   10'000'000,   25'000'000, 50'000'000,
+    100'000'000, 250'000'000, 500'000'000, 1'000'000'000};
+
+const Label gpu{"gpu", true};
+const Label kind{"kind", true};
+const Label mode{"mode", true};
+
+}  // namespace
+
+CudaFamilies make_cuda_families(series::FamilySet &set) {
+    return {
+        .allocations =
+            set.counter("cuda_memory_allocations_total",
+                        "Successful allocations of GPU or GPU-visible memory.", {gpu, kind}),
+        .allocated_bytes = set.counter("cuda_memory_allocated_bytes_total",
+                                       "Bytes asked for by successful allocations.", {gpu, kind}),
+        .frees =
+            set.counter("cuda_memory_frees_total",
+                        "Successful frees of allocations that were seen being made.", {gpu, kind}),
+        .freed_bytes =
+            set.counter("cuda_memory_freed_bytes_total",
+                        "Bytes given back by the frees in cuda_memory_frees_total.", {gpu, kind}),
+        .unknown_frees = set.counter(
+            "cuda_memory_unknown_frees_total",
+            "Successful frees of memory whose allocation was not seen: it is older than the "
+            "exporter, or its record was lost.",
+            {gpu, kind}),
+        .unfreed_bytes = set.counter("cuda_memory_unfreed_at_exit_bytes_total",
+                                     "Bytes that processes had not freed when they ended.", {gpu}),
+        .unfreed_allocations =
+            set.counter("cuda_memory_unfreed_at_exit_allocations_total",
+                        "Allocations that processes had not freed when they ended.", {gpu}),
+        .copies = set.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
+        .copied_bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
+                                    {kind, mode, gpu}),
+        .copy_seconds = set.counter(
+            "cuda_memcpy_seconds_total",
+            "Time inside successful copy calls: of async copies, only the time to submit them.",
+            {kind, mode, gpu}, nanoseconds),
+        .copy_bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
+                                        "Bytes over duration of each synchronous copy.", {kind},
+                                        bandwidth_bounds, kilobytes),
+        .copy_size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
+                                   powers_of_four(64, std::uint64_t{1} << 36)),
+        .copy_duration =
+            set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
+                          {kind}, duration_bounds, nanoseconds),
+        .sets = set.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
+        .set_bytes =
+            set.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
+        .launches = set.counter("cuda_kernel_launches_total",
+                                "Successful kernel launches by kernel and shape (XxYxZ).",
+                                {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
+        .graph_launches = set.counter(
+            "cuda_graph_launches_total",
+            "Successful launches of CUDA graphs; the kernels inside are not seen.", {gpu}),
+        .launch_duration =
+            set.histogram("cuda_kernel_launch_duration_seconds",
+                          "Time inside each launch call, not the kernel's own run time.", {gpu},
+                          duration_bounds, nanoseconds),
+        .launch_threads =
+            set.histogram("cuda_kernel_launch_threads",
+                          "GPU threads of each launch: the product of its grid and its block.",
+                          {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
+        .errors = set.counter("cuda_api_errors_total",
+                              "CUDA calls that returned an error, by the error's name.",
+                              {{"function"}, {"error"}}),
+    };
+}
+
+CudaGauges make_cuda_gauges(series::FamilySet &set) {
+    return {
+        .outstanding_bytes =
+            set.gauge("cuda_memory_outstanding_bytes",
+                      "Bytes allocated and not freed now, of each running process.", {gpu, kind}),
+        .outstanding_allocations =
+            set.gauge("cuda_memory_outstanding_allocations",
+                      "Allocations not freed now, of each running process.", {gpu, kind}),
+        .aged_bytes = set.gauge("cuda_memory_aged_bytes",
+                                "Outstanding bytes that were allocated longer ago than older_than.",
+                                {{"older_than", true}}),
+        .site_bytes = set.gauge(
+            "cuda_memory_site_outstanding_bytes",
+            "Outstanding bytes by where in the program they were allocated, of the call sites that "
+            "hold the most in each running process; /api/v1/allocations has all.",
+            {{"site"}}),
+        .copies_in_flight = set.gauge(
+            "cuda_memcpy_async_in_flight_bytes_estimate",
+            "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
+            "stream of each running process, numbered in the order of first use.",
+            {{"stream"}}),
+        .process_info = set.gauge(
+            "process_info",
+            "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
+            {{"exe"}, {"pod_uid"}, {"linkage", true}}),
+        .gpu_info = set.add({.name = "gpusnoop_gpu_info",
+                             .help = "1 for each GPU of the node: what the label gpu stands for.",
+                             .type = Type::gauge,
+                             .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}}),
+    };
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,23 @@
+// The functions of the CUDA probe, from the table in bpf/cuda/functions.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace gpusnoop::probes {
+
+struct CudaFunction {
+    std::string_view symbol;
+    std::string_view name;   // that errors are shown under
+    std::uint64_t cookie;    // what its probe is attached with
+    std::uint8_t operation;  // enum cuda_operation
+    bool is_driver;
+    bool entry_only;    // its return is of no interest
+    bool shows_errors;  // false: a helper that users do not know, and whose caller fails too
+};
+
+// By the number that records have in `function`, without CUDA_STATIC_RUNTIME.
+std::span<const CudaFunction> cuda_functions();
+
+}  // namespace gpusnoop::probes

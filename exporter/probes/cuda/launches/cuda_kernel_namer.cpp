@@ -1,0 +1,194 @@
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "exporter/probes/cuda/launches/cuda_kernel_name.h"
+#include "exporter/symbols/stacks/process_memory.h"
+
+namespace gpusnoop::symbols {
+namespace {
+
+// What a loaded executable's addresses are above those it was linked with, given where its code
+// begins.
+std::optional<std::uint64_t> load_bias(const Executable &executable, const CachedFile &file) {
+    const auto lowest = file.elf() ? file.elf()->lowest_executable_vaddr() : std::nullopt;
+    return lowest ? std::optional(executable.code_start - *lowest) : std::nullopt;
+}
+
+ReadMemory reader_of(MappedFiles &files) {
+    return [&files](std::uint32_t tgid, std::uint64_t address, std::size_t size) {
+        return files.read_memory(tgid, address, size);
+    };
+}
+
+// Empty unless it is the same program, at the same place, that has the string.
+std::optional<std::string> string_of_process(MappedFiles &files, const Executable &executable,
+                                             std::uint64_t address) {
+    auto text =
+        read_string(executable.tgid, address, KernelNamer::kMaxRegisteredBytes, reader_of(files));
+    // Only now: had the process ended before the read, another one may have its number.
+    if (!text || !files.runs_program(executable.tgid, executable.id.inode, executable.bytes) ||
+        code_start_of(executable.tgid) != executable.code_start) {
+        return std::nullopt;
+    }
+    return text;
+}
+
+// Reads words that lie beside each other page by page.
+class Words {
+public:
+    Words(MappedFiles &files, std::uint32_t tgid) : files_(files), tgid_(tgid) {}
+
+    std::optional<std::uint64_t> at(std::uint64_t address) {
+        constexpr std::uint64_t page = 4096;
+        const std::uint64_t start = address / page * page;
+        if (start + page - address < sizeof(std::uint64_t)) {
+            return read_word(tgid_, address, reader_of(files_));
+        }
+        if (!page_ || page_start_ != start) {
+            page_start_ = start;
+            page_ = files_.read_memory(tgid_, start, page).value_or("");
+        }
+        std::uint64_t word = 0;
+        if (page_->size() != page) {
+            return std::nullopt;
+        }
+        std::memcpy(&word, page_->data() + (address - start), sizeof(word));
+        return word;
+    }
+
+private:
+    MappedFiles &files_;
+    std::uint32_t tgid_;
+    std::uint64_t page_start_ = 0;
+    std::optional<std::string> page_;
+};
+
+std::optional<std::string> string_of_file(const CachedFile &file, std::uint64_t vaddr) {
+    const auto offset = file.elf()->to_file_offset(vaddr);
+    if (!offset) {
+        return std::nullopt;
+    }
+    std::string text = file.read(*offset, KernelNamer::kMaxRegisteredBytes);
+    const std::size_t end = text.find('\0');
+    if (end == std::string::npos) {
+        return std::nullopt;
+    }
+    text.resize(end);
+    return text;
+}
+
+}  // namespace
+
+KernelNamer::KernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
+    : KernelNamer(std::move(files), kernel_name, std::move(settings)) {}
+
+KernelNamer::KernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
+                         FileCache::Settings settings)
+    : files_(std::move(files)), naming_(naming), cache_(naming, std::move(settings)) {}
+
+std::optional<FileCache::Clock::time_point> KernelNamer::close_unused() {
+    cache_.close_unused();
+    const auto next = cache_.next_close();
+    if (!next) {
+        files_->rest();
+    }
+    return next;
+}
+
+std::string KernelNamer::name(const KernelRequest &request) {
+    std::string name = name_by_symbols(request);
+    return name.empty() && request.name_pointer ? registered_name(request) : name;
+}
+
+std::string KernelNamer::name_by_symbols(const KernelRequest &request) {
+    CachedFile *file = open_executable(request.executable);
+    const bool in_executable = request.address >= request.executable.code_start &&
+                               request.address < request.executable.code_end;
+    if (file != nullptr && in_executable) {
+        return name_in_executable(request, *file);
+    }
+    std::string name = name_in_mappings(request);
+    if (name.empty()) {
+        // The file may have been dropped from the cache meanwhile.
+        file = open_executable(request.executable);
+        name = file != nullptr ? name_of_handle(request, *file) : "";
+    }
+    return name;
+}
+
+std::string KernelNamer::name_in_executable(const KernelRequest &request, CachedFile &file) {
+    const auto bias = load_bias(request.executable, file);
+    const auto offset =
+        bias ? file.elf()->to_file_offset(request.address - *bias) : std::optional<std::uint64_t>();
+    return offset ? name_at(file, *offset) : "";
+}
+
+std::string KernelNamer::name_in_mappings(const KernelRequest &request) {
+    const auto mappings = files_->list(request.executable.tgid);
+    if (!mappings) {
+        return {};
+    }
+    for (const kernel::Mapping &mapping : *mappings) {
+        if (request.address < mapping.start || request.address >= mapping.end) {
+            continue;
+        }
+        CachedFile *file = cache_.find(mapping.file);
+        if (file == nullptr) {
+            if (auto fd = files_->open_file(mapping)) {
+                file = &cache_.keep(mapping.file, std::move(*fd));
+            }
+        }
+        return file != nullptr
+                   ? name_at(*file, request.address - mapping.start + mapping.file_offset)
+                   : "";
+    }
+    return {};
+}
+
+std::string KernelNamer::name_of_handle(const KernelRequest &request, const CachedFile &file) {
+    const auto bias = load_bias(request.executable, file);
+    if (!bias) {
+        return {};
+    }
+    const auto handles = file.elf()->find_by_ending(kLaunchHandleEnding);
+    if (!handles) {
+        return {};
+    }
+    Words words(*files_, request.executable.tgid);
+    for (const FoundSymbol &symbol : *handles) {
+        const auto kernel = kernel_of_launch_handle(symbol.name);
+        if (kernel && words.at(symbol.vaddr + *bias) == request.address) {
+            return naming_(*kernel);
+        }
+    }
+    return {};
+}
+
+std::string KernelNamer::registered_name(const KernelRequest &request) {
+    auto text = string_of_process(*files_, request.executable, *request.name_pointer);
+    if (!text) {
+        const CachedFile *file = open_executable(request.executable);
+        const auto bias = file != nullptr ? load_bias(request.executable, *file) : std::nullopt;
+        text = bias ? string_of_file(*file, *request.name_pointer - *bias) : std::nullopt;
+    }
+    return text ? naming_(*text) : "";
+}
+
+std::string KernelNamer::name_at(CachedFile &file, std::uint64_t file_offset) {
+    const std::array<std::uint64_t, 1> offsets = {file_offset};
+    return cache_.functions_at(file, offsets).front().name;
+}
+
+CachedFile *KernelNamer::open_executable(const Executable &executable) {
+    // The size too: a file system without inode generations may reuse a number.
+    if (CachedFile *known = cache_.find(executable.id, executable.bytes)) {
+        return known;
+    }
+    auto file = files_->open_program(executable.tgid, executable.id.inode, executable.bytes);
+    return file ? &cache_.keep(executable.id, std::move(*file)) : nullptr;
+}
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,82 @@
+// Finds the name of a kernel from what the launch call was given.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exporter/base/file_id.h"
+#include "exporter/symbols/stacks/file_cache.h"
+#include "exporter/symbols/stacks/mapped_files.h"
+
+namespace gpusnoop::symbols {
+
+// A process's own program, as a BPF program saw it. Lets a kernel be named after the process is
+// gone.
+struct Executable {
+    std::uint32_t tgid = 0;
+    FileId id;
+    std::uint64_t bytes = 0;
+    std::uint64_t code_start = 0;
+    std::uint64_t code_end = 0;
+};
+
+// The launch call's first argument in one process: the address of the kernel's host function, or a
+// launch handle (nvcc 13), which is not an address of code.
+struct KernelRequest {
+    std::uint64_t ticket = 0;  // comes back with the answer
+    Executable executable;
+    std::uint64_t address = 0;
+    // Where the process has the kernel's device name, as it gave it to __cudaRegisterFunction.
+    std::optional<std::uint64_t> name_pointer = {};
+};
+
+struct KernelAnswer {
+    std::uint64_t ticket = 0;
+    std::string name;  // shortened and demangled; empty: not to be found
+};
+
+// Looks, in this order:
+//  1. in the executable's symbols, if the address is in its code;
+//  2. in the symbols of the file that the process has mapped there;
+//  3. among the executable's launch handles, which nvcc 13 keeps in static variables: this names
+//     the kernels of programs that were running before the exporter;
+//  4. at the name that was registered with the runtime, which stripped programs have too: in the
+//     process, and, when that is gone, in its executable.
+// Reads files and other processes' memory, so it takes its time. Used by one thread.
+class KernelNamer {
+public:
+    // Of a registered name. Nothing of a longer one is shown.
+    static constexpr std::size_t kMaxRegisteredBytes = 4096;
+
+    // What a name is made of: the symbol of the kernel or of its host function. kernel_name() is
+    // one; anything bounded is good.
+    using Naming = std::string (*)(std::string_view symbol);
+
+    explicit KernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
+    KernelNamer(std::unique_ptr<MappedFiles> files, Naming naming, FileCache::Settings settings);
+
+    // Opens the executable while the process lives.
+    void remember(const Executable &executable) { (void)open_executable(executable); }
+    // Empty if there is none to be found.
+    [[nodiscard]] std::string name(const KernelRequest &request);
+    // Closes files that were not used for a while; says when to call it again.
+    std::optional<FileCache::Clock::time_point> close_unused();
+
+private:
+    std::string name_by_symbols(const KernelRequest &request);
+    std::string name_in_executable(const KernelRequest &request, CachedFile &file);
+    std::string name_in_mappings(const KernelRequest &request);
+    std::string name_of_handle(const KernelRequest &request, const CachedFile &file);
+    std::string registered_name(const KernelRequest &request);
+    std::string name_at(CachedFile &file, std::uint64_t file_offset);
+    CachedFile *open_executable(const Executable &executable);
+
+    std::unique_ptr<MappedFiles> files_;
+    Naming naming_;
+    FileCache cache_;
+};
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,54 @@
+#include "exporter/probes/cuda/launches/cuda_kernel_resolver.h"
+
+#include <utility>
+
+namespace gpusnoop::symbols {
+namespace {
+
+constexpr std::size_t kMaxBatch = 1024;
+
+}  // namespace
+
+Result<std::unique_ptr<KernelResolver>> KernelResolver::start() {
+    auto files = MappedFiles::open();
+    if (!files) {
+        return tl::unexpected(files.error());
+    }
+    return std::make_unique<KernelResolver>(std::move(*files));
+}
+
+KernelResolver::KernelResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
+    : namer_(std::move(files), std::move(settings)),
+      thread_(
+          {.max_waiting = kMaxWaiting, .max_batch = kMaxBatch},
+          [this](const std::vector<Question> &batch, const auto &post) {
+              // First of all what may be gone soon.
+              for (const Question &question : batch) {
+                  if (const auto *executable = std::get_if<Executable>(&question)) {
+                      namer_.remember(*executable);
+                  }
+              }
+              for (const Question &question : batch) {
+                  if (const auto *request = std::get_if<KernelRequest>(&question)) {
+                      post({request->ticket, namer_.name(*request)});
+                  }
+              }
+          },
+          [this] { return namer_.close_unused(); }) {}
+
+void KernelResolver::remember(const Executable &executable) {
+    (void)thread_.ask(executable);
+}
+
+void KernelResolver::ask(KernelRequest request) {
+    const std::uint64_t ticket = request.ticket;
+    if (!thread_.ask(std::move(request))) {
+        thread_.post({ticket, ""});
+    }
+}
+
+std::vector<KernelAnswer> KernelResolver::answers() {
+    return thread_.answers();
+}
+
+}  // namespace gpusnoop::symbols

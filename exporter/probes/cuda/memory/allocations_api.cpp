@@ -1,0 +1,188 @@
+#include "exporter/probes/cuda/memory/allocations_api.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "exporter/base/text.h"
+#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/frame/frame_json.h"
+#include "exporter/symbols/stacks/stack_text.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Processes = std::vector<const ProcessAllocations *>;
+
+// The call sites of a few processes must not leave the others without so much as their sums.
+constexpr std::size_t max_sites_bytes = max_allocations_bytes / 4 * 3;
+// Enough for what closes a process and the whole.
+constexpr std::size_t closing_bytes = 1024;
+
+struct Query {
+    bool folded = false;
+    std::optional<std::uint32_t> pid;
+    std::optional<std::string> comm;
+    std::uint32_t sites = std::numeric_limits<std::uint32_t>::max();  // of each process
+};
+
+Result<Query> read_query(const DocumentParameters &parameters) {
+    Query query;
+    for (const auto &[name, value] : parameters) {
+        if (name == "format") {
+            if (value != "json" && value != "folded") {
+                return fail("format must be json or folded, not " + in_quotes(value));
+            }
+            query.folded = value == "folded";
+        } else if (name == "comm") {
+            query.comm = value;
+        } else if (name == "pid" || name == "limit") {
+            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
+            if (!number) {
+                return tl::unexpected(number.error());
+            }
+            (name == "pid" ? query.pid.emplace() : query.sites) = *number;
+        } else {
+            return fail(in_quotes(name) +
+                        " is no parameter of this page: those are format, pid, comm and limit");
+        }
+    }
+    return query;
+}
+
+// The processes that are asked for, those that hold the most first.
+Processes select(const std::vector<ProcessAllocations> &all, const Query &query) {
+    Processes selected;
+    for (const ProcessAllocations &process : all) {
+        if (query.pid.value_or(process.pid) == process.pid &&
+            query.comm.value_or(process.comm) == process.comm) {
+            selected.push_back(&process);
+        }
+    }
+    std::ranges::sort(selected, [](const auto *a, const auto *b) {
+        return std::pair(b->amount.bytes, a->pid) < std::pair(a->amount.bytes, b->pid);
+    });
+    return selected;
+}
+
+std::string to_text(const Json &json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json site_json(const SiteAllocations &site) {
+    Json frames = Json::array();
+    for (const symbols::Frame &frame : site.name.frames) {
+        frames.push_back(to_json(frame));
+    }
+    return {{"site", site.name.label.empty() ? "unknown" : site.name.label},
+            {"bytes", site.amount.bytes},
+            {"allocations", site.amount.count},
+            {"frames", std::move(frames)}};
+}
+
+Json process_json(const ProcessAllocations &process) {
+    return {{"pid", process.pid},
+            {"comm", process.comm},
+            {"container", process.container},
+            {"pod_uid", process.pod_uid},
+            {"exe", process.exe},
+            {"outstanding_bytes", process.amount.bytes},
+            {"outstanding_allocations", process.amount.count}};
+}
+
+// The text grows site by site: the library's tree of the whole would be many times its size.
+std::string json_text(const Processes &processes, std::uint32_t sites) {
+    std::string text = R"({"processes":[)";
+    std::size_t processes_written = 0;
+    bool truncated = false;
+    for (const ProcessAllocations *process : processes) {
+        std::string begin = to_text(process_json(*process));
+        begin.pop_back();
+        if (text.size() + begin.size() + closing_bytes > max_allocations_bytes) {
+            break;
+        }
+        text += (processes_written++ == 0 ? "" : ",") + begin + R"(,"sites":[)";
+        std::size_t written = 0;
+        while (written < std::min<std::size_t>(sites, process->sites.size())) {
+            const std::string site = to_text(site_json(process->sites[written]));
+            if (text.size() + site.size() + closing_bytes > max_sites_bytes) {
+                break;
+            }
+            text += (written++ == 0 ? "" : ",") + site;
+        }
+        const std::size_t left_out = process->sites.size() - written;
+        truncated = truncated || left_out > 0;
+        text += R"(],"sites_left_out":)" + std::to_string(left_out) + '}';
+    }
+    const std::size_t left_out = processes.size() - processes_written;
+    truncated = truncated || left_out > 0;
+    return text + R"(],"processes_left_out":)" + std::to_string(left_out) + R"(,"truncated":)" +
+           (truncated ? "true}\n" : "false}\n");
+}
+
+std::string folded_line(const std::string &comm, const SiteAllocations &site) {
+    const std::vector<symbols::Frame> nothing(1);
+    return symbols::folded_line(comm, site.name.frames.empty() ? nothing : site.name.frames,
+                                site.amount.bytes) +
+           '\n';
+}
+
+// What does not fit has lines of its own, so that the sum is that of all.
+std::string folded_text(const Processes &processes, std::uint32_t sites) {
+    const std::vector<symbols::Frame> left_out = {{"[left out]", "", 0}};
+    std::string text;
+    std::uint64_t bytes_left_out = 0;  // of whole processes
+    for (const ProcessAllocations *process : processes) {
+        std::uint64_t rest = process->amount.bytes;
+        for (std::size_t i = 0; i < std::min<std::size_t>(sites, process->sites.size()); i++) {
+            const SiteAllocations &site = process->sites[i];
+            const std::string line = folded_line(process->comm, site);
+            if (text.size() + line.size() > max_sites_bytes) {
+                break;
+            }
+            text += line;
+            rest -= std::min(rest, site.amount.bytes);
+        }
+        if (rest == 0) {
+            continue;
+        }
+        const std::string line = symbols::folded_line(process->comm, left_out, rest) + '\n';
+        if (text.size() + line.size() + closing_bytes > max_allocations_bytes) {
+            bytes_left_out += rest;
+        } else {
+            text += line;
+        }
+    }
+    if (bytes_left_out > 0) {
+        text += symbols::folded_line(left_out[0].function, {}, bytes_left_out) + '\n';
+    }
+    return text;
+}
+
+}  // namespace
+
+Document allocations_document(std::vector<ProcessAllocations> all) {
+    const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
+    return {std::string(allocations_document_name),
+            [shared](const DocumentParameters &parameters) -> Result<DocumentText> {
+                const auto query = read_query(parameters);
+                if (!query) {
+                    return tl::unexpected(query.error());
+                }
+                const Processes processes = select(*shared, *query);
+                if (query->folded) {
+                    return DocumentText{"text/plain; charset=utf-8",
+                                        folded_text(processes, query->sites)};
+                }
+                return DocumentText{"application/json", json_text(processes, query->sites)};
+            }};
+}
+
+}  // namespace gpusnoop::probes

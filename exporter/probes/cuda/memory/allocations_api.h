@@ -1,0 +1,23 @@
+// What the CUDA probe tells to people and programs that look for a leak.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "exporter/probes/frame/api_resource.h"
+
+namespace gpusnoop::probes {
+
+struct ProcessAllocations;
+
+// Sites that would not fit are left out, those of the smallest processes first, and counted.
+inline constexpr std::size_t max_allocations_bytes = std::size_t{8} << 20;
+
+inline constexpr std::string_view allocations_document_name = "allocations";
+
+// "allocations": what each process has allocated where, those that hold the most first, as JSON or
+// as folded stacks. docs/api.md describes the parameters and the formats.
+[[nodiscard]] Document allocations_document(std::vector<ProcessAllocations> all);
+
+}  // namespace gpusnoop::probes

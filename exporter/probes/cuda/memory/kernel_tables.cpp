@@ -1,0 +1,150 @@
+#include "exporter/probes/cuda/memory/kernel_tables.h"
+
+#include <bpf/bpf.h>
+
+#include <array>
+#include <system_error>
+#include <unordered_set>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/processes/proc.h"
+
+namespace gpusnoop::probes {
+
+using kernel::for_each;
+
+Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
+    LiveTable table{.since = now, .entries = {}, .processes = {}};
+    const auto read_live = for_each<cuda_live_key, cuda_live>(
+        maps_.live,
+        [&](const auto &key, const auto &live) { table.entries.emplace_back(key, live); });
+    if (!read_live) {
+        return tl::unexpected(read_live.error());
+    }
+    const auto read_contexts = for_each<cuda_live_key, cuda_context>(
+        maps_.contexts, [&](const cuda_live_key &key, const cuda_context &context) {
+            if (context.destroyed_ns != 0) {
+                table.destroyed_ns[{{key.tgid, key.since_ns}, key.address}] = context.destroyed_ns;
+            }
+        });
+    if (!read_contexts) {
+        return tl::unexpected(read_contexts.error());
+    }
+    // After the entries: whose process is not in here had ended.
+    const auto read_ended = for_each<cuda_live_key, cuda_live_process>(
+        maps_.ended, [&](const cuda_live_key &key, const auto &process) {
+            table.ended.insert_or_assign({key.tgid, key.since_ns}, process);
+        });
+    if (!read_ended) {
+        return tl::unexpected(read_ended.error());
+    }
+    const auto read_processes = for_each<std::uint32_t, cuda_live_process>(
+        maps_.processes, [&](std::uint32_t tgid, const auto &process) {
+            if (process.ended_ns == 0) {  // else it is about to leave
+                table.processes.emplace(tgid, process);
+            }
+        });
+    if (!read_processes) {
+        return tl::unexpected(read_processes.error());
+    }
+    return table;
+}
+
+std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entries) const {
+    std::vector<LiveEntry> displaced;
+    for (const auto &[key, born_ns] : entries) {
+        if (key.space == CUDA_LIVE_ENDED) {
+            bpf_map_delete_elem(maps_.ended, &key);
+            continue;
+        }
+        cuda_live found{};
+        if (bpf_map_lookup_elem(maps_.live, &key, &found) != 0 || found.born_ns != born_ns) {
+            continue;
+        }
+        // A new allocation can still get in between: then it is put back.
+        if (bpf_map_lookup_and_delete_elem(maps_.live, &key, &found) == 0 &&
+            found.born_ns != born_ns) {
+            bpf_map_update_elem(maps_.live, &key, &found, BPF_NOEXIST);
+            displaced.push_back({key, found.born_ns});
+        }
+    }
+    return displaced;
+}
+
+void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {
+    for (const auto &[key, born_ns] : mappings) {
+        std::array<std::uint64_t, 4> arguments = {key.address, key.since_ns, key.tgid, born_ns};
+        bpf_test_run_opts options{};
+        options.sz = sizeof(options);
+        options.ctx_in = arguments.data();
+        options.ctx_size_in = sizeof(arguments);
+        if (const int error = bpf_prog_test_run_opts(maps_.end_mapping, &options); error != 0) {
+            log::warn("cannot end mappings of memory",
+                      {{"reason", std::generic_category().message(-error)}});
+            return;
+        }
+    }
+}
+
+std::vector<std::uint64_t> CudaTables::addresses_of(const Site &site) const {
+    std::vector<std::uint64_t> addresses;
+    std::array<std::uint64_t, CUDA_STACK_FRAMES> frames{};
+    if (site.stack >= 0 && bpf_map_lookup_elem(maps_.stacks, &site.stack, frames.data()) == 0) {
+        // The first is the allocating function itself. The kernel finds who called it by frame
+        // pointers, which the function has not set up yet: only since 6.12 is the caller not left
+        // out (commit cfa7f3d2c526, "perf,x86: avoid missing caller address in stack traces").
+        for (std::size_t i = 1; i < frames.size() && frames[i] != 0; i++) {
+            addresses.push_back(frames[i]);
+        }
+    }
+    if (site.caller != 0 && (addresses.empty() || addresses.front() != site.caller)) {
+        addresses.insert(addresses.begin(), site.caller);
+    }
+    return addresses;
+}
+
+void CudaTables::forget_stack(std::int32_t stack) const {
+    bpf_map_delete_elem(maps_.stacks, &stack);
+}
+
+std::optional<std::uint64_t> CudaTables::registered_name(std::uint32_t tgid,
+                                                         std::uint64_t host_function) const {
+    std::uint64_t name = 0;
+    cuda_live_key key{host_function, 0, tgid, CUDA_LIVE_REGISTERED};
+    if (bpf_map_lookup_elem(maps_.registered, &key, &name) == 0) {
+        return name;
+    }
+    if (const auto parent = discovery::parent_of(tgid)) {
+        key.tgid = *parent;
+        if (bpf_map_lookup_elem(maps_.registered, &key, &name) == 0) {
+            return name;
+        }
+    }
+    return std::nullopt;
+}
+
+void CudaTables::forget_registered_of_ended() const {
+    std::unordered_set<std::uint32_t> running;
+    std::unordered_set<std::uint32_t> ended;
+    std::vector<cuda_live_key> keys;
+    const auto looked = for_each<cuda_live_key, std::uint64_t>(
+        maps_.registered, [&](const cuda_live_key &key, std::uint64_t) {
+            if (!running.contains(key.tgid) && !ended.contains(key.tgid)) {
+                const auto started = discovery::start_time(key.tgid);
+                const bool gone =
+                    !started && (started.error().code == ENOENT || started.error().code == ESRCH);
+                (gone ? ended : running).insert(key.tgid);
+            }
+            if (ended.contains(key.tgid)) {
+                keys.push_back(key);
+            }
+        });
+    if (looked) {
+        for (const cuda_live_key &key : keys) {
+            bpf_map_delete_elem(maps_.registered, &key);
+        }
+    }
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,54 @@
+// The tables that the CUDA probe keeps in the kernel.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/base/result.h"
+#include "exporter/probes/cuda/aggregator.h"
+
+namespace gpusnoop::probes {
+
+// Borrows the maps' descriptors. For one thread at a time.
+class CudaTables {
+public:
+    struct Maps {
+        int live = -1;
+        int processes = -1;
+        int stacks = -1;
+        int registered = -1;
+        int contexts = -1;
+        int ended = -1;
+        int end_mapping = -1;  // a program
+    };
+    explicit CudaTables(Maps maps) : maps_(maps) {}
+
+    // All that is allocated. Takes a while: about a second for a million allocations. `now` is the
+    // kernel's monotonic clock.
+    [[nodiscard]] Result<LiveTable> read(std::chrono::nanoseconds now) const;
+    // What was allocated at the same address meanwhile stays. It can be missing for a moment, in
+    // which a free finds nothing: such entries are returned.
+    [[nodiscard]] std::vector<LiveEntry> forget_live(std::span<const LiveEntry> entries) const;
+
+    // Gives up what mappings that have ended hold of their handles.
+    void end_mappings(std::span<const LiveEntry> mappings) const;
+
+    // The addresses of a call site, innermost first.
+    [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;
+    void forget_stack(std::int32_t stack) const;
+
+    // Where a process has the name of a kernel that it registered, itself or before it was forked.
+    [[nodiscard]] std::optional<std::uint64_t> registered_name(std::uint32_t tgid,
+                                                               std::uint64_t host_function) const;
+    // Forgets what processes registered that are gone.
+    void forget_registered_of_ended() const;
+
+private:
+    Maps maps_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,143 @@
+#include "exporter/probes/cuda/memory/live_allocations.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+std::int64_t to_second(std::int64_t nanoseconds) {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::nanoseconds(nanoseconds)).count();
+}
+
+void add(Amount &amount, std::uint64_t bytes) {
+    amount.bytes += bytes;
+    amount.count++;
+}
+
+void subtract(Amount &amount, std::uint64_t bytes) {
+    amount.bytes -= bytes;
+    amount.count--;
+}
+
+template <typename Map>
+void subtract(Map &amounts, const typename Map::key_type &key, std::uint64_t bytes) {
+    const auto found = amounts.find(key);
+    subtract(found->second, bytes);
+    if (found->second.count == 0) {
+        amounts.erase(found);
+    }
+}
+
+}  // namespace
+
+AllocationBook::AllocationBook(std::pmr::memory_resource *memory)
+    : live_(memory), mappings_(memory), births_(memory), parts_(memory), sites_(memory) {}
+
+bool AllocationBook::allocate(std::uint64_t address, const Allocation &allocation) {
+    const Key key{allocation.kind == MEMORY_vmm, address, allocation.born_ns};
+    if (!live_.emplace(key, allocation).second) {
+        return false;
+    }
+    add(births_[to_second(allocation.born_ns)], allocation.bytes);
+    add(parts_[{allocation.device, allocation.kind}], allocation.bytes);
+    add(sites_[allocation.site], allocation.bytes);
+    add(all_, allocation.bytes);
+    return true;
+}
+
+AllocationBook::Live::iterator AllocationBook::erase(Live::iterator entry) {
+    const Allocation &allocation = entry->second;
+    subtract(births_, to_second(allocation.born_ns), allocation.bytes);
+    subtract(parts_, {allocation.device, allocation.kind}, allocation.bytes);
+    subtract(sites_, allocation.site, allocation.bytes);
+    subtract(all_, allocation.bytes);
+    return live_.erase(entry);
+}
+
+bool AllocationBook::free(const Key &key) {
+    const auto found = live_.find(key);
+    if (found == live_.end()) {
+        return false;
+    }
+    erase(found);
+    return true;
+}
+
+std::optional<std::pair<AllocationBook::Key, Allocation>> AllocationBook::find_untabled(
+    bool is_handle, std::uint64_t address, std::int64_t time) const {
+    auto above = live_.upper_bound({is_handle, address, time});
+    while (above != live_.begin()) {
+        const auto &[key, allocation] = *--above;
+        if (key.is_handle != is_handle || key.address != address) {
+            break;
+        }
+        if (allocation.untabled) {
+            return std::pair(key, allocation);
+        }
+    }
+    return std::nullopt;
+}
+
+bool AllocationBook::note_untabled(const Key &key) {
+    const auto found = live_.find(key);
+    if (found != live_.end()) {
+        found->second.untabled = true;
+    }
+    return found != live_.end();
+}
+
+std::vector<Allocation> AllocationBook::forget_older(const Key &key) {
+    std::vector<Allocation> gone;
+    auto entry = live_.lower_bound({key.is_handle, key.address, INT64_MIN});
+    while (entry != live_.end() && entry->first < key) {
+        gone.push_back(entry->second);
+        entry = erase(entry);
+    }
+    return gone;
+}
+
+void AllocationBook::map(std::uint64_t address, std::uint64_t bytes) {
+    mappings_.insert_or_assign(address, bytes);
+}
+
+void AllocationBook::unmap(std::uint64_t address, std::uint64_t bytes) {
+    auto first = mappings_.lower_bound(address);
+    auto last = first;
+    while (last != mappings_.end() && last->first - address < bytes) {
+        ++last;
+    }
+    mappings_.erase(first, last);
+}
+
+bool AllocationBook::is_on_device(std::uint64_t address) const {
+    auto above = live_.upper_bound({false, address, INT64_MAX});
+    if (above != live_.begin()) {
+        const auto &[key, allocation] = *--above;
+        if (!key.is_handle && address - key.address < allocation.bytes) {
+            return allocation.kind != MEMORY_pinned_host;
+        }
+    }
+    auto mapped = mappings_.upper_bound(address);
+    if (mapped == mappings_.begin()) {
+        return false;
+    }
+    const auto &[start, bytes] = *--mapped;
+    return address - start < bytes;
+}
+
+std::array<std::uint64_t, age_thresholds.size()> AllocationBook::aged_bytes(
+    std::chrono::nanoseconds now) const {
+    std::array<std::uint64_t, age_thresholds.size()> aged{};
+    for (const auto &[second, born] : births_) {
+        // Of the youngest in that second.
+        const std::chrono::seconds age(to_second(now.count()) - (second + 1));
+        if (age < age_thresholds.front()) {
+            break;
+        }
+        for (std::size_t i = 0; i < age_thresholds.size() && age >= age_thresholds[i]; i++) {
+            aged[i] += born.bytes;
+        }
+    }
+    return aged;
+}
+
+}  // namespace gpusnoop::probes

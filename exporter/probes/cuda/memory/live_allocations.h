@@ -1,0 +1,116 @@
+// The live allocations of one process.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory_resource>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "bpf/cuda/cuda.h"
+
+namespace gpusnoop::probes {
+
+// How old an allocation must be to count as aged.
+inline constexpr std::array<std::chrono::seconds, 3> age_thresholds = {
+    std::chrono::seconds(60), std::chrono::seconds(600), std::chrono::seconds(3600)};
+
+// Where allocations are made: a stack in the kernel's table of stacks, or where that has none, the
+// address that the allocating call returned to.
+struct Site {
+    std::int32_t stack = -1;  // negative: none
+    std::uint64_t caller = 0;
+
+    auto operator<=>(const Site &) const = default;
+};
+
+struct Allocation {
+    std::uint64_t bytes = 0;
+    std::int64_t born_ns = 0;  // when the allocating call returned, on the kernel's monotonic clock
+    std::uint64_t context = 0;  // 0: the device's primary one
+    Site site;
+    std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
+    cuda_memory_kind kind = MEMORY_device;
+    bool untabled = false;  // the kernel's table of live allocations does not have it
+};
+
+struct Amount {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+
+    bool operator==(const Amount &) const = default;
+};
+
+// Never samples, never evicts. An allocation is known by its address and its time of birth, so news
+// of it may come in any order, and twice. Sums are kept as it changes.
+class AllocationBook {
+public:
+    // Handles of memory and addresses are numbers of two kinds.
+    struct Key {
+        bool is_handle = false;
+        std::uint64_t address = 0;
+        std::int64_t born_ns = 0;
+
+        auto operator<=>(const Key &) const = default;
+    };
+    using Part = std::pair<std::int32_t, cuda_memory_kind>;  // device, kind
+
+    // Nodes come from `memory`, which must outlive the book.
+    explicit AllocationBook(std::pmr::memory_resource *memory);
+
+    // Enters one; false: it is there already.
+    bool allocate(std::uint64_t address, const Allocation &allocation);
+    // Takes one out; false: it is not there.
+    bool free(const Key &key);
+    // Of what the kernel's table does not have: the youngest at the address that was there at
+    // `time`.
+    [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_untabled(bool is_handle,
+                                                                          std::uint64_t address,
+                                                                          std::int64_t time) const;
+    // The kernel's table may not have it any more. False: it is not there.
+    bool note_untabled(const Key &key);
+    // Takes out what was born earlier at the same address, and returns it: it must have gone
+    // unseen.
+    std::vector<Allocation> forget_older(const Key &key);
+
+    // Addresses that lead to memory with a handle.
+    void map(std::uint64_t address, std::uint64_t bytes);
+    void unmap(std::uint64_t address, std::uint64_t bytes);
+
+    // Does the address lie in live memory of a device? (Pinned memory is the host's.)
+    [[nodiscard]] bool is_on_device(std::uint64_t address) const;
+
+    [[nodiscard]] Amount all() const { return all_; }
+    [[nodiscard]] const std::pmr::map<Part, Amount> &parts() const { return parts_; }
+    [[nodiscard]] const std::pmr::map<Site, Amount> &sites() const { return sites_; }
+    [[nodiscard]] const std::pmr::map<Key, Allocation> &live() const { return live_; }
+    // Bytes that are older than each of age_thresholds, to the second.
+    [[nodiscard]] std::array<std::uint64_t, age_thresholds.size()> aged_bytes(
+        std::chrono::nanoseconds now) const;
+
+private:
+    using Live = std::pmr::map<Key, Allocation>;
+    Live::iterator erase(Live::iterator entry);
+
+    Live live_;
+    std::pmr::map<std::uint64_t, std::uint64_t> mappings_;  // address -> bytes
+    std::pmr::map<std::int64_t, Amount> births_;            // by second: what of it lives
+    std::pmr::map<Part, Amount> parts_;
+    std::pmr::map<Site, Amount> sites_;
+    Amount all_;
+};
+
+struct AllocationKeyHash {
+    std::size_t operator()(const AllocationBook::Key &key) const {
+        return (key.address ^ (static_cast<std::uint64_t>(key.born_ns) * 0x9e3779b97f4a7c15)) +
+               (key.is_handle ? 1 : 0);
+    }
+};
+using AllocationKeys = std::unordered_set<AllocationBook::Key, AllocationKeyHash>;
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,105 @@
+// The part of the CUDA aggregator that says what a person looks for first.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/frame/overview.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+struct HeldBy {
+    const Process *process;
+    std::string_view site;
+    Amount amount;
+};
+
+// The most bytes first, of as many processes by their ids, then by site.
+bool is_before(const HeldBy &a, const HeldBy &b) {
+    return std::tuple(b.amount.bytes, a.process->key.tgid, a.site) <
+           std::tuple(a.amount.bytes, b.process->key.tgid, b.site);
+}
+
+void keep_first(std::vector<HeldBy> &all, std::size_t count) {
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size()));
+    std::partial_sort(all.begin(), end, all.end(), is_before);
+    all.erase(end, all.end());
+}
+
+// Of all call sites that have the label, as the metric adds them up; those without one together.
+void add_sites(const Process &process, std::vector<HeldBy> &all) {
+    std::map<std::string_view, Amount> by_label;
+    for (const auto &[site, amount] : process.book.sites()) {
+        const auto name = process.site_names.find(site);
+        Amount &sum =
+            by_label[name != process.site_names.end() ? std::string_view(name->second.label)
+                                                      : std::string_view()];
+        sum.bytes += amount.bytes;
+        sum.count += amount.count;
+    }
+    for (const auto &[label, amount] : by_label) {
+        all.push_back({&process, label, amount});
+    }
+}
+
+}  // namespace
+
+ProcessOverview CudaAggregator::overview_of(const Process &process) {
+    std::set<std::string> gpus;
+    for (const auto &[part, amount] : process.book.parts()) {
+        gpus.insert(gpu_of(process, part.first));
+    }
+    if (gpus.empty()) {
+        gpus.insert(gpu_of(process, device_of(process, CUDA_DEVICE_UNCHOSEN)));
+    }
+    return {.pid = process.key.tgid,
+            .comm = process.comm,
+            .container = process.container,
+            .exe = process.exe,
+            .gpus = {gpus.begin(), gpus.end()},
+            .outstanding = process.book.all()};
+}
+
+MemoryOverview CudaAggregator::overview() const {
+    MemoryOverview memory;
+    std::vector<HeldBy> processes;
+    std::vector<HeldBy> sites;
+    processes_.for_each([&](const Process &process) {
+        if (process.ended) {
+            return;
+        }
+        const Amount all = process.book.all();
+        memory.outstanding.bytes += all.bytes;
+        memory.outstanding.count += all.count;
+        memory.process_count++;
+        processes.push_back({&process, {}, all});
+        const std::size_t before = sites.size();
+        add_sites(process, sites);
+        memory.site_count += sites.size() - before;
+        // All of a node's call sites at one time would be far more than are shown.
+        if (sites.size() > 64 * max_overview_sites) {
+            keep_first(sites, max_overview_sites);
+        }
+    });
+    keep_first(processes, max_overview_processes);
+    keep_first(sites, max_overview_sites);
+    for (const HeldBy &one : processes) {
+        memory.processes.push_back(overview_of(*one.process));
+    }
+    for (const HeldBy &one : sites) {
+        memory.sites.push_back({.pid = one.process->key.tgid,
+                                .comm = one.process->comm,
+                                .container = one.process->container,
+                                .site = std::string(one.site),
+                                .outstanding = one.amount});
+    }
+    return memory;
+}
+
+}  // namespace gpusnoop::probes

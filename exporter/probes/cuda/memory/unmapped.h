@@ -1,0 +1,51 @@
+// The mappings of one process in the kernel's table of live allocations, and what of them has ended
+// by a cuMemUnmap that left the rest of its range to the exporter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/aggregator.h"
+
+namespace gpusnoop::probes {
+
+class Unmapped {
+public:
+    // `entries`: which of the table's are the process's.
+    Unmapped(const LiveTable &table, std::span<const std::size_t> entries);
+
+    struct Mapping {
+        std::uint64_t bytes = 0;
+        std::uint64_t born_ns = 0;
+        std::pair<std::uint64_t, std::uint64_t> handle;  // and when it was born
+    };
+    using Mappings = std::map<std::uint64_t, Mapping>;  // by address
+
+    // Mappings that lead to memory still.
+    [[nodiscard]] const Mappings &live() const { return live_; }
+    // Mappings that have ended, and whose handles do not know it yet.
+    [[nodiscard]] const std::vector<LiveEntry> &ended() const { return ended_; }
+    // What the table needs no longer, once these have been ended.
+    [[nodiscard]] const std::vector<LiveEntry> &done() const { return done_; }
+    // There are further ranges, for the next time.
+    [[nodiscard]] bool has_more() const { return has_more_; }
+    // Was the last use of this entry a mapping that has ended?
+    [[nodiscard]] bool was_last_use(const cuda_live_key &key, const cuda_live &live) const;
+
+private:
+    void end_in(const cuda_live &range, const cuda_live_key &key);
+
+    Mappings live_;
+    std::vector<LiveEntry> ended_;
+    std::vector<LiveEntry> done_;
+    // Mappings, by handle and its birth: handles are given again.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> given_up_;
+    bool has_more_ = false;
+};
+
+}  // namespace gpusnoop::probes

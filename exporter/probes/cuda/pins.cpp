@@ -1,0 +1,98 @@
+#include "exporter/probes/cuda/pins.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "exporter/base/text.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+constexpr std::string_view library_prefix = "library_";
+
+std::string name_of(const FileId &id) {
+    return std::string(library_prefix) + hexadecimal(id.inode) + "_" + hexadecimal(id.device) +
+           "_" + hexadecimal(id.generation) + "_" + hexadecimal(id.address) + "_";
+}
+
+// And of what a file's contents cannot change without.
+std::string name_of(const discovery::Library &library) {
+    return name_of(library.id) + hexadecimal(library.state.bytes) + "_" +
+           hexadecimal(static_cast<std::uint64_t>(library.state.modified.count())) + "_";
+}
+
+// "<functions>_<links>_<link>" at the end of a name.
+std::vector<std::size_t> numbers_in(std::string_view text) {
+    std::vector<std::size_t> numbers;
+    while (!text.empty()) {
+        std::size_t number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (error != std::errc{}) {
+            return {};
+        }
+        numbers.push_back(number);
+        text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+        if (text.starts_with('_')) {
+            text.remove_prefix(1);
+        }
+    }
+    return numbers;
+}
+
+}  // namespace
+
+std::optional<kernel::UprobeSet> CudaPins::adopt(const discovery::Library &library) const {
+    const std::string prefix = name_of(library);
+    const std::vector<std::string> all = pins_.names(name_of(library.id));
+    std::vector<Fd> links;
+    std::size_t functions = 0;
+    std::size_t expected = 0;
+    for (const std::string &name : all) {
+        if (!name.starts_with(prefix)) {
+            continue;  // of an earlier content
+        }
+        const auto numbers = numbers_in(std::string_view(name).substr(prefix.size()));
+        auto link = pins_.get(name);
+        if (numbers.size() == 3 && link) {
+            functions = numbers[0];
+            expected = numbers[1];
+            links.push_back(std::move(*link));
+        }
+    }
+    if (links.empty() || links.size() != expected || links.size() != all.size()) {
+        forget(library.id);
+        return std::nullopt;
+    }
+    return kernel::UprobeSet::adopt(std::move(links), functions);
+}
+
+Result<> CudaPins::keep(const kernel::UprobeSet &probes, const discovery::Library &library) const {
+    const std::vector<int> links = probes.links();
+    for (std::size_t i = 0; i < links.size(); i++) {
+        const std::string name = name_of(library) + std::to_string(probes.functions()) + "_" +
+                                 std::to_string(links.size()) + "_" + std::to_string(i);
+        if (auto pinned = pins_.pin(links[i], name); !pinned) {
+            forget(library.id);
+            return pinned;
+        }
+    }
+    return {};
+}
+
+void CudaPins::forget(const FileId &id) const {
+    for (const std::string &name : pins_.names(name_of(id))) {
+        pins_.remove(name);
+    }
+}
+
+std::chrono::nanoseconds CudaPins::last_attached() const {
+    std::chrono::nanoseconds last{};
+    for (const std::string &name : pins_.names(library_prefix)) {
+        last = std::max(last, pins_.pinned_at(name).value_or(std::chrono::nanoseconds::zero()));
+    }
+    return last;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,34 @@
+// The probes of libraries that stay attached while no exporter runs.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/pins.h"
+#include "exporter/ebpf/uprobe.h"
+
+namespace gpusnoop::probes {
+
+class CudaPins {
+public:
+    explicit CudaPins(kernel::Pins pins) : pins_(std::move(pins)) {}
+
+    [[nodiscard]] const kernel::Pins &pins() const { return pins_; }
+
+    // The probes that an earlier exporter attached to this very file, if they are all there. Of a
+    // file that has changed since, they are removed.
+    [[nodiscard]] std::optional<kernel::UprobeSet> adopt(const discovery::Library &library) const;
+    [[nodiscard]] Result<> keep(const kernel::UprobeSet &probes,
+                                const discovery::Library &library) const;
+    void forget(const FileId &id) const;
+
+    // When the last of them was attached, since boot; 0: there are none.
+    [[nodiscard]] std::chrono::nanoseconds last_attached() const;
+
+private:
+    kernel::Pins pins_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,289 @@
+#include "exporter/probes/cuda/programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "cuda.skel.h"
+#include "exporter/base/log.h"
+#include "exporter/base/text.h"
+#include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/cuda/exits.h"
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/frame/return_probes.h"
+#include "exporter/symbols/elf/elf_file.h"
+
+namespace gpusnoop::probes {
+
+using kernel::AttachMode;
+
+struct CudaPrograms::Loaded {
+    std::optional<CudaPins> pins;
+    kernel::Skeleton<cuda_bpf> skeleton;
+    std::vector<Fd> tracepoints;  // links, detached before the skeleton goes
+};
+
+namespace {
+
+// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
+// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
+// allocator"). Before, all of a table is allocated at once, so it must be smaller.
+constexpr std::uint32_t max_preallocated = 131'072;
+constexpr std::size_t max_label_bytes = 128;
+
+void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
+    const bool can_grow = kernel::has_type("bpf_mem_alloc");
+    const auto size = [&](bpf_map *map, std::uint32_t entries) {
+        bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
+        if (!can_grow) {
+            bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
+        }
+    };
+    size(skeleton.maps.live, config.max_live_allocations);
+    size(skeleton.maps.registered, config.max_registered_kernels);
+    bpf_map__set_max_entries(skeleton.maps.stacks, config.call_stacks ? config.max_call_stacks : 1);
+}
+
+// Tells apart what cannot share pins: other programs, tables of other sizes, other settings.
+// (FNV-1a)
+std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    const auto mix = [&](const void *data, std::size_t size) {
+        for (std::size_t i = 0; i < size; i++) {
+            hash = (hash ^ static_cast<const unsigned char *>(data)[i]) * 0x100000001b3;
+        }
+    };
+    std::size_t size = 0;
+    const void *object = cuda_bpf::elf_bytes(&size);
+    mix(object, size);
+    for (const std::uint32_t number :
+         {static_cast<std::uint32_t>(mode), config.allocation_ring_bytes, config.call_ring_bytes,
+          config.max_live_allocations, config.max_registered_kernels, config.max_call_stacks,
+          config.max_calls_per_second, config.call_stacks ? 1U : 0U,
+          static_cast<std::uint32_t>(config.endings)}) {
+        mix(&number, sizeof(number));
+    }
+    return hexadecimal(hash);
+}
+
+// Maps that are there already are used, the others are made and pinned, both by libbpf at load.
+void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
+    const auto &maps = skeleton.maps;
+    for (bpf_map *map : {maps.lifecycle, maps.allocations, maps.calls, maps.account, maps.threads,
+                         maps.processes, maps.process_filter, maps.live, maps.stacks, maps.contexts,
+                         maps.registered, maps.ended}) {
+        bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
+    }
+}
+
+Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins) {
+    const std::string name = std::string("tracepoint_") + bpf_program__name(program);
+    if (pins != nullptr) {
+        if (auto pinned = pins->pins().get(name)) {
+            return pinned;
+        }
+    }
+    const kernel::Link link(bpf_program__attach(program));
+    if (!link) {
+        return fail_errno(std::string("attach to the tracepoint of ") + bpf_program__name(program));
+    }
+    if (pins != nullptr) {
+        if (auto pinned = pins->pins().pin(bpf_link__fd(link.get()), name); !pinned) {
+            return tl::unexpected(pinned.error());
+        }
+    }
+    Fd own(::fcntl(bpf_link__fd(link.get()), F_DUPFD_CLOEXEC, 3));
+    if (!own) {
+        return fail_errno("duplicate a descriptor");
+    }
+    return own;
+}
+
+void log_refused(const discovery::Library &library,
+                 const std::vector<symbols::FoundFunction> &found,
+                 const std::vector<std::uint64_t> &refused) {
+    std::string names;
+    for (const symbols::FoundFunction &place : found) {
+        if (std::ranges::find(refused, place.file_offset) != refused.end()) {
+            names += (names.empty() ? "" : " ") + std::string(cuda_functions()[place.name].symbol);
+        }
+    }
+    if (!names.empty()) {
+        log::warn(
+            "the kernel allows no probe on the first instruction of these functions, so their "
+            "calls are not counted",
+            {{"probe", "cuda"},
+             {"library", to_valid_utf8(library.name, max_label_bytes)},
+             {"functions", names}});
+    }
+}
+
+}  // namespace
+
+CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls)
+    : loaded_(std::move(loaded)), calls_(calls) {}
+CudaPrograms::~CudaPrograms() = default;
+
+int CudaPrograms::lifecycle_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.lifecycle);
+}
+int CudaPrograms::allocations_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.allocations);
+}
+int CudaPrograms::calls_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.calls);
+}
+int CudaPrograms::traces_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.traces);
+}
+int CudaPrograms::traces_lost_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.traces_lost);
+}
+int CudaPrograms::account_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.account);
+}
+
+int CudaPrograms::process_filter() const {
+    return bpf_map__fd(loaded_->skeleton->maps.process_filter);
+}
+
+CudaTables::Maps CudaPrograms::tables() const {
+    const auto &maps = loaded_->skeleton->maps;
+    return {bpf_map__fd(maps.live),
+            bpf_map__fd(maps.processes),
+            bpf_map__fd(maps.stacks),
+            bpf_map__fd(maps.registered),
+            bpf_map__fd(maps.contexts),
+            bpf_map__fd(maps.ended),
+            bpf_program__fd(loaded_->skeleton->progs.end_mapping)};
+}
+
+Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,
+                                                         const kernel::Features &features,
+                                                         const CudaTracing *tracing) {
+    Error last{"no way to attach to functions works on this machine"};
+    const config::Config::Cuda allowed = as_is_harmless(config, features);
+    for (const AttachMode mode : attach_modes(config.attach, features)) {
+        auto programs = load_as(mode, allowed, tracing);
+        if (programs) {
+            return programs;
+        }
+        last = programs.error();
+    }
+    return tl::unexpected(last);
+}
+
+Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
+                                                            const config::Config::Cuda &config,
+                                                            const CudaTracing *tracing) {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->skeleton.reset(cuda_bpf::open());
+    if (!loaded->skeleton) {
+        return fail_errno("open the BPF programs");
+    }
+    auto &programs = loaded->skeleton->progs;
+    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    const bool at_exits = config.endings == config::Endings::exits;
+    kernel::load_if(programs.multi_exit, at_exits && mode != AttachMode::perf);
+    kernel::load_if(programs.perf_exit, at_exits && mode == AttachMode::perf);
+    if (at_exits) {
+        calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
+    }
+    bpf_map__set_max_entries(loaded->skeleton->maps.allocations, config.allocation_ring_bytes);
+    bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.call_ring_bytes);
+    size_tables(*loaded->skeleton, config);
+    loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    loaded->skeleton->rodata->keep_stacks = config.call_stacks;
+    set_up_tracing(*loaded->skeleton, tracing);
+    if (config.pin) {
+        auto pins = kernel::Pins::open(config.pin_path, generation_of(mode, config));
+        if (!pins) {
+            return tl::unexpected(pins.error());
+        }
+        pin_maps(*loaded->skeleton, *pins);
+        loaded->pins.emplace(std::move(*pins));
+    }
+    if (const int error = cuda_bpf::load(loaded->skeleton.get()); error != 0) {
+        return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
+    }
+    const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
+    for (const bpf_program *program :
+         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
+        auto link = attach_to_tracepoint(program, pins);
+        if (!link) {
+            return tl::unexpected(link.error());
+        }
+        loaded->tracepoints.push_back(std::move(*link));
+    }
+    return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls));
+}
+
+tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
+    const discovery::Library &library) const {
+    const auto elf = symbols::ElfFile::open(library.readable());
+    if (!elf) {
+        return tl::unexpected(Failure{"elf", elf.error()});
+    }
+    std::vector<std::string_view> names;
+    for (const CudaFunction &function : cuda_functions()) {
+        names.push_back(function.symbol);
+    }
+    auto found = elf->find_functions(names);
+    if (!found) {
+        return tl::unexpected(Failure{"elf", found.error()});
+    }
+    Places places{.points = {}, .exits = {}, .functions = std::move(*found)};
+    std::set<std::uint64_t> taken;
+    for (const symbols::FoundFunction &place : places.functions) {
+        const CudaFunction &function = cuda_functions()[place.name];
+        if (place.probeable && taken.insert(place.file_offset).second) {
+            places.points.push_back(
+                {place.file_offset,
+                 function.cookie | (library.is_program ? CUDA_STATIC_RUNTIME : 0U),
+                 function.entry_only});
+        }
+    }
+    if (places.points.empty() && !library.is_program) {
+        return tl::unexpected(
+            Failure{"no_symbols", {"it has none of the functions that are traced"}});
+    }
+    if (calls_.exit != nullptr && !places.points.empty()) {
+        places.exits = see_ends_at_exits(*elf, library, places.functions, places.points);
+    }
+    return places;
+}
+
+tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
+    const discovery::Library &library, const Places &places, kernel::UprobeSet kept) const {
+    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
+                                         std::move(kept), library.note_progress);
+    if (!set) {
+        return tl::unexpected(Failure{"attach", set.error()});
+    }
+    if (!set->refused().exits.empty()) {
+        return tl::unexpected(Failure{
+            "attach", {"the kernel allows no probe on an instruction that leaves a function"}});
+    }
+    log_refused(library, places.functions, set->refused().entries);
+    return std::move(*set);
+}
+
+const CudaPins *CudaPrograms::pins() const {
+    return loaded_->pins ? &*loaded_->pins : nullptr;
+}
+
+kernel::Runs CudaPrograms::runs() const {
+    return kernel::runs_of(loaded_->skeleton->obj);
+}
+
+}  // namespace gpusnoop::probes

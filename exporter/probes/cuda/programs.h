@@ -1,0 +1,85 @@
+// The CUDA probe's BPF side: loading it, and attaching it to libraries.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/cuda/pins.h"
+#include "exporter/probes/cuda/tracing.h"
+#include "exporter/symbols/elf/elf_file.h"
+
+namespace gpusnoop::probes {
+
+// By its file's name: the driver, whose functions those of the runtime call.
+[[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
+    return name.starts_with("libcuda.so");
+}
+
+class CudaPrograms {
+public:
+    // Loads the programs in the best way that works, or in the one that the configuration names.
+    // With `tracing` they send every call by itself.
+    static Result<std::unique_ptr<CudaPrograms>> load(const config::Config::Cuda &config,
+                                                      const kernel::Features &features,
+                                                      const CudaTracing *tracing = nullptr);
+    ~CudaPrograms();
+    CudaPrograms(const CudaPrograms &) = delete;
+    CudaPrograms &operator=(const CudaPrograms &) = delete;
+
+    // The failure's `reason` is a word for a label.
+    struct Failure {
+        std::string reason;
+        Error error;
+    };
+    // Where the functions of cuda.h are in a file. Aliases at one place are one point.
+    struct Places {
+        std::vector<kernel::AttachPoint> points;
+        std::vector<kernel::AttachPoint> exits;
+        std::vector<symbols::FoundFunction> functions;
+    };
+    // No points: a program without a runtime of its own. A library without functions is a failure.
+    [[nodiscard]] tl::expected<Places, Failure> find(const discovery::Library &library) const;
+    // Functions that the kernel allows no probe on are left out, and the log names them. `kept` is
+    // what is still attached of the library.
+    tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library,
+                                                    const Places &places,
+                                                    kernel::UprobeSet kept = {}) const;
+
+    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int lifecycle_ring() const;
+    [[nodiscard]] int allocations_ring() const;
+    [[nodiscard]] int calls_ring() const;
+    // These two when tracing only.
+    [[nodiscard]] int traces_ring() const;
+    [[nodiscard]] int traces_lost_map() const;
+    [[nodiscard]] int account_map() const;
+    [[nodiscard]] CudaTables::Maps tables() const;
+    [[nodiscard]] int process_filter() const;
+    [[nodiscard]] kernel::Runs runs() const;
+    // Null unless the configuration asks for pins.
+    [[nodiscard]] const CudaPins *pins() const;
+
+private:
+    struct Loaded;
+    CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
+    static Result<std::unique_ptr<CudaPrograms>> load_as(kernel::AttachMode mode,
+                                                         const config::Config::Cuda &config,
+                                                         const CudaTracing *tracing);
+
+    std::unique_ptr<Loaded> loaded_;
+    kernel::CallPrograms calls_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,157 @@
+#include "exporter/probes/cuda/trace/decode.h"
+
+#include <algorithm>
+#include <span>
+
+#include "bpf/cuda/functions.h"
+#include "exporter/probes/cuda/functions.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [] {
+    std::array<std::string_view, CUDA_OPERATION_COUNT> names{};
+    names[CUDA_ALLOCATE] = names[CUDA_ALLOCATE_PITCHED] = names[CUDA_ALLOCATE_3D] = "allocate";
+    names[CUDA_FREE] = "free";
+    names[CUDA_MAP] = "map";
+    names[CUDA_UNMAP] = "unmap";
+    names[CUDA_HANDLE] = "get_memory_handle";
+    names[CUDA_RESET] = names[CUDA_RESET_DEVICE] = "reset_device";
+    names[CUDA_DESTROY_CONTEXT] = "destroy_context";
+    names[CUDA_COPY] = names[CUDA_COPY_3D] = names[CUDA_COPY_3D_PEER] = "copy";
+    names[CUDA_COPY_DRIVER_2D] = names[CUDA_COPY_DRIVER_3D] = "copy";
+    names[CUDA_SET] = names[CUDA_SET_3D] = "set";
+    names[CUDA_LAUNCH] = names[CUDA_LAUNCH_CONFIG] = names[CUDA_LAUNCH_DRIVER] = "launch";
+    names[CUDA_LAUNCH_GRAPH] = "launch_graph";
+    names[CUDA_WAIT_STREAM] = "wait_stream";
+    names[CUDA_WAIT_DEVICE] = "wait_device";
+    names[CUDA_USE_DEVICE] = "use_device";
+    names[CUDA_USE_CONTEXT] = names[CUDA_PUSH_CONTEXT] = names[CUDA_POP_CONTEXT] = "use_context";
+    names[CUDA_CREATE_CONTEXT] = "create_context";
+    names[CUDA_PRIMARY_CONTEXT] = "retain_context";
+    names[CUDA_GET_KERNEL] = names[CUDA_GET_FUNCTION] = "get_kernel";
+    names[CUDA_REGISTER] = "register";
+    return names;
+}();
+static_assert(std::ranges::none_of(operation_names, &std::string_view::empty));
+
+constexpr std::array<std::string_view, MEMORY_KIND_COUNT> memory_kinds = {
+    "device", "async", "managed", "pinned_host", "vmm"};
+constexpr std::array<std::string_view, 5> copy_kinds = {"h2h", "h2d", "d2h", "d2d", "default"};
+
+std::string kind_name(std::span<const std::string_view> names, std::uint32_t kind) {
+    return std::string(kind < names.size() ? names[kind] : "unknown");
+}
+
+// What `destination` of a record of this operation is.
+std::string_view address_key(std::uint8_t operation) {
+    switch (operation) {
+        case CUDA_HANDLE:
+            return "handle";
+        case CUDA_DESTROY_CONTEXT:
+        case CUDA_USE_CONTEXT:
+        case CUDA_PUSH_CONTEXT:
+        case CUDA_CREATE_CONTEXT:
+        case CUDA_PRIMARY_CONTEXT:
+            return "context";
+        case CUDA_COPY:
+        case CUDA_COPY_3D:
+        case CUDA_COPY_3D_PEER:
+        case CUDA_COPY_DRIVER_2D:
+        case CUDA_COPY_DRIVER_3D:
+            return "destination";
+        default:
+            return "address";
+    }
+}
+
+bool is_transfer(std::uint8_t operation) {
+    return operation >= CUDA_COPY && operation <= CUDA_SET_3D;
+}
+
+std::vector<Word> words_of(const cuda_trace_record &record, std::optional<std::size_t> parameters) {
+    const std::size_t read = std::min<std::size_t>(record.word_count, CUDA_TRACE_WORDS);
+    std::vector<Word> words;
+    for (std::size_t i = 0; i < std::min(read, parameters.value_or(read)); i++) {
+        words.push_back({record.words[i]});
+    }
+    return words;
+}
+
+// In the order in which they are read best.
+std::vector<Detail> details_of(const cuda_trace_record &record,
+                               const probes::CudaFunction &function, std::string kernel,
+                               std::optional<std::size_t> parameters) {
+    const auto has = [&](cuda_trace_field field) { return (record.fields & field) != 0; };
+    const cuda_copy_record &memory = record.memory;
+    const std::uint8_t operation = function.operation;
+    std::vector<Detail> details;
+    if (has(TRACE_BYTES)) {
+        details.emplace_back("bytes", std::uint64_t{memory.bytes});
+    }
+    if (has(TRACE_KIND) && is_transfer(operation)) {
+        details.emplace_back("copy_kind", kind_name(copy_kinds, memory.kind));
+    } else if (has(TRACE_KIND)) {
+        details.emplace_back("memory_kind", kind_name(memory_kinds, memory.kind));
+    }
+    if (is_transfer(operation)) {
+        details.emplace_back("mode", std::string(memory.is_async != 0 ? "async" : "sync"));
+    }
+    if (has(TRACE_ADDRESS)) {
+        details.emplace_back(address_key(operation), Word{memory.destination});
+    }
+    if (has(TRACE_SOURCE)) {
+        details.emplace_back(operation == CUDA_MAP ? "handle" : "source", Word{memory.source});
+    }
+    if (has(TRACE_KERNEL)) {
+        details.emplace_back("kernel", kernel.empty() ? "unknown" : std::move(kernel));
+        details.emplace_back("kernel_handle", Word{record.kernel});
+    }
+    if (has(TRACE_SHAPE)) {
+        details.emplace_back("grid", Size3{record.grid[0], record.grid[1], record.grid[2]});
+        details.emplace_back("block", Size3{record.block[0], record.block[1], record.block[2]});
+    }
+    if (has(TRACE_SHARED)) {
+        // The driver's configuration has 32 bits for it, and 32 that mean nothing behind them.
+        const bool narrow = operation == CUDA_LAUNCH_CONFIG && function.is_driver;
+        details.emplace_back("shared_bytes",
+                             narrow ? record.shared_bytes & 0xffffffffU : record.shared_bytes);
+    }
+    if (has(TRACE_STREAM)) {
+        details.emplace_back("stream", Word{memory.stream});
+    }
+    if (operation >= CUDA_LAUNCH && operation <= CUDA_LAUNCH_DRIVER) {
+        details.emplace_back("arguments", words_of(record, parameters));
+    }
+    return details;
+}
+
+}  // namespace
+
+Call decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std::string kernel,
+            std::optional<std::size_t> parameters) {
+    const cuda_record &head = record.memory.head;
+    Call call;
+    call.began_ns = static_cast<std::int64_t>(head.ended_ns - head.duration_ns) + clock_offset_ns;
+    call.duration_ns = head.duration_ns;
+    call.pid = head.tgid;
+    call.tid = record.tid;
+    call.result = head.result;
+    call.from_executable = (head.function & CUDA_STATIC_RUNTIME) != 0;
+    if (head.device >= 0) {
+        call.device = head.device;
+    }
+    const std::size_t number = head.function & ~unsigned{CUDA_STATIC_RUNTIME};
+    const auto functions = probes::cuda_functions();
+    if (number < functions.size()) {
+        const probes::CudaFunction &function = functions[number];
+        call.function = function.symbol;
+        call.is_driver = function.is_driver;
+        call.operation = operation_names[function.operation];
+        call.details = details_of(record, function, std::move(kernel), parameters);
+    }
+    return call;
+}
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,78 @@
+// What traced calls are named with: processes, kernels and functions on stacks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/base/result.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
+#include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/trace/call.h"
+#include "exporter/trace/stack_names.h"
+
+namespace gpusnoop::trace {
+
+struct KernelName {
+    std::string name;                       // "" : not to be found
+    std::optional<std::size_t> parameters;  // as many as the mangled name tells
+};
+
+// Learns from the records of the allocations ring. Looks names up at once, and remembers them. For
+// one thread.
+class Names {
+public:
+    static Result<std::unique_ptr<Names>> start(probes::CudaTables tables);
+
+    void on_record(std::span<const std::byte> bytes);
+    // After each round: forgets the processes whose end was heard of a round ago.
+    void forget_ended();
+
+    struct Process {
+        std::uint32_t ppid = 0;  // 0: not known
+        std::string comm;
+        std::string container;
+    };
+    [[nodiscard]] const Process &process(const cuda_record &head);
+    [[nodiscard]] const KernelName &kernel(const cuda_record &head, std::uint64_t handle);
+
+    // The calls' stacks, whose addresses they have already.
+    struct Stack {
+        cuda_record head;
+        Call *call;
+    };
+    void name_stacks(std::span<const Stack> stacks);
+
+private:
+    using Key = std::pair<std::uint32_t, std::uint64_t>;  // tgid, since_ns
+    struct Kernel {
+        std::uint64_t stands_for = 0;  // 0: itself
+        std::optional<KernelName> name;
+    };
+    struct Known {
+        Process process;
+        symbols::Executable executable;
+        std::unordered_map<std::uint64_t, Kernel> kernels;
+        int ended = 0;  // 1: its end was heard of; 2: also a round ago
+    };
+
+    Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
+          std::unique_ptr<StackNames> stack_names, probes::CudaTables tables);
+    void on_process(const cuda_process_record &record);
+    Known &known(const cuda_record &head);
+    KernelName look_up(const Known &process, std::uint64_t address);
+
+    symbols::KernelNamer kernel_namer_;
+    std::unique_ptr<StackNames> stack_names_;
+    probes::CudaTables tables_;
+    std::map<Key, Known> processes_;
+};
+
+}  // namespace gpusnoop::trace

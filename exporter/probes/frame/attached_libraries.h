@@ -1,0 +1,66 @@
+// What a probe is attached to, and how that went: changed by the discovery thread, read by any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/frame/probe.h"
+
+namespace gpusnoop::probes {
+
+class AttachedLibraries {
+public:
+    // `probe` is its name. `idle` is what is said of it while it is attached to nothing.
+    AttachedLibraries(std::string probe, std::string idle)
+        : probe_(std::move(probe)), idle_(std::move(idle)) {}
+
+    // Whether the probe is up.
+    void started(const Result<> &result);
+
+    // Both log it, `what` being "attached" or the like. With note() the probes are kept elsewhere.
+    void add(const discovery::Library &library, kernel::UprobeSet probes, kernel::AttachMode mode,
+             std::string_view what);
+    void note(const discovery::Library &library, std::size_t functions, kernel::AttachMode mode,
+              std::string_view what);
+    // Logs `why`. The probes are still attached as long as they are kept; nothing: it was not
+    // attached to that.
+    std::optional<kernel::UprobeSet> remove(
+        const FileId &id, std::string_view why = "detached: no process uses it any more");
+    // All probes that are kept here.
+    std::map<FileId, kernel::UprobeSet> remove_all();
+    // A library could not be attached to; `reason` is a word for a label.
+    void failed(std::string_view reason);
+
+    // All but what the programs count of themselves.
+    [[nodiscard]] Health health() const;
+
+private:
+    struct Attached {
+        AttachedLibrary library;
+        kernel::UprobeSet probes;
+    };
+
+    std::string probe_;
+    std::string idle_;
+    mutable std::mutex mutex_;
+    std::string down_because_ = "not started";
+    kernel::AttachMode mode_{};
+    std::map<FileId, Attached> attached_;
+    std::map<std::string, std::uint64_t> failures_;
+};
+
+// Adds to `health` what the programs of a probe count: its map `account`, and its runs.
+void add_counts(Health &health, int account_map, const kernel::Runs &runs);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,55 @@
+// The few things that a person looks for first, of all that the probes know. Taken by the
+// aggregating thread, so what is copied is bounded whatever the number of processes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/probes/cuda/memory/live_allocations.h"
+#include "exporter/probes/functions/report/slow_calls.h"
+
+namespace gpusnoop::probes {
+
+inline constexpr std::size_t max_overview_processes = 20;
+inline constexpr std::size_t max_overview_sites = 15;
+inline constexpr std::size_t max_overview_slow_calls = 10;
+
+// Texts in these are valid UTF-8 and not long.
+struct ProcessOverview {
+    std::uint32_t pid = 0;
+    std::string comm, container, exe;
+    std::vector<std::string> gpus;  // as the label `gpu`, each once
+    Amount outstanding;
+};
+
+// What a process has allocated in one place, as the label `site` names it.
+struct SiteOverview {
+    std::uint32_t pid = 0;
+    std::string comm, container;
+    std::string site;  // empty: not known, or not yet
+    Amount outstanding;
+};
+
+// Of the processes that have used CUDA and run.
+struct MemoryOverview {
+    std::vector<ProcessOverview> processes;  // those that hold the most first
+    std::size_t process_count = 0;           // of all
+    std::vector<SiteOverview> sites;         // the same
+    std::size_t site_count = 0;
+    Amount outstanding;  // of all
+};
+
+struct SlowCallsOverview {
+    std::vector<SlowCall> last;  // the newest first
+    std::size_t kept = 0;        // of those that /api/v1/slow_calls shows
+};
+
+struct Overview {
+    std::optional<MemoryOverview> memory;         // none: no probe knows
+    std::optional<SlowCallsOverview> slow_calls;  // the same
+};
+
+}  // namespace gpusnoop::probes

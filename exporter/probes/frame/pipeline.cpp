@@ -1,0 +1,129 @@
+#include "exporter/probes/frame/pipeline.h"
+
+#include <utility>
+
+#include "exporter/system/priority.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+template <typename Answer>
+void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
+    for (std::promise<Answer> &one : waiting) {
+        one.set_value(with);
+    }
+}
+
+}  // namespace
+
+Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
+                   std::function<void()> after_round)
+    : probes_(std::move(probes)),
+      drain_interval_(drain_interval),
+      after_round_(std::move(after_round)),
+      thread_([this](const std::stop_token &stop) { run(stop); }) {}
+
+Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
+    return ask(waiting_for_snapshot_, patience);
+}
+
+Result<std::vector<Document>> Pipeline::documents(std::string_view name,
+                                                  std::chrono::milliseconds patience) {
+    return ask(waiting_for_documents_, patience, name);
+}
+
+Result<Overview> Pipeline::overview(std::chrono::milliseconds patience) {
+    return ask(waiting_for_overview_, patience);
+}
+
+template <typename Answer>
+Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds patience,
+                             std::string_view name) {
+    std::future<Answer> answer;
+    {
+        const std::lock_guard lock(mutex_);
+        answer = waiting.emplace_back().get_future();
+        if (!name.empty()) {
+            document_names_.emplace(name);
+        }
+    }
+    wake_.notify_one();
+    if (answer.wait_for(patience) != std::future_status::ready) {
+        return fail("the aggregation did not answer in time");
+    }
+    try {
+        return answer.get();
+    } catch (const std::future_error &) {
+        return fail("the exporter is stopping");
+    }
+}
+
+Snapshot Pipeline::take() {
+    Snapshot snapshot;
+    for (Probe *probe : probes_) {
+        auto families = probe->report();
+        snapshot.families.insert(snapshot.families.end(), std::make_move_iterator(families.begin()),
+                                 std::make_move_iterator(families.end()));
+        snapshot.folded.merge(probe->folded());
+    }
+    return snapshot;
+}
+
+std::vector<Document> Pipeline::take_documents(const Names &names) const {
+    std::vector<Document> all;
+    for (const std::string &name : names) {
+        for (const Probe *probe : probes_) {
+            auto documents = probe->documents(name);
+            all.insert(all.end(), std::make_move_iterator(documents.begin()),
+                       std::make_move_iterator(documents.end()));
+        }
+    }
+    return all;
+}
+
+Overview Pipeline::take_overview() const {
+    Overview overview;
+    for (const Probe *probe : probes_) {
+        probe->add_to(overview);
+    }
+    return overview;
+}
+
+void Pipeline::run(const std::stop_token &stop) {
+    (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
+    while (!stop.stop_requested()) {
+        Waiting<Snapshot> for_snapshot;
+        Waiting<std::vector<Document>> for_documents;
+        Waiting<Overview> for_overview;
+        Names names;
+        {
+            std::unique_lock lock(mutex_);
+            wake_.wait_for(lock, stop, drain_interval_, [&] {
+                return !waiting_for_snapshot_.empty() || !waiting_for_documents_.empty() ||
+                       !waiting_for_overview_.empty();
+            });
+            for_snapshot.swap(waiting_for_snapshot_);
+            for_documents.swap(waiting_for_documents_);
+            for_overview.swap(waiting_for_overview_);
+            names.swap(document_names_);
+        }
+        for (Probe *probe : probes_) {
+            probe->drain();
+        }
+        if (!for_snapshot.empty()) {
+            answer(for_snapshot, take());
+        }
+        if (!for_documents.empty()) {
+            answer(for_documents, take_documents(names));
+        }
+        if (!for_overview.empty()) {
+            answer(for_overview, take_overview());
+        }
+        if (after_round_) {
+            after_round_();
+        }
+    }
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,91 @@
+// What every probe is to the rest of the program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bpf/lib/wire.h"
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/discovery/library.h"
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/series/family.h"
+#include "exporter/sinks/sink.h"
+
+namespace gpusnoop::probes {
+
+// A library or a program that a probe is attached to.
+struct AttachedLibrary {
+    FileId id;
+    std::string name;   // valid UTF-8, and not long
+    std::string build;  // its GNU build id; empty if it has none
+    std::uint64_t functions = 0;
+};
+
+// How a probe is doing.
+struct Health {
+    std::string name;
+    bool up = false;
+    std::string detail;  // why it is down, or how it is attached
+    std::uint64_t attached_functions = 0;
+    std::vector<AttachedLibrary> libraries;
+    std::map<std::string, std::uint64_t> attach_failures;  // by reason
+    probe_account account{};
+    std::uint64_t undecodable = 0;  // records
+    std::uint64_t skipped = 0;      // runs of its programs, see kernel::Runs
+    std::uint64_t forgotten = 0;    // past what it remembers of one process
+    // What could not be told of slow calls, by reason; empty for a probe that has none.
+    std::map<std::string, std::uint64_t> slow_details_lost;
+    std::uint64_t slow_calls_not_logged = 0;
+    std::uint64_t entries_lost = 0;  // records of calls that began
+    std::vector<sinks::Status> sinks;
+    // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
+    std::uint64_t runs = 0;
+    std::uint64_t run_nanoseconds = 0;
+};
+
+struct Overview;
+
+// drain(), report(), folded(), documents() and add_to() are called from the aggregating thread,
+// health() from any.
+class Probe {
+public:
+    virtual ~Probe() = default;
+
+    // Loads and attaches what can be attached at once. A failure leaves the probe down; the
+    // exporter goes on without it.
+    virtual Result<> start() = 0;
+
+    // The libraries it wants to attach to, if any.
+    virtual discovery::Attacher *attacher() { return nullptr; }
+
+    // Takes over what of the configuration it can change while it runs. True: the attacher is to be
+    // offered all files anew. On the thread of the attacher; never for a probe that is down.
+    virtual bool reconfigure(const config::Config & /*config*/) { return false; }
+
+    // Takes what its rings hold.
+    virtual void drain() = 0;
+
+    // Its families as of the last drain().
+    virtual std::vector<series::FamilySnapshot> report() = 0;
+
+    // Label sets folded so far, by family.
+    [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
+
+    // What else it knows as of the last drain(), of that name: taking a copy of what nobody asked
+    // for would cost as much. None while the probe is down.
+    [[nodiscard]] virtual std::vector<Document> documents(std::string_view /*name*/) const {
+        return {};
+    }
+
+    // What it has for a person's first look, as of the last drain(). Nothing while it is down.
+    virtual void add_to(Overview & /*overview*/) const {}
+
+    [[nodiscard]] virtual Health health() const = 0;
+};
+
+}  // namespace gpusnoop::probes

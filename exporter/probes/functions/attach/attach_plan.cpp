@@ -1,0 +1,48 @@
+#include "exporter/probes/functions/attach/attach_plan.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+namespace gpusnoop::probes {
+
+namespace {
+
+bool has_same_probes(const SelectedFunction &one, const SelectedFunction &other) {
+    return one.entry == other.entry && one.ending == other.ending && one.exits == other.exits &&
+           one.jumps_to_entry == other.jumps_to_entry;
+}
+
+}  // namespace
+
+FuncPlan plan_change(const std::vector<FuncPlace *> &places,
+                     const std::vector<SelectedFunction> &wanted) {
+    std::unordered_map<std::uint64_t, const SelectedFunction *> by_entry;
+    for (const SelectedFunction &function : wanted) {
+        by_entry.emplace(function.entry, &function);
+    }
+    FuncPlan plan;
+    std::unordered_set<std::uint64_t> kept;
+    // What counts at present first: a place can have probes of before, too, which are muted.
+    for (const bool is_wanted : {true, false}) {
+        for (FuncPlace *place : places) {
+            if (place->is_wanted != is_wanted) {
+                continue;
+            }
+            const auto found = by_entry.find(place->function.entry);
+            if (found != by_entry.end() && has_same_probes(place->function, *found->second) &&
+                kept.insert(place->function.entry).second) {
+                plan.keep.emplace_back(place, found->second);
+            } else if (is_wanted) {
+                plan.drop.push_back(place);
+            }
+        }
+    }
+    for (const SelectedFunction &function : wanted) {
+        if (!kept.contains(function.entry)) {
+            plan.add.push_back(&function);
+        }
+    }
+    return plan;
+}
+
+}  // namespace gpusnoop::probes

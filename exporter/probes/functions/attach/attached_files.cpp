@@ -1,0 +1,152 @@
+#include "exporter/probes/functions/attach/attached_files.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace gpusnoop::probes {
+
+namespace {
+
+bool is_wanted(const FuncLink &link) {
+    return std::ranges::any_of(link.places, &FuncPlace::is_wanted);
+}
+
+}  // namespace
+
+FuncFiles::~FuncFiles() {
+    for (auto &[id, links] : files_) {
+        for (FuncLink &link : links) {
+            detacher_.detach({.file = id, .probes = std::move(link.probes)});
+        }
+    }
+}
+
+Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
+                                           const std::vector<const SelectedFunction *> &functions) {
+    // What is attached together can only be detached together. A link costs time when it goes, so
+    // there is not one for each function where there need not be.
+    std::map<std::string, std::vector<SelectedFunction>> together;
+    for (const SelectedFunction *function : functions) {
+        const bool alone = programs_->mode() == kernel::AttachMode::perf;
+        together[alone ? std::to_string(function->entry) : function->group].push_back(*function);
+    }
+    Links links;
+    for (const auto &[name, of_link] : together) {
+        auto link = programs_->attach(library, of_link, *table_);
+        if (!link) {
+            release(library.id, std::move(links), Reason::unused);
+            return tl::unexpected(link.error());
+        }
+        links.push_back(std::move(*link));
+    }
+    return links;
+}
+
+Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
+                                            const std::vector<SelectedFunction> &wanted) {
+    Links &links = files_[library.id];
+    std::vector<FuncPlace *> places;
+    for (FuncLink &link : links) {
+        for (FuncPlace &place : link.places) {
+            places.push_back(&place);
+        }
+    }
+    const FuncPlan plan = plan_change(places, wanted);
+    Change change{.functions = plan.keep.size(), .dropped = plan.drop.size()};
+
+    std::vector<FuncTable::Change> changes;
+    for (const auto &[place, function] : plan.keep) {
+        const auto before = table_->find(place->number);
+        auto after =
+            std::make_shared<const FuncFunction>(shown_as(library, *function, place->entry_only));
+        change.added += place->is_wanted ? 0 : 1;
+        change.changed += place->is_wanted && before != nullptr && *before != *after ? 1 : 0;
+        place->function = *function;
+        programs_->set_options(place->number, *after);
+        changes.push_back({place->number, std::move(after)});
+    }
+    for (FuncPlace *place : plan.drop) {
+        programs_->mute(place->number, true);
+        place->is_wanted = false;
+        changes.push_back({place->number, nullptr});
+    }
+    table_->change(std::move(changes));
+    // Only now that they count for something.
+    for (const auto &[place, function] : plan.keep) {
+        if (!place->is_wanted) {
+            programs_->mute(place->number, false);
+            place->is_wanted = true;
+        }
+    }
+
+    auto added = attach(library, plan.add);
+    if (added) {
+        for (FuncLink &link : *added) {
+            change.added += link.places.size();
+            change.functions += link.places.size();
+            std::ranges::move(link.refused, std::back_inserter(change.refused));
+            links.push_back(std::move(link));
+        }
+    }
+    const auto unwanted = std::ranges::partition(links, is_wanted);
+    Links gone(std::make_move_iterator(unwanted.begin()), std::make_move_iterator(unwanted.end()));
+    links.erase(unwanted.begin(), unwanted.end());
+    if (links.empty()) {
+        files_.erase(library.id);
+    }
+    release(library.id, std::move(gone), Reason::removed);
+    if (!added) {
+        return tl::unexpected(added.error());
+    }
+    return change;
+}
+
+void FuncFiles::detach(const FileId &id, Reason reason) {
+    if (auto file = files_.extract(id)) {
+        release(id, std::move(file.mapped()), reason);
+    }
+}
+
+std::size_t FuncFiles::functions(const FileId &id) const {
+    const auto file = files_.find(id);
+    std::size_t count = 0;
+    if (file != files_.end()) {
+        for (const FuncLink &link : file->second) {
+            count +=
+                static_cast<std::size_t>(std::ranges::count_if(link.places, &FuncPlace::is_wanted));
+        }
+    }
+    return count;
+}
+
+// Muted until they are detached: the same functions may be attached to again before. Only then has
+// no record their numbers any more.
+void FuncFiles::release(const FileId &id, Links links, Reason reason) {
+    const bool is_removed = reason == Reason::removed;
+    for (FuncLink &link : links) {
+        std::vector<FuncTable::Change> muted;
+        std::vector<FuncTable::Change> released;
+        for (const FuncPlace &place : link.places) {
+            programs_->mute(place.number, true);
+            muted.push_back({place.number, nullptr});
+            released.push_back({place.number, nullptr, true, is_removed});
+        }
+        if (is_removed) {
+            table_->change(std::move(muted));
+        }
+        detacher_.detach({.file = id,
+                          .probes = std::move(link.probes),
+                          .is_changed = reason == Reason::changed,
+                          .done = [this, released = std::move(released)] {
+                              for (const FuncTable::Change &change : released) {
+                                  programs_->mute(change.number, false);
+                              }
+                              table_->change(released);
+                          }});
+    }
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,266 @@
+#include "exporter/probes/functions/attach/programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "bpf/functions.h"
+#include "exporter/base/label.h"
+#include "exporter/base/log.h"
+#include "exporter/base/text.h"
+#include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/skeleton.h"
+#include "functions.skel.h"
+
+namespace gpusnoop::probes {
+
+using kernel::AttachMode;
+
+struct FuncPrograms::Loaded {
+    kernel::Skeleton<functions_bpf> skeleton;
+    std::vector<kernel::Link> tracepoints;  // detached before the skeleton goes
+};
+
+namespace {
+
+void set_up_tracing(functions_bpf &skeleton, const FuncTracing &tracing) {
+    bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);
+    bpf_map__set_max_entries(skeleton.maps.slow_calls, tracing.ring_bytes);
+    auto &settings = *skeleton.rodata;
+    settings.max_calls_per_second = 0;
+    settings.only_slow = tracing.is_by_duration();
+    settings.traced_pid_count =
+        static_cast<std::uint32_t>(std::min<std::size_t>(tracing.pids.size(), TRACED_PIDS));
+    std::copy_n(tracing.pids.begin(), settings.traced_pid_count, settings.traced_pids);
+}
+
+// From which duration on all is told of a call; 0: of none.
+std::uint64_t slow_from_ns(const FuncPrograms::Details &details,
+                           const config::FunctionOptions &options) {
+    if (details.tracing != nullptr) {
+        const std::uint64_t wanted = details.tracing->wanted_from_ns(options);
+        return wanted == 0 && details.tracing->stacks ? 1 : wanted;
+    }
+    return details.slow_calls && options.slow_threshold
+               ? static_cast<std::uint64_t>(options.slow_threshold->count())
+               : 0;
+}
+
+std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
+    std::uint64_t cookie = number;
+    switch (function.ending) {
+        case FuncEnding::return_probe:
+            break;
+        case FuncEnding::exits:
+            cookie |= FUNC_EXITS | (function.jumps_to_entry ? FUNC_JUMPS_TO_ENTRY : 0);
+            break;
+        case FuncEnding::none:
+            cookie |= FUNC_ENTRY_ONLY;
+            break;
+    }
+    const auto nccl = nccl_function(function.symbol);
+    return cookie | (nccl && nccl->communicator == 7 ? FUNC_SEVENTH : 0);
+}
+
+}  // namespace
+
+FuncFunction shown_as(const discovery::Library &library, const SelectedFunction &function,
+                      bool entry_only) {
+    config::FunctionOptions options = *function.options;
+    options.entry_only = entry_only;
+    const auto nccl = entry_only ? std::nullopt : nccl_function(function.symbol);
+    return {to_valid_utf8(library.name, max_label_bytes), function.group, function.name,
+            std::move(options), nccl};
+}
+
+FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls,
+                           Details details)
+    : loaded_(std::move(loaded)), calls_(calls), details_(details) {}
+FuncPrograms::~FuncPrograms() = default;
+
+int FuncPrograms::calls_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.calls);
+}
+int FuncPrograms::slow_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.slow_calls);
+}
+std::uint64_t FuncPrograms::slow_details_lost() const {
+    return __atomic_load_n(&loaded_->skeleton->bss->slow_details_lost, __ATOMIC_RELAXED);
+}
+std::uint64_t FuncPrograms::entries_lost() const {
+    return __atomic_load_n(&loaded_->skeleton->bss->entries_lost, __ATOMIC_RELAXED);
+}
+int FuncPrograms::account_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.account);
+}
+kernel::Runs FuncPrograms::runs() const {
+    return kernel::runs_of(loaded_->skeleton->obj);
+}
+
+Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::Functions &config,
+                                                         Details details,
+                                                         const kernel::Features &features) {
+    Error last{"no way to attach to functions works on this machine"};
+    for (const AttachMode mode : attach_modes(config.attach, features)) {
+        auto programs = load_as(mode, config, details);
+        if (programs) {
+            return programs;
+        }
+        last = programs.error();
+    }
+    return tl::unexpected(last);
+}
+
+Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
+                                                            const config::Config::Functions &config,
+                                                            Details details) {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->skeleton.reset(functions_bpf::open());
+    if (!loaded->skeleton) {
+        return fail_errno("open the BPF programs");
+    }
+    auto &programs = loaded->skeleton->progs;
+    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    kernel::load_if(programs.multi_exit, mode != AttachMode::perf);
+    kernel::load_if(programs.perf_exit, mode == AttachMode::perf);
+    calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
+    bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
+    bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
+    loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    loaded->skeleton->rodata->send_entries = details.entries;
+    if (details.tracing != nullptr) {
+        set_up_tracing(*loaded->skeleton.get(), *details.tracing);
+    }
+    if (const int error = functions_bpf::load(loaded->skeleton.get()); error != 0) {
+        return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
+    }
+    for (const bpf_program *program :
+         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
+        kernel::Link link(bpf_program__attach(program));
+        if (!link) {
+            return fail_errno(std::string("attach to the tracepoint of ") +
+                              bpf_program__name(program));
+        }
+        loaded->tracepoints.push_back(std::move(link));
+    }
+    return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls, details));
+}
+
+Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
+                                      const std::vector<SelectedFunction> &functions,
+                                      FuncTable &table) const {
+    auto link = attach_all(library, functions, {}, table);
+    if (!link || link->probes.refused().exits.empty()) {
+        return link;
+    }
+    const std::vector<std::uint64_t> refused = link->probes.refused().exits;
+    std::set<std::uint64_t> without_exits;
+    std::string names;
+    for (const SelectedFunction &function : functions) {
+        if (std::ranges::any_of(function.exits, [&](const symbols::FunctionExit &exit) {
+                return std::ranges::find(refused, exit.address) != refused.end();
+            })) {
+            without_exits.insert(function.entry);
+            names += (names.empty() ? "" : " ") + function.name;
+        }
+    }
+    log::warn(
+        "the kernel allows no probe on an instruction that leaves these functions, so their calls "
+        "are counted at entry only",
+        {{"probe", "func"},
+         {"library", to_valid_utf8(library.name, max_label_bytes)},
+         {"functions", names}});
+    return attach_all(library, functions, without_exits, table);
+}
+
+void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &function) const {
+    const config::FunctionOptions &options = function.options;
+    func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .unused = 0};
+    if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
+        value.flags |= FUNC_SENDS_ARGUMENTS;
+    }
+    if (number >= FUNC_MAX_FUNCTIONS) {
+        if (value.slow_ns != 0 || value.flags != 0) {
+            log::warn(
+                "too many functions: the slow calls of this one are shown without arguments and "
+                "stack",
+                {{"probe", "func"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
+        }
+        return;
+    }
+    const int map = bpf_map__fd(loaded_->skeleton->maps.functions);
+    if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
+        log::warn("cannot tell the programs what is to be known of a function's calls",
+                  {{"probe", "func"}, {"reason", std::strerror(errno)}});
+    }
+}
+
+Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
+                                          const std::vector<SelectedFunction> &functions,
+                                          const std::set<std::uint64_t> &without_exits,
+                                          FuncTable &table) const {
+    FuncLink link;
+    std::vector<kernel::AttachPoint> entries;
+    std::vector<kernel::AttachPoint> exits;
+    for (const SelectedFunction &function : functions) {
+        SelectedFunction attached = function;
+        if (without_exits.contains(attached.entry)) {
+            attached.ending = FuncEnding::none;
+            attached.exits.clear();
+        }
+        const bool entry_only = attached.ending == FuncEnding::none;
+        const FuncFunction shown = shown_as(library, function, entry_only);
+        const std::uint32_t number = table.add(shown);
+        set_options(number, shown);
+        const std::uint64_t cookie = cookie_of(attached, number);
+        entries.push_back({attached.entry, cookie, attached.ending != FuncEnding::return_probe});
+        for (const symbols::FunctionExit &exit : attached.exits) {
+            const bool returns = exit.kind == symbols::ExitKind::return_;
+            exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
+        }
+        link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
+    }
+    auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
+                                            library.note_progress);
+    const bool is_attached = probes && probes->refused().exits.empty();
+    std::vector<FuncTable::Change> unused;
+    std::erase_if(link.places, [&](const FuncPlace &place) {
+        const bool is_refused =
+            is_attached && std::ranges::find(probes->refused().entries, place.function.entry) !=
+                               probes->refused().entries.end();
+        if (is_refused) {
+            link.refused.push_back(place.function.name);
+        }
+        if (is_refused || !is_attached) {
+            unused.push_back({place.number, nullptr, true, false});
+        }
+        return is_refused || !is_attached;
+    });
+    table.change(std::move(unused));
+    if (!probes) {
+        return tl::unexpected(probes.error());
+    }
+    link.probes = std::move(*probes);
+    return link;
+}
+
+void FuncPrograms::mute(std::uint32_t number, bool on) {
+    if (number >= FUNC_MUTABLE) {
+        return;  // its records are made, and do not count
+    }
+    const std::lock_guard lock(mute_mutex_);
+    auto *const bss = loaded_->skeleton->bss;
+    if ((bss->muted[number] != 0) != on) {
+        bss->muted[number] = on ? 1 : 0;
+        muted_ = on ? muted_ + 1 : muted_ - 1;
+        bss->any_muted = muted_ > 0;
+    }
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,96 @@
+// FuncSnoop's BPF side: loading it, and attaching it to the functions that are wanted of a library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/functions/attach/attach_plan.h"
+#include "exporter/probes/functions/attach/function_ids.h"
+#include "exporter/probes/functions/select/selection.h"
+#include "exporter/probes/functions/tracing.h"
+
+namespace gpusnoop::probes {
+
+// Functions of a file that are attached to together, and so only detached together.
+struct FuncLink {
+    kernel::UprobeSet probes;
+    std::vector<FuncPlace> places;
+    // What is not attached to, as the kernel allows no probe on its first instruction.
+    std::vector<std::string> refused{};
+};
+
+// What calls of a function are counted as.
+[[nodiscard]] FuncFunction shown_as(const discovery::Library &library,
+                                    const SelectedFunction &function, bool entry_only);
+
+class FuncPrograms {
+public:
+    // What is to be known of single calls.
+    struct Details {
+        bool slow_calls = false;               // what was going on in them
+        bool all_arguments = false;            // of each call of a function with `arguments`
+        bool entries = false;                  // when it begins
+        const FuncTracing *tracing = nullptr;  // null: calls are for counting
+    };
+
+    // Loads the programs in the best way that works, or in the one that the configuration names.
+    static Result<std::unique_ptr<FuncPrograms>> load(const config::Config::Functions &config,
+                                                      Details details,
+                                                      const kernel::Features &features);
+    ~FuncPrograms();
+    FuncPrograms(const FuncPrograms &) = delete;
+    FuncPrograms &operator=(const FuncPrograms &) = delete;
+
+    // All of them at once, under the numbers that `table` gives them. Where the kernel allows no
+    // probe on an exit, the function is counted at its entry only; where it allows none on the
+    // first instruction, the function is left out. The log names both.
+    Result<FuncLink> attach(const discovery::Library &library,
+                            const std::vector<SelectedFunction> &functions, FuncTable &table) const;
+
+    // What is to be known of the calls that end under this number from now on.
+    void set_options(std::uint32_t number, const FuncFunction &function) const;
+
+    // Has the probes of this number do nothing, but for calls that have begun already. They still
+    // stop the program. For any thread.
+    void mute(std::uint32_t number, bool on);
+
+    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int calls_ring() const;
+    [[nodiscard]] int slow_ring() const;
+    [[nodiscard]] int account_map() const;
+    // Slow calls whose record found no room in their ring, and were sent as others are.
+    [[nodiscard]] std::uint64_t slow_details_lost() const;
+    // Records of calls that began that found no room.
+    [[nodiscard]] std::uint64_t entries_lost() const;
+    [[nodiscard]] kernel::Runs runs() const;
+
+private:
+    struct Loaded;
+    FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls, Details details);
+    static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
+                                                         const config::Config::Functions &config,
+                                                         Details details);
+    Result<FuncLink> attach_all(const discovery::Library &library,
+                                const std::vector<SelectedFunction> &functions,
+                                const std::set<std::uint64_t> &without_exits,
+                                FuncTable &table) const;
+
+    std::unique_ptr<Loaded> loaded_;
+    kernel::CallPrograms calls_;
+    Details details_;
+    std::mutex mute_mutex_;
+    std::size_t muted_ = 0;
+};
+
+}  // namespace gpusnoop::probes

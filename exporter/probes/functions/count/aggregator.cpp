@@ -1,0 +1,293 @@
+#include "exporter/probes/functions/count/aggregator.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "exporter/ebpf/record.h"
+#include "exporter/probes/functions/count/errors.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+// A result can be any number: past so many, they are one code.
+constexpr std::size_t max_codes = 256;
+
+ProcessKey key_of(const func_record &head) {
+    return {head.tgid, head.since_ns};
+}
+
+nanoseconds at(const func_record &head) {
+    return nanoseconds(static_cast<std::int64_t>(head.ended_ns));
+}
+
+}  // namespace
+
+FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
+                               std::function<bool(ProcessIdentity &)> look_up)
+    : settings_(std::move(settings)),
+      table_(&table),
+      family_set_(settings_.budget, settings_.pid_label),
+      families_(make_func_families(family_set_)),
+      processes_(family_set_, {.budget = settings_.budget,
+                               .pid_label = settings_.pid_label,
+                               .retention = settings_.retention,
+                               .look_up = std::move(look_up)}) {}
+
+void FuncAggregator::on_record(std::span<const std::byte> bytes) {
+    const auto head =
+        kernel::decode<func_record>(bytes.first(std::min(bytes.size(), sizeof(func_record))));
+    switch (head ? head->type : ~0U) {
+        case FUNC_RECORD_PROCESS:
+            if (const auto record = kernel::decode<func_process_record>(bytes)) {
+                return (void)processes_.start(key_of(record->head), record->identity);
+            }
+            break;
+        case FUNC_RECORD_EXIT:
+            if (const auto record = kernel::decode<func_exit_record>(bytes)) {
+                return processes_.end(key_of(record->head), at(record->head));
+            }
+            break;
+        case FUNC_RECORD_ENTRY:
+            if (const auto record = kernel::decode<func_call_record>(bytes)) {
+                return on_call(*record);
+            }
+            break;
+        case FUNC_RECORD_BEGIN:
+            if (const auto record = kernel::decode<func_arguments_record>(bytes)) {
+                return on_begin(*record);
+            }
+            break;
+        case FUNC_RECORD_RETURN:
+        case FUNC_RECORD_TAIL_CALL:
+            return on_end(bytes);
+        default:
+            break;
+    }
+    undecodable_++;
+}
+
+// It counts when it ends.
+void FuncAggregator::on_begin(const func_arguments_record &record) {
+    const FuncFunctionPtr function = table_->find(record.call.function);
+    if (function == nullptr) {
+        return reject(record.call.function);
+    }
+    if (settings_.on_entry) {
+        settings_.on_entry({&processes_.of(key_of(record.call.head)), &function, &record.call,
+                            &record, nullptr, nullptr, false});
+    }
+}
+
+// The longer records begin with the shorter ones.
+void FuncAggregator::on_end(std::span<const std::byte> bytes) {
+    if (const auto call = kernel::decode<func_call_record>(bytes)) {
+        on_call(*call);
+    } else if (const auto with = kernel::decode<func_arguments_record>(bytes)) {
+        on_call(with->call, &*with);
+    } else if (const auto slow = kernel::decode<func_slow_record>(bytes)) {
+        on_call(slow->arguments.call, &slow->arguments, &*slow);
+    } else {
+        undecodable_++;
+    }
+}
+
+void FuncAggregator::on_call(const func_call_record &record, const func_arguments_record *arguments,
+                             const func_slow_record *slow) {
+    const ProcessKey key = key_of(record.head);
+    if (!processes_.contains(key) && table_->find(record.function) == nullptr) {
+        return reject(record.function);  // what it says of its process is not believed
+    }
+    Process &process = processes_.of(key);
+    Counted *const one = counted(process, record.function);
+    const bool has_ended = record.head.type != FUNC_RECORD_ENTRY;
+    if (one == nullptr) {
+        return reject(record.function);
+    }
+    if (has_ended && one->shown == nullptr) {
+        undecodable_++;
+        return;
+    }
+    families_.calls.add(one->calls, 1);
+    one->totals.calls++;
+    bool is_slow = false;
+    std::optional<std::string> error;
+    if (has_ended) {
+        std::tie(is_slow, error) = count_end(process, *one, record);
+        if (one->function->nccl && arguments != nullptr && record.head.type == FUNC_RECORD_RETURN &&
+            !error_of(config::ErrorKind::nccl_result, record.result)) {
+            count_nccl(process, *one, *arguments);
+        }
+    }
+    const FuncCall call{
+        &process, &one->function, &record, arguments, slow, error ? &*error : nullptr, is_slow};
+    if (is_slow && settings_.on_slow_call) {
+        settings_.on_slow_call(call);
+    }
+    if (settings_.on_call) {
+        settings_.on_call(call);
+    }
+}
+
+// The record of a call that counts for nothing: it is none of ours, or the function was configured
+// away while its calls were on their way.
+void FuncAggregator::reject(std::uint32_t number) {
+    undecodable_ += table_->is_given(number) ? 0 : 1;
+}
+
+// What is seen of a call only when it ends.
+std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
+    Process &process, Counted &counted, const func_call_record &record) {
+    counted.shown->durations->observe(*counted.duration, record.duration_ns);
+    counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
+    counted.totals.add_duration(record.duration_ns);
+    counted.minute.add(record.head.ended_ns, record.duration_ns);
+    const config::FunctionOptions &options = counted.function->options;
+    const bool is_slow =
+        counted.slow_calls &&
+        record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count());
+    if (is_slow) {
+        families_.slow_calls.add(*counted.slow_calls, 1);
+        counted.totals.slow_calls++;
+        if (settings_.to_realtime) {
+            counted.slow_at = settings_.to_realtime(at(record.head));
+            counted.slow_ns = record.duration_ns;
+        }
+    }
+    std::optional<std::string> error;
+    if (record.head.type == FUNC_RECORD_RETURN) {
+        error = error_of(options.errors, record.result);
+    }
+    if (error) {
+        count_error(process, counted, *error);
+    }
+    return {is_slow, std::move(error)};
+}
+
+// Not at each slow call, which may be many.
+void FuncAggregator::keep_exemplars(Process &process) {
+    for (auto function = process.functions.begin(); function != process.functions.end();
+         ++function) {
+        Counted &counted = function.value();
+        if (counted.slow_at != nanoseconds::zero() && counted.slow_calls) {
+            families_.slow_calls.set_exemplar(
+                *counted.slow_calls,
+                {.labels = {{"pid", std::to_string(process.key.tgid)}, {"comm", process.comm}},
+                 .value = static_cast<double>(counted.slow_ns) / 1e9,
+                 .at = counted.slow_at});
+            counted.slow_at = nanoseconds::zero();
+        }
+    }
+}
+
+void FuncAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
+    auto found = counted.errors.find(code);
+    if (found == counted.errors.end()) {
+        const std::string shown = counted.errors.size() < max_codes ? code : "other";
+        auto values = labels(process, *counted.function);
+        values.push_back(shown);
+        found =
+            counted.errors.try_emplace(shown, families_.errors.slot(process.owner, values)).first;
+    }
+    families_.errors.add(found->second, 1);
+    counted.totals.errors++;
+}
+
+FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t number) {
+    auto found = process.functions.find(number);
+    if (found == process.functions.end()) {
+        auto function = table_->find(number);
+        if (function == nullptr) {
+            return nullptr;
+        }
+        found = process.functions.emplace(number, count(process, std::move(function))).first;
+    }
+    return &found.value();
+}
+
+FuncAggregator::Counted FuncAggregator::count(Process &process, FuncFunctionPtr function) {
+    const auto values = labels(process, *function);
+    Counted one;
+    one.calls = families_.calls.slot(process.owner, values);
+    if (!function->options.entry_only) {
+        one.shown = &shown_[{process.owner, values}];
+        if (one.shown->durations == nullptr) {
+            one.shown->durations = &durations(function->options);
+        }
+        one.duration = one.shown->durations->slot(process.owner, values);
+        if (function->options.slow_threshold) {
+            one.slow_calls = families_.slow_calls.slot(process.owner, values);
+        }
+    }
+    one.function = std::move(function);
+    return one;
+}
+
+series::Family &FuncAggregator::durations(const config::FunctionOptions &options) {
+    const auto bounds = func_bounds(options);
+    const auto found = durations_.find(bounds);
+    return found != durations_.end()
+               ? *found->second
+               : *durations_.emplace(bounds, &add_func_durations(family_set_, bounds))
+                      .first->second;
+}
+
+series::LabelValues FuncAggregator::labels(const Process &process,
+                                           const FuncFunction &function) const {
+    series::LabelValues values = process.labels;
+    values.push_back(function.library);
+    values.push_back(function.name);
+    return values;
+}
+
+void FuncAggregator::tidy(nanoseconds now) {
+    processes_.forget_if([&](Process &process) {
+        // Those that end later may have calls in the other ring that are not read yet.
+        const bool is_over = process.ended && *process.ended <= now;
+        if (is_over) {
+            keep_exemplars(process);
+            keep_totals(process, ended_);
+        }
+        return is_over;
+    });
+    family_set_.rebalance();
+    forget_removed(now);
+    for (const series::Owner owner : processes_.expire(now)) {
+        std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
+    }
+}
+
+std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
+    series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
+    const FuncGauges gauges = make_func_gauges(gauge_set);
+    for (const auto &[key, shown] : shown_) {
+        if (const auto range = shown.extremes.before(now)) {
+            // What is folded is one label set: its extremes are those of all.
+            const series::Slot min = gauges.min.slot(0, key.second);
+            const series::Slot max = gauges.max.slot(0, key.second);
+            const std::uint64_t so_far = gauges.min.value(min);  // 0: the first
+            gauges.min.set(min, so_far == 0 ? range->min_ns : std::min(so_far, range->min_ns));
+            gauges.max.set(max, std::max(gauges.max.value(max), range->max_ns));
+        }
+    }
+    processes_.for_each([&](Process &process) { keep_exemplars(process); });
+    // Each page has gauges of its own, so this is the most that did not fit on one page.
+    for (const auto &[family, folded] : gauge_set.folded()) {
+        std::uint64_t &most = folded_gauges_[family];
+        most = std::max(most, folded);
+    }
+    std::vector<series::FamilySnapshot> snapshots = family_set_.snapshots();
+    std::ranges::move(gauge_set.snapshots(), std::back_inserter(snapshots));
+    return snapshots;
+}
+
+std::map<std::string, std::uint64_t> FuncAggregator::folded() const {
+    std::map<std::string, std::uint64_t> folded = family_set_.folded();
+    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    return folded;
+}
+
+}  // namespace gpusnoop::probes

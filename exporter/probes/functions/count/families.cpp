@@ -1,0 +1,68 @@
+#include "exporter/probes/functions/count/families.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+constexpr double nanoseconds = 1e9;
+
+const std::vector<series::Label> of_function = {{"library"}, {"function"}};
+const std::vector<series::Label> of_nccl_operation = {{"library"}, {"function"}, {"datatype"},
+                                                      {"op"},      {"rank"},     {"nranks"}};
+
+}  // namespace
+
+std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options) {
+    std::vector<std::uint64_t> bounds;
+    for (const std::chrono::nanoseconds bound : options.buckets) {
+        bounds.push_back(static_cast<std::uint64_t>(bound.count()));
+    }
+    return bounds;
+}
+
+series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds) {
+    return set.histogram(
+        "function_duration_seconds",
+        "Time inside each call of a traced function, calls that failed included, until "
+        "it returned or jumped to another function that returns for it.",
+        of_function, std::move(bounds), nanoseconds);
+}
+
+FuncFamilies make_func_families(series::FamilySet &set) {
+    return {
+        .calls = set.counter("function_calls_total",
+                             "Calls of traced functions that have ended; of those that are traced "
+                             "at their entry only, calls that have begun.",
+                             of_function),
+        .errors = set.counter("function_errors_total",
+                              "Calls of traced functions that returned an error, by its name.",
+                              {{"library"}, {"function"}, {"code"}}),
+        .slow_calls = set.counter("function_slow_calls_total",
+                                  "Calls that took as long as the function's slow_threshold, or "
+                                  "longer.",
+                                  of_function),
+        .nccl_operations = set.counter(
+            "nccl_operations_total",
+            "Calls of NCCL's communicating functions that succeeded. A rank whose number stays "
+            "behind that of the others of its communicator is the one that they wait for.",
+            of_nccl_operation),
+        .nccl_bytes = set.counter(
+            "nccl_bytes_total",
+            "Size of what the operations were asked to communicate: the call's number of elements "
+            "times their size, of types that are known.",
+            of_nccl_operation),
+    };
+}
+
+FuncGauges make_func_gauges(series::FamilySet &set) {
+    return {
+        .min = set.gauge("function_duration_min_seconds",
+                         "Shortest call that ended in the last whole minute.", of_function,
+                         nanoseconds),
+        .max = set.gauge("function_duration_max_seconds",
+                         "Longest call that ended in the last whole minute.", of_function,
+                         nanoseconds),
+    };
+}
+
+}  // namespace gpusnoop::probes

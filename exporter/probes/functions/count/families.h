@@ -1,0 +1,38 @@
+// The metric families of FuncSnoop.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "exporter/probes/functions/settings.h"
+#include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
+
+namespace gpusnoop::probes {
+
+struct FuncFamilies {
+    series::Family &calls;
+    series::Family &errors;
+    series::Family &slow_calls;
+    series::Family &nccl_operations;
+    series::Family &nccl_bytes;
+};
+
+FuncFamilies make_func_families(series::FamilySet &set);
+
+// The function's buckets, in nanoseconds.
+std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options);
+
+// One for each list of buckets that functions have; on the page they are one family. `bounds` in
+// nanoseconds.
+series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
+
+// Of the last whole minute: filled anew for each report.
+struct FuncGauges {
+    series::Family &min;
+    series::Family &max;
+};
+
+FuncGauges make_func_gauges(series::FamilySet &set);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,66 @@
+// What the arguments of NCCL's functions say, by NVIDIA's nccl.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "bpf/functions.h"
+
+namespace gpusnoop::probes {
+
+// Where a function has what, as positions of arguments from 1 on; 0: it has none.
+struct NcclFunction {
+    enum class Kind : std::uint8_t { communication, new_communicator, end_of_communicator };
+    Kind kind = Kind::communication;
+    std::uint8_t count = 0;  // of elements
+    std::uint8_t datatype = 0;
+    std::uint8_t op = 0;
+    std::uint8_t communicator = 0;
+    std::uint8_t nranks = 0;
+    std::uint8_t rank = 0;
+    bool operator==(const NcclFunction &) const = default;
+};
+
+// By its symbol, or that under which profilers find it (pncclAllReduce). Nothing for functions that
+// do not communicate, and for ncclBcast, which calls ncclBroadcast.
+[[nodiscard]] std::optional<NcclFunction> nccl_function(std::string_view symbol);
+
+// Values of labels.
+struct NcclOperation {
+    std::string datatype;  // "float32"; "unknown"
+    std::string op;        // "sum"; "custom"; empty: the function reduces nothing
+    std::string rank;      // "unknown" of a communicator that was not seen made, or by a split
+    std::string nranks;
+    auto operator<=>(const NcclOperation &) const = default;
+};
+
+struct NcclCount {
+    NcclOperation operation;
+    // Number of elements times their size, as the call's arguments say. Nothing: of an unknown
+    // type.
+    std::optional<std::uint64_t> bytes;
+};
+
+// The communicators of one process.
+class NcclCommunicators {
+public:
+    // Takes note of a call that succeeded. Nothing if it communicates nothing.
+    std::optional<NcclCount> take(const NcclFunction &function, const func_arguments_record &call);
+
+private:
+    struct Member {
+        std::uint32_t rank = 0;
+        std::uint32_t nranks = 0;
+        std::uint64_t made_ns = 0;
+    };
+    void make(const NcclFunction &function, const func_arguments_record &call);
+    void end(const NcclFunction &function, const func_arguments_record &call);
+
+    std::unordered_map<std::uint64_t, Member> members_;  // by handle
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,104 @@
+// The part of FuncAggregator that goes with the configuration: which functions there are, and how
+// they are counted, changes while it counts.
+#include <cstddef>
+#include <utility>
+
+#include "exporter/probes/functions/count/aggregator.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanoseconds now) {
+    forget_slots();
+    const auto used = in_use();
+    std::map<ShownAs, const InUse *> with_durations;
+    for (const FuncFunctionPtr &function : replaced) {
+        const ShownAs as{function->library, function->name};
+        removed_.insert_or_assign(as, now);
+        if (const auto found = used.find(as);
+            found != used.end() && !found->second.bounds.empty()) {
+            with_durations.emplace(as, &found->second);
+        }
+    }
+    // A histogram has other buckets from now on: two of one name cannot be on a page.
+    for (auto &[bounds, family] : durations_) {
+        const auto is_gone = [&, &bounds = bounds](const series::LabelValues &values) {
+            const auto found = with_durations.find(shown_as(values));
+            return found != with_durations.end() && !found->second->bounds.contains(bounds);
+        };
+        family->remove_if(is_gone);
+        std::erase_if(shown_, [&, family = family](const auto &entry) {
+            return entry.second.durations == family && is_gone(entry.first.second);
+        });
+    }
+}
+
+// They are asked for again at the next call: before label sets go, and when a number stands for
+// something else.
+void FuncAggregator::forget_slots() {
+    processes_.for_each([](Process &process) {
+        keep_totals(process, process.former);
+        process.functions.clear();
+    });
+}
+
+void FuncAggregator::forget_removed(nanoseconds now) {
+    std::map<ShownAs, InUse> gone;
+    std::erase_if(removed_, [&](const auto &entry) {
+        const bool expired = now - entry.second >= settings_.retention;
+        if (expired) {
+            gone.try_emplace(entry.first);
+        }
+        return expired;
+    });
+    if (gone.empty()) {
+        return;
+    }
+    forget_slots();
+    const auto used = in_use();
+    const auto remove = [&](series::Family &family, auto is_used) {
+        family.remove_if([&](const series::LabelValues &values) {
+            const ShownAs as = shown_as(values);
+            const auto found = used.find(as);
+            return gone.contains(as) && (found == used.end() || !is_used(found->second));
+        });
+    };
+    for (series::Family *family :
+         {&families_.calls, &families_.nccl_operations, &families_.nccl_bytes}) {
+        remove(*family, [](const InUse &) { return true; });
+    }
+    remove(families_.errors, [](const InUse &of) { return of.errors; });
+    remove(families_.slow_calls, [](const InUse &of) { return of.slow_calls; });
+    const auto has_durations = [](const InUse &of) { return !of.bounds.empty(); };
+    for (auto &[bounds, family] : durations_) {
+        remove(*family, has_durations);
+    }
+    std::erase_if(shown_, [&](const auto &entry) {
+        const ShownAs as = shown_as(entry.first.second);
+        const auto found = used.find(as);
+        return gone.contains(as) && (found == used.end() || !has_durations(found->second));
+    });
+}
+
+std::map<FuncAggregator::ShownAs, FuncAggregator::InUse> FuncAggregator::in_use() const {
+    std::map<ShownAs, InUse> used;
+    for (const FuncFunctionPtr &function : table_->all()) {
+        InUse &of = used[{function->library, function->name}];
+        const config::FunctionOptions &options = function->options;
+        if (!options.entry_only) {
+            of.slow_calls = of.slow_calls || options.slow_threshold.has_value();
+            of.errors = of.errors || options.errors != config::ErrorKind::none;
+            of.bounds.insert(func_bounds(options));
+        }
+    }
+    return used;
+}
+
+// After the labels of the process.
+FuncAggregator::ShownAs FuncAggregator::shown_as(const series::LabelValues &values) const {
+    const std::size_t library = settings_.pid_label ? 3 : 2;
+    return {values.at(library), values.at(library + 1)};
+}
+
+}  // namespace gpusnoop::probes

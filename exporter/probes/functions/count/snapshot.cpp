@@ -1,0 +1,63 @@
+#include "exporter/probes/functions/count/snapshot.h"
+
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Rows = std::map<std::pair<std::string_view, std::string_view>, FuncRow>;
+
+void add(Rows &rows, const std::vector<FuncCount> &counts) {
+    for (const FuncCount &count : counts) {
+        const FuncFunction &function = *count.function;
+        FuncRow &row = rows[{function.library, function.name}];
+        const bool ends_are_seen = !function.options.entry_only;
+        row.has_durations |= ends_are_seen;
+        row.has_errors |= ends_are_seen && function.options.errors != config::ErrorKind::none;
+        row.has_slow_calls |= ends_are_seen && function.options.slow_threshold.has_value();
+        row.totals += count.totals;
+        row.minute.merge(count.minute);
+    }
+}
+
+void move_to(std::vector<FuncRow> &all, Rows &rows, const FuncSnapshot::Process *process) {
+    for (auto &[key, row] : rows) {
+        row.library = key.first;
+        row.function = key.second;
+        row.process = process;
+        all.push_back(std::move(row));
+    }
+}
+
+}  // namespace
+
+void FuncCount::add(const FuncCount &other) {
+    totals += other.totals;
+    minute.merge(other.minute);
+}
+
+std::vector<FuncRow> rows_by_function(const FuncSnapshot &snapshot) {
+    Rows rows;
+    add(rows, snapshot.ended);
+    for (const FuncSnapshot::Process &process : snapshot.processes) {
+        add(rows, process.functions);
+    }
+    std::vector<FuncRow> all;
+    move_to(all, rows, nullptr);
+    return all;
+}
+
+std::vector<FuncRow> rows_by_process(const FuncSnapshot &snapshot) {
+    std::vector<FuncRow> all;
+    for (const FuncSnapshot::Process &process : snapshot.processes) {
+        Rows rows;
+        add(rows, process.functions);
+        move_to(all, rows, &process);
+    }
+    return all;
+}
+
+}  // namespace gpusnoop::probes

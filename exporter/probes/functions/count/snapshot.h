@@ -1,0 +1,57 @@
+// What FuncSnoop has counted, function by function, besides the families: by process and never
+// folded. A copy for other threads, and for comparing with a later one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporter/probes/functions/attach/function_ids.h"
+#include "exporter/probes/functions/count/minute_range.h"
+#include "exporter/probes/functions/report/rates.h"
+
+namespace gpusnoop::probes {
+
+struct FuncCount {
+    std::shared_ptr<const FuncFunction> function;
+    FuncTotals totals;
+    MinuteExtremes minute;
+
+    void add(const FuncCount &other);
+};
+
+struct FuncSnapshot {
+    // One that runs, and has made calls.
+    struct Process {
+        std::uint32_t pid = 0;
+        std::string comm;
+        std::string container;
+        std::vector<FuncCount> functions;
+    };
+
+    std::chrono::nanoseconds taken{};  // on the kernel's monotonic clock
+    std::vector<Process> processes;
+    std::vector<FuncCount> ended;  // of processes that have ended, together
+};
+
+// What is shown as one function of one library.
+struct FuncRow {
+    std::string library;
+    std::string function;
+    const FuncSnapshot::Process *process = nullptr;  // the snapshot's; null: of all
+    // Whether there is something to count: a function that is followed at its entry only has none.
+    bool has_durations = false;
+    bool has_errors = false;
+    bool has_slow_calls = false;
+    FuncTotals totals;
+    MinuteExtremes minute;
+};
+
+// By library and function. With those of ended processes, so that the numbers never go back.
+[[nodiscard]] std::vector<FuncRow> rows_by_function(const FuncSnapshot &snapshot);
+// The same for each process that runs.
+[[nodiscard]] std::vector<FuncRow> rows_by_process(const FuncSnapshot &snapshot);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,19 @@
+// FuncSnoop: calls of the functions that the configuration names, in every process.
+#pragma once
+
+#include <memory>
+
+#include "exporter/config/config.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/functions/tracing.h"
+
+namespace gpusnoop::probes {
+
+std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Features &features);
+
+// For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
+std::unique_ptr<Probe> make_func_tracer(config::Config config, const kernel::Features &features,
+                                        FuncTracing tracing);
+
+}  // namespace gpusnoop::probes

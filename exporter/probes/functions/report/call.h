@@ -1,0 +1,33 @@
+// A call as the aggregator tells of it, to those who want to know of single calls.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bpf/functions.h"
+#include "exporter/probes/functions/attach/function_ids.h"
+#include "exporter/processes/identity.h"
+
+namespace gpusnoop::probes {
+
+// Valid while it is told.
+struct FuncCall {
+    const ProcessIdentity *process;
+    const std::shared_ptr<const FuncFunction> *function;
+    const func_call_record *record;
+    const func_arguments_record *arguments;  // null where they were not sent
+    const func_slow_record *slow;            // null where it is not known what was going on
+    const std::string *error;                // its name; null for a call that did not fail
+    bool is_slow;
+};
+
+// When its duration began to count: the kernel's monotonic clock.
+[[nodiscard]] inline std::uint64_t began_ns(const func_call_record &record) {
+    return record.head.ended_ns - record.duration_ns;
+}
+
+using OnFuncCall = std::function<void(const FuncCall &)>;
+
+}  // namespace gpusnoop::probes

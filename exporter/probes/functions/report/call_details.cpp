@@ -1,0 +1,152 @@
+#include "exporter/probes/functions/report/call_details.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/probes/frame/overview.h"
+#include "exporter/probes/functions/report/call_json.h"
+#include "exporter/probes/functions/report/slow_calls_api.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+using config::SinkEvents;
+using std::chrono::nanoseconds;
+
+FuncDetails::FuncDetails(const config::Config &config)
+    : config_(config.functions.slow_calls),
+      sinks_config_(config.sinks),
+      slow_calls_({.keep = config_.keep,
+                   .log_per_second = config_.log_per_second,
+                   .on_complete =
+                       [this](const SlowCall &call) {
+                           if (has_sinks_for(SinkEvents::slow)) {
+                               send(SinkEvents::slow, to_json(call, "slow_call"));
+                           }
+                       }},
+                  [this](symbols::StackRequest request) { ask(std::move(request)); }) {}
+
+Result<> FuncDetails::start() {
+    for (const config::Sink &config : sinks_config_) {
+        auto sink = sinks::Sink::start(
+            {.name = config.name, .target = config.target, .queue_bytes = config.queue_bytes});
+        if (!sink) {
+            return fail_in("start the sink " + config.name, sink.error());
+        }
+        sinks_.push_back(std::move(*sink));
+    }
+    if (wanted().slow_calls) {
+        auto resolver = symbols::StackResolver::start();
+        if (resolver) {
+            resolver_ = std::move(*resolver);
+        } else {
+            log::warn("the stacks of slow calls are without names",
+                      {{"probe", "func"}, {"reason", resolver.error().message}});
+        }
+    }
+    return {};
+}
+
+FuncPrograms::Details FuncDetails::wanted() const {
+    return {.slow_calls =
+                config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(SinkEvents::slow),
+            .all_arguments = has_sinks_for(SinkEvents::all),
+            .entries = has_sinks_for_entries()};
+}
+
+OnFuncCall FuncDetails::on_slow_call() {
+    if (!wanted().slow_calls) {
+        return {};
+    }
+    return [this](const FuncCall &call) { slow_calls_.on_call(call, ended(call), now_); };
+}
+
+OnFuncCall FuncDetails::on_call() {
+    if (!has_sinks_for(SinkEvents::all)) {
+        return {};
+    }
+    return [this](const FuncCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
+}
+
+OnFuncCall FuncDetails::on_entry() {
+    if (!has_sinks_for_entries()) {
+        return {};
+    }
+    return [this](const FuncCall &call) {
+        const std::string line = to_json(call, ended(call));
+        for (std::size_t i = 0; i < sinks_.size(); i++) {
+            if (sinks_config_[i].entries) {
+                sinks_[i]->offer(line);
+            }
+        }
+    };
+}
+
+void FuncDetails::begin_round(nanoseconds now) {
+    now_ = now;
+    to_realtime_ = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+}
+
+void FuncDetails::end_round() {
+    auto answers = resolver_ ? resolver_->answers() : std::exchange(unresolved_, {});
+    slow_calls_.on_stacks(std::move(answers), now_);
+    slow_calls_.tidy(now_);
+}
+
+Document FuncDetails::slow_calls() const {
+    return slow_calls_document(slow_calls_.list());
+}
+
+void FuncDetails::add_to(Overview &overview) const {
+    auto all = slow_calls_.list();
+    SlowCallsOverview &shown = overview.slow_calls.emplace();
+    shown.kept = all.size();
+    all.resize(std::min(all.size(), max_overview_slow_calls));
+    shown.last = std::move(all);
+}
+
+void FuncDetails::add_to(Health &health, std::uint64_t ring_full,
+                         std::uint64_t entries_lost) const {
+    health.entries_lost = entries_lost;
+    health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
+    health.slow_calls_not_logged = slow_calls_.not_logged();
+    for (std::size_t i = 0; i < sinks_.size(); i++) {
+        health.sinks.push_back(sinks_[i]->status());
+        if (sinks_config_[i].entries) {
+            health.sinks.back().lost["ring_full"] = entries_lost;
+        }
+    }
+}
+
+bool FuncDetails::has_sinks_for(SinkEvents events) const {
+    return std::ranges::any_of(sinks_config_,
+                               [&](const auto &sink) { return sink.events == events; });
+}
+
+bool FuncDetails::has_sinks_for_entries() const {
+    return std::ranges::any_of(sinks_config_, &config::Sink::entries);
+}
+
+void FuncDetails::ask(symbols::StackRequest request) {
+    if (resolver_) {
+        resolver_->ask(std::move(request));
+    } else {
+        unresolved_.push_back(
+            symbols::StackNamer::unresolved(request.ticket, request.addresses.size()));
+    }
+}
+
+void FuncDetails::send(SinkEvents events, const std::string &line) const {
+    for (std::size_t i = 0; i < sinks_.size(); i++) {
+        if (sinks_config_[i].events == events) {
+            sinks_[i]->offer(line);
+        }
+    }
+}
+
+nanoseconds FuncDetails::ended(const FuncCall &call) const {
+    return to_realtime(nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns)));
+}
+
+}  // namespace gpusnoop::probes

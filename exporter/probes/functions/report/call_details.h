@@ -1,0 +1,72 @@
+// What is told of single calls, besides counting them: the list of slow ones, the log, the sinks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/functions/attach/programs.h"
+#include "exporter/probes/functions/report/call.h"
+#include "exporter/probes/functions/report/slow_calls.h"
+#include "exporter/sinks/sink.h"
+#include "exporter/symbols/stacks/stack_resolver.h"
+
+namespace gpusnoop::probes {
+
+// Of the aggregating thread, but for its Health.
+class FuncDetails {
+public:
+    explicit FuncDetails(const config::Config &config);
+    FuncDetails(const FuncDetails &) = delete;
+    FuncDetails &operator=(const FuncDetails &) = delete;
+
+    // Starts the sinks, and the thread that looks stacks up.
+    Result<> start();
+
+    [[nodiscard]] FuncPrograms::Details wanted() const;
+
+    // For the aggregator; empty where nobody wants to know. Call them between begin_round() and
+    // end_round().
+    [[nodiscard]] OnFuncCall on_slow_call();
+    [[nodiscard]] OnFuncCall on_call();
+    [[nodiscard]] OnFuncCall on_entry();
+
+    // From the kernel's monotonic clock to CLOCK_REALTIME, by what they are in this round.
+    [[nodiscard]] std::chrono::nanoseconds to_realtime(std::chrono::nanoseconds at) const {
+        return at + to_realtime_;
+    }
+
+    // `now` is the time of the kernel's monotonic clock.
+    void begin_round(std::chrono::nanoseconds now);
+    void end_round();
+
+    [[nodiscard]] Document slow_calls() const;
+    void add_to(Overview &overview) const;
+    // For any thread, after start(). `ring_full`: slow calls whose record found no room;
+    // `entries_lost`: calls that began.
+    void add_to(Health &health, std::uint64_t ring_full, std::uint64_t entries_lost) const;
+
+private:
+    [[nodiscard]] bool has_sinks_for(config::SinkEvents events) const;
+    [[nodiscard]] bool has_sinks_for_entries() const;
+    void ask(symbols::StackRequest request);
+    // To those that want events of this kind.
+    void send(config::SinkEvents events, const std::string &line) const;
+    [[nodiscard]] std::chrono::nanoseconds ended(const FuncCall &call) const;
+
+    config::Config::Functions::SlowCalls config_;
+    std::vector<config::Sink> sinks_config_;
+    std::vector<std::unique_ptr<sinks::Sink>> sinks_;   // in the order of their configuration
+    std::unique_ptr<symbols::StackResolver> resolver_;  // null: stacks are without names
+    std::vector<symbols::StackAnswer> unresolved_;
+    FuncSlowCalls slow_calls_;
+    std::chrono::nanoseconds now_{};
+    std::chrono::nanoseconds to_realtime_{};  // from the monotonic clock
+};
+
+}  // namespace gpusnoop::probes

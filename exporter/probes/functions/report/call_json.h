@@ -1,0 +1,23 @@
+// Calls of named functions as JSON, for people and for receivers of events.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "exporter/probes/functions/report/call.h"
+#include "exporter/probes/functions/report/slow_calls.h"
+
+namespace gpusnoop::probes {
+
+// Of the event at a call's entry and of that at its end.
+[[nodiscard]] std::string call_id(const SlowCall &call);
+
+// One object on one line. `event` is the value of its first member; empty: it has none. docs/api.md
+// describes the members.
+[[nodiscard]] std::string to_json(const SlowCall &call, const std::string &event = "");
+
+// The same of any call, with less in it: {"event":"call",...}, or {"event":"entry",...} when it has
+// just begun. `ended` is on CLOCK_REALTIME.
+[[nodiscard]] std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended);
+
+}  // namespace gpusnoop::probes

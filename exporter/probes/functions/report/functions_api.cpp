@@ -1,0 +1,223 @@
+#include "exporter/probes/functions/report/functions_api.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/text.h"
+#include "exporter/base/version.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+
+// Enough for what closes the whole.
+constexpr std::size_t closing_bytes = 1024;
+// No function's name is longer than config::kMaxFunctionName, and what fnmatch does with a pattern
+// can take long.
+constexpr std::size_t max_glob_bytes = 256;
+constexpr std::ptrdiff_t max_glob_stars = 8;
+
+enum class Sort { calls, seconds, slow, errors, max };
+
+struct Query {
+    Sort sort = Sort::calls;
+    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+    std::optional<std::string> glob;
+    bool by_process = false;
+};
+
+Result<Sort> read_sort(const std::string &value) {
+    constexpr std::pair<std::string_view, Sort> sorts[] = {{"calls", Sort::calls},
+                                                           {"seconds", Sort::seconds},
+                                                           {"slow", Sort::slow},
+                                                           {"errors", Sort::errors},
+                                                           {"max", Sort::max}};
+    for (const auto &[name, sort] : sorts) {
+        if (name == value) {
+            return sort;
+        }
+    }
+    return fail("sort must be calls, seconds, slow, errors or max, not " + in_quotes(value));
+}
+
+Result<std::string> read_glob(const std::string &value) {
+    if (value.empty() || value.size() > max_glob_bytes ||
+        std::ranges::count(value, '*') > max_glob_stars ||
+        find_invalid_utf8(value) != std::string::npos || value.find('\0') != std::string::npos) {
+        return fail("function must be a name or a glob of 1 to " + std::to_string(max_glob_bytes) +
+                    " bytes with at most " + std::to_string(max_glob_stars) + " *, not " +
+                    in_quotes(value));
+    }
+    return value;
+}
+
+Result<Query> read_query(const DocumentParameters &parameters) {
+    Query query;
+    // Takes what was read, or its error.
+    std::optional<Error> error;
+    const auto take = [&error](auto read, auto &value) {
+        if (read) {
+            value = std::move(*read);
+        } else {
+            error = std::move(read.error());
+        }
+    };
+    for (const auto &[name, value] : parameters) {
+        if (name == "sort") {
+            take(read_sort(value), query.sort);
+        } else if (name == "limit") {
+            take(read_parameter(name, value, 0), query.limit);
+        } else if (name == "function") {
+            take(read_glob(value), query.glob);
+        } else if (name != "by") {
+            return fail(in_quotes(name) +
+                        " is no parameter of this page: those are sort, limit, function and by");
+        } else if (value != "function" && value != "process") {
+            return fail("by must be function or process, not " + in_quotes(value));
+        } else {
+            query.by_process = value == "process";
+        }
+        if (error) {
+            return tl::unexpected(*error);
+        }
+    }
+    return query;
+}
+
+std::uint64_t key_of(const FuncRow &row, Sort sort, nanoseconds now) {
+    switch (sort) {
+        case Sort::calls:
+            return row.totals.calls;
+        case Sort::seconds:
+            return row.totals.duration_ns;
+        case Sort::slow:
+            return row.totals.slow_calls;
+        case Sort::errors:
+            return row.totals.errors;
+        case Sort::max:
+            break;
+    }
+    const auto range = row.minute.before(now);
+    return range ? range->max_ns : 0;
+}
+
+// Those that are asked for, in the order that is asked for.
+std::vector<FuncRow> select(const FuncSnapshot &snapshot, const Query &query) {
+    auto rows = query.by_process ? rows_by_process(snapshot) : rows_by_function(snapshot);
+    if (query.glob) {
+        std::erase_if(rows,
+                      [&](const FuncRow &row) { return !matches_glob(*query.glob, row.function); });
+    }
+    const auto rank = [&](const FuncRow &row) {
+        return std::tuple(~key_of(row, query.sort, snapshot.taken), std::string_view(row.library),
+                          std::string_view(row.function), row.process ? row.process->pid : 0);
+    };
+    std::ranges::sort(rows, [&](const FuncRow &a, const FuncRow &b) { return rank(a) < rank(b); });
+    return rows;
+}
+
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) / 1e9;
+}
+
+double seconds(nanoseconds duration) {
+    return static_cast<double>(duration.count()) / 1e9;
+}
+
+std::string to_text(const Json &json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json buckets_json(const FuncHistogram &durations) {
+    Json buckets = Json::array();
+    for (std::size_t i = durations.first(); i < durations.end(); i++) {
+        if (const std::uint64_t count = durations.count(i)) {
+            buckets.push_back({i, count});
+        }
+    }
+    return buckets;
+}
+
+Json row_json(const FuncRow &row, nanoseconds now) {
+    Json json = {{"library", row.library}, {"function", row.function}};
+    if (row.process != nullptr) {
+        json["pid"] = row.process->pid;
+        json["comm"] = row.process->comm;
+        json["container"] = row.process->container;
+    }
+    // What is not known is null.
+    const auto known = [](bool is_known, auto value) { return is_known ? Json(value) : Json(); };
+    const FuncTotals &totals = row.totals;
+    const auto minute = row.minute.before(now);
+    json["calls"] = totals.calls;
+    json["errors"] = known(row.has_errors, totals.errors);
+    json["slow_calls"] = known(row.has_slow_calls, totals.slow_calls);
+    json["seconds"] = known(row.has_durations, seconds(totals.duration_ns));
+    json["min_seconds"] = minute ? Json(seconds(minute->min_ns)) : Json();
+    json["max_seconds"] = minute ? Json(seconds(minute->max_ns)) : Json();
+    json["longest_seconds"] = known(totals.durations.total() > 0, seconds(totals.longest_ns));
+    json["buckets"] = buckets_json(totals.durations);
+    return json;
+}
+
+Json head_json(const FuncSnapshot &snapshot, const FuncMoment &since, const FuncMoment &now) {
+    return {{"version", version()},
+            {"time_seconds", seconds(now.real)},
+            {"since_seconds", seconds(since.real)},
+            {"elapsed_seconds", seconds(now.monotonic - since.monotonic)},
+            {"processes", snapshot.processes.size()},
+            {"bucket_bounds_seconds", func_bounds_in_seconds()}};
+}
+
+std::string json_text(const FuncSnapshot &snapshot, const Query &query, const FuncMoment &since,
+                      const FuncMoment &now) {
+    const auto rows = select(snapshot, query);
+    std::string text = to_text(head_json(snapshot, since, now));
+    text.pop_back();
+    text += R"(,"functions":[)";
+    std::size_t written = 0;
+    while (written < std::min<std::size_t>(query.limit, rows.size())) {
+        const std::string row = to_text(row_json(rows[written], snapshot.taken));
+        if (text.size() + row.size() + closing_bytes > max_functions_bytes) {
+            break;
+        }
+        text += (written++ == 0 ? "" : ",") + row;
+    }
+    const std::size_t left_out = rows.size() - written;
+    return text + R"(],"functions_left_out":)" + std::to_string(left_out) + R"(,"truncated":)" +
+           (left_out > 0 ? "true}\n" : "false}\n");
+}
+
+}  // namespace
+
+FuncMoment FuncMoment::now() {
+    return {now_on(CLOCK_REALTIME), now_on(CLOCK_MONOTONIC)};
+}
+
+Document functions_document(FuncSnapshot snapshot, const FuncMoment &since, const FuncMoment &now) {
+    const auto shared = std::make_shared<const FuncSnapshot>(std::move(snapshot));
+    return {std::string(functions_document_name),
+            [shared, since, now](const DocumentParameters &parameters) -> Result<DocumentText> {
+                const auto query = read_query(parameters);
+                if (!query) {
+                    return tl::unexpected(query.error());
+                }
+                return DocumentText{"application/json", json_text(*shared, *query, since, now)};
+            }};
+}
+
+}  // namespace gpusnoop::probes

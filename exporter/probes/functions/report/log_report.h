@@ -1,0 +1,57 @@
+// The report in the log: now and again, which functions were called the most, and which took the
+// longest, since the last time.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/config/config.h"
+#include "exporter/probes/functions/count/snapshot.h"
+
+namespace gpusnoop::probes {
+
+class FuncReport {
+public:
+    struct Row {
+        std::string library;
+        std::string function;
+        std::uint64_t calls = 0;
+        bool has_errors = false;
+        bool has_slow_calls = false;
+        std::uint64_t slow_calls = 0;
+        FuncRates rates;
+    };
+    struct Rows {
+        double seconds = 0;     // since the report before
+        std::size_t functions;  // that were called
+        std::uint64_t calls = 0;
+        std::vector<Row> busiest;  // the most calls first
+        std::vector<Row> slowest;  // the longest mean first; of calls whose end is seen
+    };
+
+    // Nothing has been called yet at `now`, on the kernel's monotonic clock.
+    FuncReport(const config::Config::FunctionReport &settings, std::chrono::nanoseconds now)
+        : settings_(settings), last_(now) {}
+
+    // Whether a report is to be made. Never with an interval of 0.
+    [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const {
+        return settings_.interval.count() > 0 && now - last_ >= settings_.interval;
+    }
+    // What was done since the last one; nothing if no function was called. The next one begins
+    // here.
+    std::optional<Rows> make(const FuncSnapshot &snapshot);
+
+private:
+    config::Config::FunctionReport settings_;
+    std::chrono::nanoseconds last_;
+    std::map<std::pair<std::string, std::string>, FuncTotals> before_;  // by library and function
+};
+
+// One record for the whole, and one for each row.
+void write_to_log(const FuncReport::Rows &report);
+
+}  // namespace gpusnoop::probes

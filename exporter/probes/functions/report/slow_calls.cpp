@@ -1,0 +1,228 @@
+#include "exporter/probes/functions/report/slow_calls.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "exporter/base/log.h"
+#include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
+#include "exporter/symbols/stacks/stack_text.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+// Slow calls come from few places.
+constexpr std::size_t max_known_stacks = 1'024;
+// A log line should not need more.
+constexpr std::size_t max_stack_text = 1'024;
+
+std::string hex(std::uint64_t value) {
+    return "0x" + hexadecimal(value);
+}
+
+std::string arguments_text(const SlowCall &call) {
+    std::string text;
+    for (const auto &[position, value] : call.arguments) {
+        text += (text.empty() ? "" : " ") + std::to_string(position) + "=" + hex(value);
+    }
+    return text;
+}
+
+std::string stack_text(const SlowCall &call) {
+    std::string text;
+    if (call.stack == nullptr) {
+        return text;
+    }
+    for (const symbols::Frame &frame : *call.stack) {
+        std::string name = symbols::frame_text(frame);
+        if (text.size() + name.size() > max_stack_text) {
+            return text + " < ...";
+        }
+        text += (text.empty() ? "" : " < ") + name;
+    }
+    return text;
+}
+
+void write_line(const SlowCall &call) {
+    log::info("slow call", {{"probe", "func"},
+                            {"function", call.function->name},
+                            {"library", call.function->library},
+                            {"duration_seconds", static_cast<double>(call.duration_ns) / 1e9},
+                            {"ended", utc_time(call.ended)},
+                            {"pid", call.pid},
+                            {"tid", call.tid},
+                            {"comm", call.comm},
+                            {"thread", call.thread},
+                            {"container", call.container},
+                            {"arguments", arguments_text(call)},
+                            {"result", call.result ? hex(*call.result) : ""},
+                            {"error", call.error.value_or("")},
+                            {"stack", stack_text(call)}});
+}
+
+}  // namespace
+
+SlowCall describe(const FuncCall &call, nanoseconds ended) {
+    SlowCall one;
+    one.ended = ended;
+    one.is_entry = call.record->head.type == FUNC_RECORD_BEGIN;
+    one.has_ended = !one.is_entry && call.record->head.type != FUNC_RECORD_ENTRY;
+    one.began_ns = began_ns(*call.record);
+    one.function = *call.function;
+    one.duration_ns = call.record->duration_ns;
+    one.pid = call.record->head.tgid;
+    one.tid = call.record->tid;
+    one.ppid = call.process->ppid;
+    one.comm = call.process->comm;
+    one.container = call.process->container;
+    one.pod_uid = call.process->pod_uid;
+    if (call.slow != nullptr) {
+        one.thread = to_valid_utf8({call.slow->comm, sizeof(call.slow->comm)}, FUNC_COMM_BYTES * 3);
+    }
+    one.arguments = arguments_of(call);
+    one.result = shown_result(call);
+    if (call.error != nullptr) {
+        one.error = *call.error;
+    }
+    return one;
+}
+
+std::optional<std::uint64_t> whole_result(const FuncCall &call) {
+    return call.record->head.type == FUNC_RECORD_RETURN ? std::optional(call.record->result)
+                                                        : std::nullopt;
+}
+
+std::optional<std::uint64_t> shown_result(const FuncCall &call) {
+    const auto whole = whole_result(call);
+    switch ((*call.function)->options.errors) {
+        case config::ErrorKind::none:
+            return std::nullopt;
+        case config::ErrorKind::null:
+            return whole == 0U ? whole : std::nullopt;
+        default:
+            // A function that returns an int leaves anything in the upper half of the register.
+            return whole ? std::optional(*whole & 0xffff'ffffU) : std::nullopt;
+    }
+}
+
+std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const FuncCall &call) {
+    std::vector<std::pair<std::uint8_t, std::uint64_t>> values;
+    if (call.arguments != nullptr) {
+        for (const std::uint8_t position : (*call.function)->options.arguments) {
+            if (position >= 1 && position <= FUNC_ARGUMENTS) {
+                values.emplace_back(position, call.arguments->argument[position - 1]);
+            }
+        }
+    }
+    return values;
+}
+
+std::vector<std::uint64_t> stack_of(const func_slow_record &record) {
+    std::vector<std::uint64_t> addresses;
+    const std::size_t count = std::min<std::size_t>(record.frame_count, FUNC_STACK_FRAMES);
+    for (std::size_t i = 0; i < count; i++) {
+        const std::uint64_t address = record.frames[i];
+        if (address != 0 && address != record.trampoline) {
+            addresses.push_back(address);
+        }
+    }
+    return addresses;
+}
+
+FuncSlowCalls::FuncSlowCalls(Settings settings, Ask ask)
+    : settings_(std::move(settings)), ask_(std::move(ask)), log_limit_(settings_.log_per_second) {}
+
+void FuncSlowCalls::on_call(const FuncCall &call, nanoseconds ended, nanoseconds now) {
+    const auto one = std::make_shared<SlowCall>(describe(call, ended));
+    calls_.push_back(one);
+    while (calls_.size() > settings_.keep) {
+        calls_.pop_front();
+    }
+    if (call.slow == nullptr) {
+        complete(*one, now);
+    } else {
+        find_stack(one, call, now);
+    }
+}
+
+void FuncSlowCalls::find_stack(const std::shared_ptr<SlowCall> &one, const FuncCall &call,
+                               nanoseconds now) {
+    StackKey key{call.process->key, stack_of(*call.slow)};
+    if (const auto known = known_.find(key); known != known_.end()) {
+        one->stack = known->second;
+        return complete(*one, now);
+    }
+    const auto asked = asked_.find(key);
+    if (asked != asked_.end() && pending_.at(asked->second).calls.size() < max_pending) {
+        pending_.at(asked->second).calls.push_back(one);
+        return;
+    }
+    if (asked != asked_.end() || pending_.size() >= max_pending) {
+        stacks_lost_++;
+        return complete(*one, now);
+    }
+    const std::uint64_t ticket = next_ticket_++;
+    asked_.emplace(key, ticket);
+    ask_({ticket, one->pid, key.second, call.slow->code_start});
+    pending_.emplace(ticket, Pending{{one}, std::move(key)});
+}
+
+void FuncSlowCalls::on_stacks(std::vector<symbols::StackAnswer> answers, nanoseconds now) {
+    for (symbols::StackAnswer &answer : answers) {
+        auto found = pending_.extract(answer.ticket);
+        if (found.empty()) {
+            continue;
+        }
+        const auto stack =
+            std::make_shared<const std::vector<symbols::Frame>>(std::move(answer.frames));
+        for (const auto &one : found.mapped().calls) {
+            one->stack = stack;
+            complete(*one, now);
+        }
+        asked_.erase(found.mapped().key);
+        if (known_.size() >= max_known_stacks) {
+            known_.clear();
+        }
+        known_.emplace(std::move(found.mapped().key), stack);
+    }
+}
+
+void FuncSlowCalls::complete(const SlowCall &one, nanoseconds now) {
+    if (settings_.log_per_second > 0) {
+        tidy(now);
+        if (log_limit_.allow(now)) {
+            write_line(one);
+        } else {
+            not_logged_++;
+        }
+    }
+    if (settings_.on_complete) {
+        settings_.on_complete(one);
+    }
+}
+
+void FuncSlowCalls::tidy(nanoseconds now) {
+    if (!log_limit_.is_over(now)) {
+        return;
+    }
+    if (const std::uint64_t count = log_limit_.take_suppressed(); count > 0) {
+        log::info("more slow calls than are logged in a second",
+                  {{"probe", "func"}, {"not_logged", count}});
+    }
+}
+
+std::vector<SlowCall> FuncSlowCalls::list() const {
+    std::vector<SlowCall> all;
+    all.reserve(calls_.size());
+    for (const auto &one : std::views::reverse(calls_)) {
+        all.push_back(*one);
+    }
+    // Calls come by two ways.
+    std::ranges::sort(all, std::ranges::greater{}, &SlowCall::ended);
+    return all;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,123 @@
+// The slow calls of named functions: the last of them, a line in the log for each, and what sinks
+// are told.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/rate_limit.h"
+#include "exporter/probes/functions/report/call.h"
+#include "exporter/symbols/stacks/stack_namer.h"
+
+namespace gpusnoop::probes {
+
+// All that is told of a slow call. A trace tells of every call in this way. Texts are valid UTF-8
+// and not long.
+struct SlowCall {
+    std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
+    // False: it was followed at its entry only, and that is when it began.
+    bool has_ended = true;
+    bool is_entry = false;       // it has just begun, and its end is told later
+    std::uint64_t began_ns = 0;  // on the kernel's monotonic clock
+    std::shared_ptr<const FuncFunction> function;
+    std::uint64_t duration_ns = 0;
+    std::uint32_t pid = 0;
+    std::uint32_t tid = 0;
+    std::uint32_t ppid = 0;  // when the process made its first traced call; 0: not known
+    std::string comm;        // of the process
+    std::string thread;      // its name; empty if it is not known
+    std::string container;
+    std::string pod_uid;
+    // Those that the configuration names, by position; empty if they are not known.
+    std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments;
+    // As shown_result(); in a trace as whole_result().
+    std::optional<std::uint64_t> result;
+    std::optional<std::string> error;
+    // The calls that led to it, innermost first; null while they are not known.
+    std::shared_ptr<const std::vector<symbols::Frame>> stack;
+};
+
+// Used by the aggregating thread, but for counts.
+class FuncSlowCalls {
+public:
+    struct Settings {
+        std::size_t keep = 100;
+        std::uint32_t log_per_second = 10;
+        // Each call, once all is known of it.
+        std::function<void(const SlowCall &)> on_complete{};
+    };
+    // Takes a stack whose functions are to be found. Each is answered once.
+    using Ask = std::function<void(symbols::StackRequest)>;
+
+    // Stacks that are being looked up at one time. Those past it are lost.
+    static constexpr std::size_t max_pending = 256;
+
+    FuncSlowCalls(Settings settings, Ask ask);
+
+    // `ended` is the call's end on CLOCK_REALTIME, `now` the time of the kernel's monotonic clock.
+    void on_call(const FuncCall &call, std::chrono::nanoseconds ended,
+                 std::chrono::nanoseconds now);
+    void on_stacks(std::vector<symbols::StackAnswer> answers, std::chrono::nanoseconds now);
+    // Says how many lines were left out of the log. For once a second.
+    void tidy(std::chrono::nanoseconds now);
+
+    // The last ones, the newest first.
+    [[nodiscard]] std::vector<SlowCall> list() const;
+
+    // For any thread: stacks that were not looked up, and calls that are not in the log.
+    [[nodiscard]] std::uint64_t stacks_lost() const { return stacks_lost_; }
+    [[nodiscard]] std::uint64_t not_logged() const { return not_logged_; }
+
+private:
+    // A process and the addresses of a stack in it.
+    using StackKey = std::pair<ProcessKey, std::vector<std::uint64_t>>;
+    struct Pending {
+        std::vector<std::shared_ptr<SlowCall>> calls;
+        StackKey key;
+    };
+
+    void find_stack(const std::shared_ptr<SlowCall> &one, const FuncCall &call,
+                    std::chrono::nanoseconds now);
+    void complete(const SlowCall &one, std::chrono::nanoseconds now);
+
+    Settings settings_;
+    Ask ask_;
+    std::deque<std::shared_ptr<SlowCall>> calls_;  // the newest last
+    std::uint64_t next_ticket_ = 1;
+    std::map<std::uint64_t, Pending> pending_;  // by ticket
+    std::map<StackKey, std::uint64_t> asked_;   // ticket
+    std::map<StackKey, std::shared_ptr<const std::vector<symbols::Frame>>> known_;
+    RateLimit log_limit_;
+    std::atomic<std::uint64_t> stacks_lost_ = 0;
+    std::atomic<std::uint64_t> not_logged_ = 0;
+};
+
+// What is told of `call` but for the functions on its stack. `ended` is on CLOCK_REALTIME.
+[[nodiscard]] SlowCall describe(const FuncCall &call, std::chrono::nanoseconds ended);
+
+// The register that results are in; none where the call's own result was not seen.
+[[nodiscard]] std::optional<std::uint64_t> whole_result(const FuncCall &call);
+
+// The same without what may be an address of the process, as it is for everybody who can read the
+// page, the log or a sink: only of functions whose results are codes, and as many bits as a code
+// has. Of one that returns a pointer only the null pointer that is its error.
+[[nodiscard]] std::optional<std::uint64_t> shown_result(const FuncCall &call);
+
+// Those that the configuration names, by position; none where they were not sent.
+[[nodiscard]] std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(
+    const FuncCall &call);
+
+// The return addresses of a slow call, innermost first, without those that the kernel put there.
+[[nodiscard]] std::vector<std::uint64_t> stack_of(const func_slow_record &record);
+
+}  // namespace gpusnoop::probes

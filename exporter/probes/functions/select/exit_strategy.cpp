@@ -1,0 +1,179 @@
+#include "exporter/probes/functions/select/exit_strategy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "exporter/symbols/exits/function_exits.h"
+
+namespace gpusnoop::probes {
+namespace {
+
+// Begins of names: C++ and older Rust, Rust, what throws the exceptions of C++, Rust, Objective C,
+// D and Ada, what unwinds the stack (and so meets its own return address), what PLTs jump to in the
+// dynamic linker, and functions of OCaml, V8 and Julia, whose runtimes look for return addresses.
+constexpr auto kPrefixes = std::to_array<std::string_view>(
+    {"_Z", "_R", "__cxa_", "rust_panic", "rust_begin_unwind", "__rust_start_panic",
+     "objc_exception_", "_d_throw", "__gnat_", "_Unwind_", "_dl_runtime_", "caml", "Builtins_",
+     "julia_", "jlsys_", "jfptr_"});
+
+// C functions that a return probe would break.
+constexpr auto kNames = std::to_array<std::string_view>(
+    {// Which library calls is told by the return address: RTLD_NEXT, and the paths to search.
+     "dlopen", "dlmopen", "dlsym", "dlvsym",
+     // Return twice, or keep the return address for another function.
+     "setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext",
+     "swapcontext", "__swapcontext", "vfork", "__vfork", "jump_fcontext", "ontop_fcontext",
+     "__morestack",
+     // Unwind their own stack.
+     "pthread_exit", "thrd_exit",
+     // Are entered without a return address on the stack.
+     "_start", "__restore", "__restore_rt",
+     // Are called in a way of their own, with the return address of somebody else.
+     "mcount", "_mcount", "__fentry__"});
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool is_c_identifier(std::string_view text) {
+    return !text.empty() && is_letter(text.front()) &&
+           std::all_of(text.begin(), text.end(),
+                       [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+// D has exceptions of its own: _D3std5stdio...
+bool is_d_symbol(std::string_view symbol) {
+    return symbol.starts_with("_D") && symbol.size() > 2 && is_digit(symbol[2]);
+}
+
+Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entry) {
+    Ending ending;
+    if (!found) {
+        ending.problem = found.error().message;
+    } else if (found->exits.empty()) {
+        ending.problem = "the function has no instruction that returns";
+    } else if (found->has(symbols::ExitKind::conditional_tail_call)) {
+        ending.problem = "the function has a conditional jump that may leave it";
+    } else if (std::any_of(found->exits.begin(), found->exits.end(),
+                           [&](const auto &exit) { return exit.address == entry; })) {
+        // Which of two probes at one place runs first is not known.
+        ending.problem = "the first instruction of the function may leave it";
+    } else {
+        ending.kind = FuncEnding::exits;
+        ending.jumps_to_entry = found->jumps_to_entry;
+        ending.exits = found->exits;
+    }
+    return ending;
+}
+
+bool is_jump(const symbols::FunctionExit &exit) {
+    return exit.kind != symbols::ExitKind::return_;
+}
+
+// A function of C++ or Rust whose only calls are jumps to other functions, at its end: no exception
+// can pass through it but one of theirs, of which there is none if they are C functions.
+bool may_be_thin(std::string_view name, const Result<symbols::FunctionExits> &found) {
+    return (name.starts_with("_Z") || name.starts_with("_R")) && found && !found->has_calls &&
+           !found->jumps_to_entry && std::ranges::any_of(found->exits, is_jump) &&
+           std::ranges::all_of(found->exits, [](const symbols::FunctionExit &exit) {
+               return !is_jump(exit) || exit.target != 0;
+           });
+}
+
+// Functions for which others return, as the result of a return probe would be theirs and its time
+// the whole call's: where that is harmless.
+void follow_jumps(const symbols::ElfFile &file, std::span<const EndingQuestion> functions,
+                  std::span<const symbols::FoundFunction> swept,
+                  std::span<const Result<symbols::FunctionExits>> found,
+                  std::vector<Ending> &endings) {
+    std::vector<std::size_t> thin;
+    std::vector<std::uint64_t> targets;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const EndingQuestion &question = functions[swept[i].name];
+        if (question.endings == config::Endings::automatic &&
+            may_be_thin(question.function.name, found[i])) {
+            thin.push_back(i);
+            for (const symbols::FunctionExit &exit : found[i]->exits) {
+                if (is_jump(exit)) {
+                    targets.push_back(exit.target);
+                }
+            }
+        }
+    }
+    const auto symbols =
+        targets.empty() ? Result<std::vector<symbols::FoundSymbol>>() : file.functions_at(targets);
+    if (!symbols || symbols->size() != targets.size()) {
+        return;  // they are followed up to their jumps
+    }
+    std::size_t next = 0;
+    for (const std::size_t i : thin) {
+        bool is_harmless = true;
+        for (const symbols::FunctionExit &exit : found[i]->exits) {
+            if (is_jump(exit)) {
+                const symbols::FoundSymbol &target = (*symbols)[next++];
+                const std::string_view name = target.name;
+                is_harmless = is_harmless && target.vaddr == file.to_vaddr(exit.target) &&
+                              allows_return_probe(name.substr(0, name.find('@')));
+            }
+        }
+        if (is_harmless) {
+            endings[swept[i].name] = {.kind = FuncEnding::return_probe};
+        }
+    }
+}
+
+}  // namespace
+
+bool allows_return_probe(std::string_view symbol) {
+    return is_c_identifier(symbol) && !is_d_symbol(symbol) &&
+           std::none_of(kPrefixes.begin(), kPrefixes.end(),
+                        [&](std::string_view prefix) { return symbol.starts_with(prefix); }) &&
+           std::find(kNames.begin(), kNames.end(), symbol) == kNames.end();
+}
+
+bool is_part(std::string_view symbol) {
+    const auto is_number = [](std::string_view rest) {  // .N
+        return rest.size() > 1 && rest.front() == '.' &&
+               std::all_of(rest.begin() + 1, rest.end(), is_digit);
+    };
+    constexpr std::string_view cold = ".cold";
+    constexpr std::string_view part = ".part";
+    if (const std::size_t at = symbol.rfind(cold); at != std::string_view::npos) {
+        const std::string_view rest = symbol.substr(at + cold.size());
+        return rest.empty() || is_number(rest);
+    }
+    const std::size_t at = symbol.rfind(part);
+    return at != std::string_view::npos && is_number(symbol.substr(at + part.size()));
+}
+
+std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
+                                 std::span<const EndingQuestion> functions) {
+    std::vector<Ending> endings(functions.size());
+    std::vector<symbols::FoundFunction> swept;
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+        const symbols::ListedFunction &function = functions[i].function;
+        if (functions[i].endings == config::Endings::automatic &&
+            allows_return_probe(function.name)) {
+            endings[i].kind = FuncEnding::return_probe;
+        } else {
+            swept.push_back({i, function.file_offset, function.vaddr, function.size, true});
+        }
+    }
+    const auto found = symbols::find_exits(file, fd, swept);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        endings[swept[i].name] = ending_of(found[i], swept[i].file_offset);
+    }
+    follow_jumps(file, functions, swept, found, endings);
+    return endings;
+}
+
+bool is_go(const symbols::ElfFile &file) {
+    constexpr std::array<std::string_view, 2> sections{".go.buildinfo", ".note.go.buildid"};
+    return file.has_section(sections);
+}
+
+}  // namespace gpusnoop::probes

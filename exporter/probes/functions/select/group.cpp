@@ -1,0 +1,75 @@
+#include "exporter/probes/functions/select/group.h"
+
+#include <algorithm>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/text.h"
+#include "exporter/config/globs.h"
+#include "exporter/probes/functions/select/exit_strategy.h"
+#include "exporter/symbols/demangle/function_name.h"
+
+namespace gpusnoop::probes {
+
+bool applies(const config::FunctionGroup &group, const std::string &name, const std::string &path) {
+    return group.enabled && std::any_of(group.libraries.begin(), group.libraries.end(),
+                                        [&](const std::string &glob) {
+                                            const auto &text = glob.starts_with('/') ? path : name;
+                                            return matches_glob(glob, text);
+                                        });
+}
+
+std::string shown_name(const config::FunctionPattern &pattern, std::string_view symbol) {
+    if (!pattern.name.empty()) {
+        return to_valid_utf8(pattern.name, config::kMaxFunctionName);
+    }
+    // Of a longer symbol only the end is shown.
+    constexpr std::size_t max_symbol = config::kMaxSymbol;
+    return symbols::shortened_name(symbol.starts_with("_Z") ? symbols::function_name(symbol)
+                                                            : to_valid_utf8(symbol, max_symbol),
+                                   config::kMaxFunctionName);
+}
+
+FuncGroup::FuncGroup(const std::string &name, const config::FunctionGroup &group)
+    : name_(&name),
+      group_(&group),
+      options_(group.functions.size()),
+      matched_(group.functions.size()) {
+    for (const config::FunctionPattern &pattern : group.functions) {
+        patterns_.add(pattern.symbol, pattern.is_glob);
+    }
+    for (const std::string &text : group.exclude) {
+        excluded_.add(text, config::is_glob(text));
+    }
+    patterns_.arrange();
+    excluded_.arrange();
+}
+
+std::optional<FuncPatterns::Match> FuncGroup::find(std::string_view symbol) const {
+    const auto match = symbol.empty() ? std::nullopt : patterns_.find(symbol);
+    // A part of a function is none, unless somebody says so.
+    return match && !match->exact && is_part(symbol) ? std::nullopt : match;
+}
+
+bool FuncGroup::excludes(std::string_view symbol) const {
+    return excluded_.find(symbol).has_value();
+}
+
+std::vector<std::string> FuncGroup::unmatched() const {
+    std::vector<std::string> symbols;
+    for (std::size_t i = 0; i < matched_.size(); ++i) {
+        if (!matched_[i]) {
+            symbols.push_back(pattern(i).symbol);
+        }
+    }
+    return symbols;
+}
+
+std::shared_ptr<const config::FunctionOptions> FuncGroup::options(std::size_t pattern) {
+    if (!options_[pattern]) {
+        options_[pattern] = std::make_shared<const config::FunctionOptions>(
+            config::options_of(*group_, group_->functions[pattern]));
+    }
+    return options_[pattern];
+}
+
+}  // namespace gpusnoop::probes

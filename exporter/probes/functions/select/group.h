@@ -1,0 +1,54 @@
+// A group of the configuration that wants functions of a file.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/probes/functions/select/patterns.h"
+#include "exporter/probes/functions/settings.h"
+
+namespace gpusnoop::probes {
+
+// Whether the group wants functions of the file of this name, `path` as the process sees it.
+[[nodiscard]] bool applies(const config::FunctionGroup &group, const std::string &name,
+                           const std::string &path);
+
+// What a function of this symbol is shown as: valid UTF-8, at most config::kMaxFunctionName bytes.
+[[nodiscard]] std::string shown_name(const config::FunctionPattern &pattern,
+                                     std::string_view symbol);
+
+// Borrows both.
+class FuncGroup {
+public:
+    FuncGroup(const std::string &name, const config::FunctionGroup &group);
+
+    // The pattern that the symbol belongs to, also if the group leaves it out again.
+    [[nodiscard]] std::optional<FuncPatterns::Match> find(std::string_view symbol) const;
+    [[nodiscard]] bool excludes(std::string_view symbol) const;
+
+    void note_match(std::size_t pattern) { matched_[pattern] = true; }
+    // The symbols and globs of which no match was noted.
+    [[nodiscard]] std::vector<std::string> unmatched() const;
+
+    // The same for each call with this pattern.
+    [[nodiscard]] std::shared_ptr<const config::FunctionOptions> options(std::size_t pattern);
+
+    [[nodiscard]] const std::string &name() const { return *name_; }
+    [[nodiscard]] const config::FunctionPattern &pattern(std::size_t number) const {
+        return group_->functions[number];
+    }
+
+private:
+    const std::string *name_;
+    const config::FunctionGroup *group_;
+    FuncPatterns patterns_;
+    FuncPatterns excluded_;
+    std::vector<std::shared_ptr<const config::FunctionOptions>> options_;  // by pattern, once asked
+    std::vector<bool> matched_;                                            // by pattern
+};
+
+}  // namespace gpusnoop::probes

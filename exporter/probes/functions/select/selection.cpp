@@ -1,0 +1,302 @@
+#include "exporter/probes/functions/select/selection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include "exporter/base/text.h"
+#include "exporter/config/problems.h"
+#include "exporter/probes/functions/select/group.h"
+
+namespace gpusnoop::probes {
+namespace {
+
+// With more names there are too many functions, however many may be selected: a function has few
+// names, each of them in both symbol tables at most.
+constexpr std::size_t kMaxWantedNames = 100'000;
+
+// name@@VERSION, as in .symtab
+std::string_view without_version(std::string_view symbol) {
+    return symbol.substr(0, symbol.find('@'));
+}
+
+// A symbol, and the group that it counts for.
+struct Candidate {
+    const symbols::ListedFunction *function = nullptr;
+    std::string_view symbol;         // without version
+    std::string_view strict_symbol;  // of its place, one that allows no return probe, if there is
+    std::size_t group = 0;
+    std::size_t pattern = 0;
+    bool exact = false;
+    std::optional<std::size_t> other_group{};  // that wants it, too
+
+    [[nodiscard]] auto key() const {
+        return std::tuple(function->file_offset, group, !exact, !function->global, symbol);
+    }
+};
+
+// Sentences of one kind, of which only the first are kept.
+class Problems {
+public:
+    void add(std::string sentence) {
+        if (++count_ <= kMaxFuncProblems) {
+            sentences_.push_back(std::move(sentence));
+        }
+    }
+
+    // `rest`: what the others are.
+    void move_to(std::vector<std::string> &all, const std::string &file, std::string_view rest) {
+        std::move(sentences_.begin(), sentences_.end(), std::back_inserter(all));
+        if (count_ > kMaxFuncProblems) {
+            all.push_back(file + ": " + std::to_string(count_ - kMaxFuncProblems) +
+                          std::string(rest));
+        }
+    }
+
+private:
+    std::vector<std::string> sentences_;
+    std::size_t count_ = 0;
+};
+
+class Selector {
+public:
+    Selector(const symbols::ElfFile &file, int fd, std::string_view file_name,
+             std::vector<FuncGroup> groups)
+        : file_(file), fd_(fd), name_(to_valid_utf8(file_name, 255)), groups_(std::move(groups)) {}
+
+    Result<Selection> run(std::size_t max_functions) {
+        const auto listed =
+            file_.list_functions([this](std::string_view name) { return is_wanted(name); });
+        if (names_ > kMaxWantedNames) {
+            return tl::unexpected(too_many("too many", name_counts_, max_functions));
+        }
+        if (!listed) {
+            return fail_in(name_, listed.error());
+        }
+        for (const symbols::ListedFunction &function : *listed) {
+            add_candidate(function);
+        }
+        choose_symbols();
+        if (candidates_.size() > max_functions) {
+            return tl::unexpected(
+                too_many(std::to_string(candidates_.size()), candidate_counts(), max_functions));
+        }
+        for (const Candidate &candidate : candidates_) {
+            add_function(candidate);
+        }
+        find_endings();
+        for (const FuncGroup &group : groups_) {
+            if (auto symbols = group.unmatched(); !symbols.empty()) {
+                selection_.unmatched.emplace(group.name(), std::move(symbols));
+            }
+        }
+        not_probeable_.move_to(selection_.problems, name_,
+                               " more of the wanted symbols pick a function when they are loaded, "
+                               "and have no calls to count");
+        shared_.move_to(selection_.problems, name_, " more functions are wanted by several groups");
+        entry_only_.move_to(selection_.problems, name_,
+                            " more functions have calls that are counted at entry only");
+        std::sort(selection_.functions.begin(), selection_.functions.end(),
+                  [](const auto &a, const auto &b) {
+                      return std::tie(a.group, a.name, a.entry) <
+                             std::tie(b.group, b.name, b.entry);
+                  });
+        return std::move(selection_);
+    }
+
+private:
+    using Counts = std::map<std::pair<std::size_t, std::size_t>, std::size_t>;  // by group, pattern
+
+    // For each name of the file. Past the limit none is wanted: it has failed then.
+    bool is_wanted(std::string_view name) {
+        bool wanted = false;
+        for (std::size_t i = 0; i < groups_.size() && names_ <= kMaxWantedNames; ++i) {
+            if (const auto match = groups_[i].find(without_version(name))) {
+                ++name_counts_[{i, match->pattern}];
+                wanted = true;
+            }
+        }
+        names_ += wanted ? 1 : 0;
+        return wanted && names_ <= kMaxWantedNames;
+    }
+
+    void add_candidate(const symbols::ListedFunction &function) {
+        Candidate candidate;
+        candidate.function = &function;
+        candidate.symbol = without_version(function.name);
+        candidate.strict_symbol = candidate.symbol;
+        bool is_first = true;
+        for (std::size_t i = 0; i < groups_.size(); ++i) {
+            const auto match = groups_[i].find(candidate.symbol);
+            if (!match) {
+                continue;
+            }
+            groups_[i].note_match(match->pattern);
+            if (groups_[i].excludes(candidate.symbol)) {
+                continue;
+            }
+            if (is_first) {
+                candidate.group = i;
+                candidate.pattern = match->pattern;
+                candidate.exact = match->exact;
+                is_first = false;
+            } else if (!candidate.other_group) {
+                candidate.other_group = i;
+            }
+        }
+        if (is_first) {
+            return;
+        }
+        if (function.probeable) {
+            candidates_.push_back(candidate);
+            return;
+        }
+        selection_.not_probeable++;
+        not_probeable_.add(name_ + ": " + shown_name(pattern_of(candidate), candidate.symbol) +
+                           " picks a function when it is loaded (IFUNC), and has no calls to "
+                           "count: name the functions that it picks from");
+    }
+
+    // Leaves one candidate for each place.
+    void choose_symbols() {
+        std::sort(candidates_.begin(), candidates_.end(),
+                  [](const Candidate &a, const Candidate &b) { return a.key() < b.key(); });
+        std::vector<Candidate> chosen;
+        for (const Candidate &candidate : candidates_) {
+            if (chosen.empty() ||
+                chosen.back().function->file_offset != candidate.function->file_offset) {
+                chosen.push_back(candidate);
+                continue;
+            }
+            Candidate &first = chosen.back();
+            if (candidate.group != first.group && !first.other_group) {
+                first.other_group = candidate.group;
+            }
+            if (!allows_return_probe(candidate.symbol)) {
+                first.strict_symbol = candidate.symbol;
+            }
+        }
+        candidates_ = std::move(chosen);
+    }
+
+    [[nodiscard]] const config::FunctionPattern &pattern_of(const Candidate &candidate) const {
+        return groups_[candidate.group].pattern(candidate.pattern);
+    }
+
+    [[nodiscard]] Error too_many(const std::string &count, const Counts &counts,
+                                 std::size_t max_functions) const {
+        const auto most =
+            std::max_element(counts.begin(), counts.end(),
+                             [](const auto &a, const auto &b) { return a.second < b.second; });
+        const FuncGroup &group = groups_[most->first.first];
+        const config::FunctionPattern &pattern = group.pattern(most->first.second);
+        return {name_ + ": " + count + " of its functions are wanted, of at most " +
+                    std::to_string(max_functions) + ", most of them by " +
+                    (pattern.is_glob ? "the glob " : "the symbol ") +
+                    config::quoted(pattern.symbol) + " of the group " + group.name() +
+                    (pattern.line.number == 0 ? ""
+                                              : " on line " + std::to_string(pattern.line.number) +
+                                                    " of the configuration") +
+                    ": write a longer glob, or leave functions out with exclude",
+                EFBIG};
+    }
+
+    [[nodiscard]] Counts candidate_counts() const {
+        Counts counts;
+        for (const Candidate &candidate : candidates_) {
+            ++counts[{candidate.group, candidate.pattern}];
+        }
+        return counts;
+    }
+
+    void add_function(const Candidate &candidate) {
+        FuncGroup &group = groups_[candidate.group];
+        SelectedFunction function;
+        function.group = group.name();
+        function.name = shown_name(pattern_of(candidate), candidate.symbol);
+        function.symbol = candidate.symbol;
+        function.options = group.options(candidate.pattern);
+        function.entry = candidate.function->file_offset;
+        if (candidate.other_group) {
+            shared_.add(name_ + ": " + function.name + " is wanted by the groups " + group.name() +
+                        " and " + groups_[*candidate.other_group].name() + ", and counts for " +
+                        group.name());
+        }
+        selection_.functions.push_back(std::move(function));
+    }
+
+    // Of the functions, which are in the order of the candidates.
+    void find_endings() {
+        std::vector<EndingQuestion> functions;
+        std::vector<std::size_t> places;
+        for (std::size_t i = 0; i < candidates_.size(); ++i) {
+            const config::FunctionOptions &options = *selection_.functions[i].options;
+            if (!options.entry_only) {
+                // That no exception passes through it, the name in another file does not show.
+                const bool is_told_by_another = candidates_[i].function->in_debug_file;
+                functions.push_back({*candidates_[i].function, is_told_by_another
+                                                                   ? config::Endings::exits
+                                                                   : options.endings});
+                functions.back().function.name = candidates_[i].strict_symbol;
+                places.push_back(i);
+            }
+        }
+        if (!functions.empty() && is_go(file_)) {
+            selection_.problems.push_back(
+                name_ + ": it is made with Go, so calls are counted at entry only");
+            return;
+        }
+        symbols::ElfFile file = file_;
+        file.use_debug_file(nullptr);
+        auto endings = probes::find_endings(file, fd_, functions);
+        for (std::size_t i = 0; i < endings.size(); ++i) {
+            SelectedFunction &function = selection_.functions[places[i]];
+            function.ending = endings[i].kind;
+            function.exits = std::move(endings[i].exits);
+            function.jumps_to_entry = endings[i].jumps_to_entry;
+            if (!endings[i].problem.empty()) {
+                entry_only_.add(name_ + ": " + function.name + ": " + endings[i].problem +
+                                ", so its calls are counted at entry only");
+            }
+        }
+    }
+
+    const symbols::ElfFile &file_;
+    int fd_;
+    std::string name_;  // of the file
+    std::vector<FuncGroup> groups_;
+    std::size_t names_ = 0;  // that are wanted
+    Counts name_counts_;
+    std::vector<Candidate> candidates_;
+    Selection selection_;
+    Problems not_probeable_;
+    Problems shared_;
+    Problems entry_only_;
+};
+
+}  // namespace
+
+bool wants(const config::FunctionGroups &groups, std::string_view name, std::string_view path) {
+    return std::any_of(groups.begin(), groups.end(),
+                       [name = std::string(name), path = std::string(path)](const auto &entry) {
+                           return applies(entry.second, name, path);
+                       });
+}
+
+Result<Selection> select_functions(const symbols::ElfFile &file, int fd, std::string_view file_name,
+                                   std::string_view path, const config::FunctionGroups &groups,
+                                   std::size_t max_functions) {
+    std::vector<FuncGroup> wanting;
+    for (const auto &[name, group] : groups) {
+        if (applies(group, std::string(file_name), std::string(path))) {
+            wanting.emplace_back(name, group);
+        }
+    }
+    if (wanting.empty()) {
+        return Selection{};
+    }
+    return Selector(file, fd, file_name, std::move(wanting)).run(max_functions);
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,63 @@
+// Which functions of a library the groups of the configuration want, and how each can be measured.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/probes/functions/select/exit_strategy.h"
+#include "exporter/probes/functions/settings.h"
+#include "exporter/symbols/elf/elf_file.h"
+#include "exporter/symbols/exits/function_exits.h"
+
+namespace gpusnoop::probes {
+
+// One place where a probe is attached. Several with the same group and name are shown as one
+// function: overloads, constructors, what a glob with a name matches. Their options may differ.
+struct SelectedFunction {
+    std::string group;
+    std::string name;    // what it is shown as: valid UTF-8, at most config::kMaxFunctionName bytes
+    std::string symbol;  // as the file has it, without a version
+    std::shared_ptr<const config::FunctionOptions> options;  // never null; one for each pattern
+    std::uint64_t entry = 0;                                 // file offset
+    FuncEnding ending = FuncEnding::none;
+    std::vector<symbols::FunctionExit>
+        exits{};                  // at file offsets, ascending; FuncEnding::exits only
+    bool jumps_to_entry = false;  // the probe at the entry runs again within one call
+};
+
+struct Selection {
+    std::vector<SelectedFunction> functions{};  // by group, name and entry; no entry twice
+    // Of each group that wants this file: its symbols and globs that match nothing in it, in the
+    // order of the configuration.
+    std::map<std::string, std::vector<std::string>> unmatched{};
+    // Wanted symbols that are no functions but pick one when the program is loaded (IFUNC).
+    std::size_t not_probeable = 0;
+    // Sentences that begin with the name of the file: what was left out, and whose calls are
+    // counted at entry only, and why.
+    std::vector<std::string> problems{};
+};
+
+// Of each kind of problem, so many are said one by one.
+inline constexpr std::size_t kMaxFuncProblems = 20;
+
+// Whether an enabled group wants functions of the file of this name, `path` as the process sees it.
+[[nodiscard]] bool wants(const config::FunctionGroups &groups, std::string_view name,
+                         std::string_view path);
+
+// The functions of `file`, which was opened with `fd`, that `groups` want. A function that several
+// groups want belongs to the first of them, by name. Of several symbols at one place, it is shown
+// as the one that the group names exactly, else a global one, else the first in the alphabet.
+// Fails with a sentence that begins with the file's name if the file cannot be read, or if more
+// than `max_functions` are wanted.
+[[nodiscard]] Result<Selection> select_functions(const symbols::ElfFile &file, int fd,
+                                                 std::string_view file_name, std::string_view path,
+                                                 const config::FunctionGroups &groups,
+                                                 std::size_t max_functions);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,91 @@
+#include "exporter/probes/functions/setting_names.h"
+
+#include <algorithm>
+
+#include "exporter/base/text.h"
+#include "exporter/config/globs.h"
+#include "exporter/config/problems.h"
+#include "exporter/probes/functions/settings.h"
+
+namespace gpusnoop::config {
+
+namespace {
+
+constexpr std::size_t kMaxFileName = 255;
+constexpr std::size_t kMaxPath = 4095;
+
+// Strings in double quotes may hold what the file itself may not.
+bool has_control_character(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+std::string length_problem(std::size_t max, std::size_t size) {
+    return "must be 1 to " + std::to_string(max) + " bytes long, is " + std::to_string(size);
+}
+
+}  // namespace
+
+std::string library_problem(const std::string &library) {
+    const bool is_path = library.starts_with('/');
+    const std::size_t max = is_path ? kMaxPath : kMaxFileName;
+    if (library.empty() || library.size() > max) {
+        return length_problem(max, library.size());
+    }
+    if (has_control_character(library)) {
+        return "holds a control character";
+    }
+    if (!is_path && library.find('/') != std::string::npos) {
+        return quoted(library) + " is neither a file name nor a path that begins with /";
+    }
+    const auto holds = [&](std::string_view part) {
+        return library.find(part) != std::string::npos;
+    };
+    if (is_path && (library.ends_with('/') || holds("//") || holds("/./") || holds("/../"))) {
+        return quoted(library) +
+               " can be no mapped file: write the path as /proc/PID/maps does, without //, /./, "
+               "/../ and a / at the end";
+    }
+    if (library.find_first_not_of("*?", library.rfind('/') + 1) == std::string::npos) {
+        return quoted(library) + " means every file: say something of the file's name";
+    }
+    return glob_problem(library);
+}
+
+std::string symbol_problem(const std::string &symbol, bool bare) {
+    if (symbol.empty() || symbol.size() > kMaxSymbol) {
+        return length_problem(kMaxSymbol, symbol.size());
+    }
+    if (has_control_character(symbol) || symbol.find(' ') != std::string::npos) {
+        return "holds a space or a control character, which no symbol does";
+    }
+    if (find_invalid_utf8(symbol) != std::string::npos) {
+        return "is not valid UTF-8";
+    }
+    if (symbol.find("::") != std::string::npos) {
+        return quoted(symbol) +
+               " is a C++ name: write the mangled symbol, which nm -D prints, such as "
+               "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE";
+    }
+    if (symbol.find('@') != std::string::npos) {
+        return quoted(symbol) + " has a version: leave out the @ and what is behind it";
+    }
+    // Some that Go makes have one.
+    if (symbol.find('/') != std::string::npos && (bare || is_glob(symbol))) {
+        return quoted(symbol) + " has a /, which names of functions do not: files belong under " +
+               "libraries, and a symbol that has one is written {symbol: ...}";
+    }
+    return glob_problem(symbol);
+}
+
+std::string function_name_problem(const std::string &name) {
+    if (name.empty() || name.size() > kMaxFunctionName) {
+        return length_problem(kMaxFunctionName, name.size());
+    }
+    if (has_control_character(name)) {
+        return "holds a control character";
+    }
+    return find_invalid_utf8(name) == std::string::npos ? "" : "is not valid UTF-8";
+}
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,152 @@
+// How the calls of a function are recorded: the keys that groups and functions share.
+#include <algorithm>
+
+#include "exporter/config/reader.h"
+#include "exporter/config/units.h"
+#include "exporter/probes/functions/settings.h"
+
+namespace gpusnoop::config {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds kMaxDuration = 24h;
+constexpr std::size_t kMaxBuckets = 64;
+constexpr std::uint32_t kMaxArguments = 6;
+
+// A duration above 0. `zero` says what to do instead of 0.
+std::optional<std::chrono::nanoseconds> read_duration(const Value &value, std::string_view expected,
+                                                      std::string_view zero) {
+    const auto text = value.text(expected);
+    if (!text) {
+        return std::nullopt;
+    }
+    // Of 0, the unit is not what matters.
+    const auto parsed = *text == "0" ? 0ns : parse_short_duration(*text);
+    if (!parsed) {
+        value.wrong_type(expected);
+        return std::nullopt;
+    }
+    if (*parsed == 0ns) {
+        value.reject(zero);
+        return std::nullopt;
+    }
+    if (*parsed > kMaxDuration) {
+        value.reject("must be " + short_text(kMaxDuration) + " at most, is " + *text);
+        return std::nullopt;
+    }
+    return parsed;
+}
+
+std::optional<std::optional<std::chrono::nanoseconds>> read_slow_threshold(const Value &value) {
+    if (value.is_word("none")) {
+        return std::optional<std::chrono::nanoseconds>();
+    }
+    const auto read = read_duration(
+        value, "a duration such as 500us, 10ms or 1s, or none",
+        "0 would make every call slow: leave it out, or write none, to have no slow calls");
+    return read ? std::optional(read) : std::nullopt;
+}
+
+std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const Value &value) {
+    const auto items = value.list("a list of durations", "bounds", 1, kMaxBuckets);
+    if (!items) {
+        return std::nullopt;
+    }
+    std::vector<std::chrono::nanoseconds> bounds;
+    for (const Value &item : *items) {
+        const auto bound = read_duration(item, "a duration such as 500us, 10ms or 1s",
+                                         "must be above 0: every call takes longer");
+        if (bound && !bounds.empty() && *bound <= bounds.back()) {
+            item.reject("must be above the bound before it, " + short_text(bounds.back()) +
+                        ", is " + short_text(*bound));
+        } else if (bound) {
+            bounds.push_back(*bound);
+        }
+    }
+    return bounds;
+}
+
+std::optional<std::vector<std::uint8_t>> read_arguments(const Value &value) {
+    const auto items = value.list("a list of argument positions", "arguments", 0, kMaxArguments);
+    if (!items) {
+        return std::nullopt;
+    }
+    std::vector<std::uint8_t> positions;
+    for (const Value &item : *items) {
+        const auto position = item.integer(1, kMaxArguments);
+        if (!position) {
+            continue;
+        }
+        const auto narrow = static_cast<std::uint8_t>(*position);
+        if (std::find(positions.begin(), positions.end(), narrow) != positions.end()) {
+            item.reject(std::to_string(*position) + " is given twice");
+        }
+        positions.push_back(narrow);
+    }
+    return positions;
+}
+
+template <typename T>
+void replace(T &value, const std::optional<T> &with) {
+    if (with) {
+        value = *with;
+    }
+}
+
+}  // namespace
+
+std::string_view to_text(ErrorKind kind) {
+    for (const auto &[name, named] : kErrorKinds) {
+        if (named == kind) {
+            return name;
+        }
+    }
+    return "none";
+}
+
+std::vector<std::chrono::nanoseconds> default_buckets() {
+    return {1us, 10us, 50us, 100us, 500us, 1ms, 5ms, 10ms, 50ms, 100ms, 1s, 10s};
+}
+
+FunctionOptions apply(FunctionOptions options, const FunctionOverrides &overrides) {
+    replace(options.slow_threshold, overrides.slow_threshold);
+    replace(options.buckets, overrides.buckets);
+    replace(options.errors, overrides.errors);
+    replace(options.arguments, overrides.arguments);
+    replace(options.entry_only, overrides.entry_only);
+    replace(options.endings, overrides.endings);
+    return options;
+}
+
+FunctionOverrides read_function_overrides(Section &section) {
+    FunctionOverrides overrides;
+    if (const Value *value = section.find("slow_threshold")) {
+        overrides.slow_threshold = read_slow_threshold(*value);
+    }
+    if (const Value *value = section.find("buckets")) {
+        overrides.buckets = read_buckets(*value);
+    }
+    if (const Value *value = section.find("errors"); value != nullptr && value->is_word("null")) {
+        overrides.errors = ErrorKind::null;
+    } else if (value != nullptr) {
+        ErrorKind kind = ErrorKind::none;
+        section.choice("errors", kind, kErrorKinds);
+        overrides.errors = kind;
+    }
+    if (const Value *value = section.find("arguments")) {
+        overrides.arguments = read_arguments(*value);
+    }
+    if (const Value *value = section.find("entry_only")) {
+        overrides.entry_only = value->boolean();
+    }
+    if (section.find("endings") != nullptr) {
+        Endings endings = Endings::automatic;
+        section.choice("endings", endings, kEndings);
+        overrides.endings = endings;
+    }
+    return overrides;
+}
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,33 @@
+#include "exporter/probes/syscall/choice.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "exporter/config/problems.h"
+#include "exporter/symbols/names/syscall_names.h"
+
+namespace gpusnoop::config {
+
+namespace {
+
+// What system calls are counted as that have no name of their own.
+constexpr std::array<std::string_view, 2> kNameless = {"compat", "unknown"};
+
+}  // namespace
+
+std::string syscall_problem(const std::string &name) {
+    const auto &groups = syscall_groups();
+    if (is_syscall(name) || std::ranges::find(groups, name) != groups.end() ||
+        std::ranges::find(kNameless, name) != kNameless.end()) {
+        return "";
+    }
+    std::string list;
+    for (const std::string &group : groups) {
+        list += (list.empty() ? "" : ", ") + group;
+    }
+    return quoted(name) + " is neither a system call nor a group of them (" + list +
+           "), nor compat or unknown";
+}
+
+}  // namespace gpusnoop::config

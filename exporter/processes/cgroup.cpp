@@ -1,0 +1,141 @@
+#include "exporter/processes/cgroup.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace gpusnoop::discovery {
+namespace {
+
+constexpr std::size_t kMaxContentBytes = 64 * 1024;
+constexpr std::size_t kContainerIdDigits = 64;
+
+bool is_lower_hex(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+bool all_lower_hex(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), is_lower_hex);
+}
+
+// Takes the text up to `separator`, and the separator, off the front of `rest`.
+std::string_view take_until(std::string_view &rest, char separator) {
+    const std::size_t end = std::min(rest.find(separator), rest.size());
+    const std::string_view part = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return part;
+}
+
+// The container id of one directory name, empty if it is not a container's:
+//   <id>  docker-<id>.scope  cri-containerd-<id>.scope  crio-<id>.scope  crio-<id>
+//   libpod-<id>.scope kubepods-pod<uid>.slice:cri-containerd:<id>
+// conmon's own cgroups (crio-conmon-<id>.scope) are not the container: their prefix is not known
+// here.
+std::string_view container_id_in(std::string_view name) {
+    constexpr std::array<std::string_view, 6> prefixes{"docker-", "cri-containerd-", "containerd-",
+                                                       "crio-",   "libpod-",         "nerdctl-"};
+    if (name.ends_with(".scope")) {
+        name.remove_suffix(6);
+    }
+    if (name.size() < kContainerIdDigits) {
+        return {};
+    }
+    const std::string_view id = name.substr(name.size() - kContainerIdDigits);
+    const std::string_view before = name.substr(0, name.size() - kContainerIdDigits);
+    const bool known = before.empty() || before.ends_with(':') ||
+                       std::find(prefixes.begin(), prefixes.end(), before) != prefixes.end();
+    return known && all_lower_hex(id) ? id : std::string_view();
+}
+
+// A pod's uid with dashes: a UUID, or the 32 hex digits that the kubelet gives a static pod.
+std::string as_pod_uid(std::string_view text) {
+    constexpr std::array<std::size_t, 4> dashes{8, 13, 18, 23};
+    if (text.size() == 32 && all_lower_hex(text)) {
+        return std::string(text);
+    }
+    if (text.size() != 36) {
+        return {};
+    }
+    std::string uid(text);
+    for (std::size_t i = 0; i < uid.size(); ++i) {
+        const bool dash = std::find(dashes.begin(), dashes.end(), i) != dashes.end();
+        if (dash && (uid[i] == '_' || uid[i] == '-')) {
+            uid[i] = '-';  // the systemd driver writes underscores: a dash means a parent slice
+        } else if (dash || !is_lower_hex(uid[i])) {
+            return {};
+        }
+    }
+    return uid;
+}
+
+// The pod uid of one directory name, empty if it is not a pod's:
+//   pod<uid>  [kubelet-]kubepods[-burstable|-besteffort]-pod<uid>.slice
+std::string pod_uid_in(std::string_view name) {
+    name = name.substr(0, name.find(':'));
+    if (name.ends_with(".slice")) {
+        name.remove_suffix(6);
+        const std::size_t pod = name.rfind("-pod");
+        if (pod == std::string_view::npos || name.find("kubepods") >= pod) {
+            return {};
+        }
+        return as_pod_uid(name.substr(pod + 4));
+    }
+    return name.starts_with("pod") ? as_pod_uid(name.substr(3)) : std::string();
+}
+
+// Directories from the outermost to the innermost.
+class Reader {
+public:
+    void add(std::string_view name) {
+        if (found_.pod_uid.empty()) {
+            found_.pod_uid = pod_uid_in(name);
+            if (!found_.pod_uid.empty()) {
+                found_.container_id.clear();  // that of a container around the cluster
+            }
+        }
+        if (found_.container_id.empty()) {
+            found_.container_id = container_id_in(name);
+        }
+    }
+
+    [[nodiscard]] ContainerIdentity take() { return std::move(found_); }
+
+private:
+    ContainerIdentity found_;
+};
+
+int completeness(const ContainerIdentity &identity) {
+    return (identity.container_id.empty() ? 0 : 1) + (identity.pod_uid.empty() ? 0 : 1);
+}
+
+}  // namespace
+
+ContainerIdentity parse_cgroup_file(std::string_view content) {
+    content = content.substr(0, kMaxContentBytes);
+    ContainerIdentity best;
+    while (!content.empty()) {
+        // hierarchy-id:controllers:path, and the path may have colons of its own.
+        std::string_view path = take_until(content, '\n');
+        take_until(path, ':');
+        take_until(path, ':');
+        Reader reader;
+        while (!path.empty()) {
+            reader.add(take_until(path, '/'));
+        }
+        auto found = reader.take();
+        if (completeness(found) > completeness(best)) {
+            best = std::move(found);
+        }
+    }
+    return best;
+}
+
+ContainerIdentity parse_cgroup_names(std::string_view leaf, std::string_view parent) {
+    Reader reader;
+    reader.add(parent.substr(0, parent.find('\0')));
+    reader.add(leaf.substr(0, leaf.find('\0')));
+    return reader.take();
+}
+
+}  // namespace gpusnoop::discovery

@@ -1,0 +1,9 @@
+#include "exporter/processes/open_mapped.h"
+
+namespace gpusnoop::discovery {
+
+Result<MappedFile> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
+    return FileOpener(mappings).open(mapping, ForeignReader::Part::symbols_and_code);
+}
+
+}  // namespace gpusnoop::discovery

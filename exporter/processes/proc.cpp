@@ -1,0 +1,85 @@
+#include "exporter/processes/proc.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "exporter/base/read_file.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+std::string path_of(std::uint32_t tgid, std::string_view file) {
+    return "/proc/" + std::to_string(tgid) + "/" + std::string(file);
+}
+
+std::chrono::nanoseconds tick() {
+    return std::chrono::nanoseconds(1'000'000'000 / ::sysconf(_SC_CLK_TCK));
+}
+
+// Field `number` of /proc/PID/stat, counted as in proc_pid_stat(5).
+Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
+    const auto line = read_start(path_of(tgid, "stat"), 1024);  // it has some 300 bytes
+    if (!line) {
+        return tl::unexpected(line.error());
+    }
+    const std::string_view stat(*line);
+    // The name may contain anything, so count the fields from its closing parenthesis: field 2.
+    std::size_t at = stat.rfind(')');
+    for (int field = 2; field < number && at != std::string_view::npos; field++) {
+        at = stat.find(' ', at + 1);
+    }
+    std::int64_t value = 0;
+    if (at == std::string_view::npos ||
+        std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), value).ec != std::errc{}) {
+        return fail(path_of(tgid, "stat") + " is not as expected", EINVAL);
+    }
+    return value;
+}
+
+}  // namespace
+
+Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
+    const auto ticks = stat_field(tgid, 22);
+    if (!ticks) {
+        return tl::unexpected(ticks.error());
+    }
+    return *ticks * tick();
+}
+
+std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
+    const auto parent = stat_field(tgid, 4);
+    return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;
+}
+
+std::string name_of(std::uint32_t tgid) {
+    std::string name = read_start(path_of(tgid, "comm")).value_or("");
+    if (name.ends_with('\n')) {
+        name.pop_back();
+    }
+    return name;
+}
+
+Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {
+    const auto now = start_time(tgid);
+    if (!now) {
+        const int code = now.error().code;
+        return code == ENOENT || code == ESRCH ? Presence::gone : Presence::unsure;
+    }
+    return *now <= started && started < *now + tick() ? Presence::running : Presence::gone;
+}
+
+std::string executable_path(std::uint32_t tgid) {
+    std::array<char, 4096> path;
+    const ssize_t length = ::readlink(path_of(tgid, "exe").c_str(), path.data(), path.size());
+    return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "";
+}
+
+ContainerIdentity container_of(std::uint32_t tgid) {
+    return parse_cgroup_file(read_start(path_of(tgid, "cgroup")).value_or(""));
+}
+
+}  // namespace gpusnoop::discovery

@@ -1,0 +1,314 @@
+#include "exporter/processes/target_processes.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <stop_token>
+#include <vector>
+
+#include "bpf/lib/target.h"
+#include "exporter/base/glob.h"
+#include "exporter/base/log.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/skeleton.h"
+#include "exporter/processes/cgroup.h"
+#include "exporter/processes/comm_pattern.h"
+#include "exporter/processes/proc.h"
+#include "exporter/system/machine.h"
+#include "targets.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+template <std::size_t N>
+std::string text_of(const char (&bytes)[N]) {
+    return {bytes, ::strnlen(bytes, N)};
+}
+
+std::vector<std::uint32_t> all_processes() {
+    std::vector<std::uint32_t> tgids;
+    std::error_code error;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc", error)) {
+        const std::string name = entry.path().filename();
+        std::uint32_t tgid = 0;
+        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), tgid);
+        if (wrong == std::errc() && end == name.data() + name.size()) {
+            tgids.push_back(tgid);
+        }
+    }
+    return tgids;
+}
+
+// Those that the programs match by themselves.
+std::vector<target_pattern> patterns_of(const config::Config::Targets &config) {
+    std::vector<target_pattern> patterns;
+    for (const std::string &glob : config.comms) {
+        if (auto pattern = compile_comm_pattern(glob);
+            pattern && patterns.size() < TARGET_PATTERNS) {
+            patterns.push_back(*pattern);
+        }
+    }
+    return patterns;
+}
+
+}  // namespace
+
+// The processes that the configuration names: a thread that keeps their table.
+struct Targets::Following {
+    static Result<std::unique_ptr<Following>> start(const config::Config::Targets &config,
+                                                    nanoseconds rescan_interval);
+
+    void run(const std::stop_token &stop);
+    void look_around();
+    void on_exec(const target_exec_record &record);
+    void judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
+               const std::string &comm, const std::string &container);
+    void warn_of_losses();
+
+    config::Config::Targets config;
+    nanoseconds rescan_interval{};
+    kernel::Skeleton<targets_bpf> skeleton;
+    std::vector<kernel::Link> links;  // detached before the skeleton goes
+    std::unique_ptr<kernel::Ring> execs;
+    Fd stopping;
+    std::uint64_t lost = 0;
+    bool is_full = false;
+    std::jthread thread;  // ends first
+};
+
+Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
+    const config::Config::Targets &config, nanoseconds rescan_interval) {
+    auto following = std::make_unique<Following>();
+    following->config = config;
+    following->rescan_interval = rescan_interval;
+    following->skeleton.reset(targets_bpf::open());
+    if (!following->skeleton) {
+        return fail_errno("open the BPF programs that follow the processes of targets");
+    }
+    const std::vector<target_pattern> patterns = patterns_of(config);
+    following->skeleton->rodata->pattern_count = static_cast<std::uint32_t>(patterns.size());
+    const std::size_t parents = std::min<std::size_t>(config.parents.size(), TARGET_PARENTS);
+    std::copy_n(config.parents.begin(), parents, following->skeleton->rodata->parents);
+    following->skeleton->rodata->parent_count = static_cast<std::uint32_t>(parents);
+    if (const int error = targets_bpf::load(following->skeleton.get()); error != 0) {
+        return fail_errno("load the BPF programs that follow the processes of targets", -error);
+    }
+    for (std::uint32_t i = 0; i < patterns.size(); i++) {
+        if (bpf_map_update_elem(bpf_map__fd(following->skeleton->maps.patterns), &i, &patterns[i],
+                                BPF_ANY) != 0) {
+            return fail_errno("enter a name of targets");
+        }
+    }
+    const auto &programs = following->skeleton->progs;
+    auto execs = kernel::Ring::open(
+        bpf_map__fd(following->skeleton->maps.execs), [self = following.get()](auto bytes) {
+            if (const auto record = kernel::decode<target_exec_record>(bytes)) {
+                self->on_exec(*record);
+            }
+        });
+    if (!execs) {
+        return tl::unexpected(execs.error());
+    }
+    following->execs = std::move(*execs);
+    following->stopping = Fd(::eventfd(0, EFD_CLOEXEC));
+    if (!following->stopping) {
+        return fail_errno("eventfd");
+    }
+    for (const bpf_program *program :
+         {programs.process_exit, programs.process_fork, programs.process_exec}) {
+        kernel::Link link(bpf_program__attach(program));
+        if (!link) {
+            return fail_errno(std::string("attach to the tracepoint of ") +
+                              bpf_program__name(program));
+        }
+        following->links.push_back(std::move(link));
+    }
+    following->look_around();
+    following->thread =
+        std::jthread([self = following.get()](const std::stop_token &stop) { self->run(stop); });
+    return following;
+}
+
+void Targets::Following::run(const std::stop_token &stop) {
+    const std::stop_callback wake(stop, [this] { ::eventfd_write(stopping.get(), 1); });
+    nanoseconds looked = now_on(CLOCK_MONOTONIC);
+    while (!stop.stop_requested()) {
+        const nanoseconds until = looked + rescan_interval - now_on(CLOCK_MONOTONIC);
+        std::array<pollfd, 2> fds = {
+            {{bpf_map__fd(skeleton->maps.execs), POLLIN, 0}, {stopping.get(), POLLIN, 0}}};
+        const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until).count();
+        ::poll(fds.data(), fds.size(), static_cast<int>(std::max<decltype(ms)>(ms, 0)));
+        execs->drain_to(execs->produced());
+        if (now_on(CLOCK_MONOTONIC) - looked >= rescan_interval) {
+            look_around();
+            looked = now_on(CLOCK_MONOTONIC);
+        }
+        warn_of_losses();
+    }
+}
+
+void Targets::Following::warn_of_losses() {
+    const std::uint64_t now = __atomic_load_n(&skeleton->bss->targets_lost, __ATOMIC_RELAXED) +
+                              __atomic_load_n(&skeleton->bss->execs_lost, __ATOMIC_RELAXED);
+    if (now != std::exchange(lost, now)) {
+        log::warn("some processes that the configuration names are not traced: too many at once",
+                  {{"processes", now}});
+    }
+}
+
+void Targets::Following::look_around() {
+    const std::vector<std::uint32_t> running = all_processes();
+    for (const std::uint32_t tgid : running) {
+        const auto started = discovery::start_time(tgid);
+        if (started) {
+            judge(tgid, *started, discovery::parent_of(tgid).value_or(0), discovery::name_of(tgid),
+                  discovery::container_of(tgid).container_id);
+        }
+    }
+    // The net below the programs: they delete what ends.
+    std::vector<std::uint32_t> gone;
+    const int map = bpf_map__fd(skeleton->maps.targets);
+    (void)kernel::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
+        const nanoseconds started(static_cast<std::int64_t>(one.start_boottime_ns));
+        if (discovery::presence(tgid, started) == discovery::Presence::gone) {
+            gone.push_back(tgid);
+        }
+    });
+    for (const std::uint32_t tgid : gone) {
+        bpf_map_delete_elem(map, &tgid);
+    }
+}
+
+void Targets::Following::on_exec(const target_exec_record &record) {
+    const auto &identity = record.identity;
+    const auto container =
+        discovery::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
+    judge(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
+          identity.ppid, text_of(identity.comm), container.container_id);
+}
+
+void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
+                               const std::string &comm, const std::string &container) {
+    const bool by_pid = std::ranges::find(config.pids, tgid) != config.pids.end() ||
+                        std::ranges::find(config.parents, parent) != config.parents.end();
+    const bool by_name = matches_any(config.comms, comm) ||
+                         std::ranges::any_of(config.containers, [&](const std::string &id) {
+                             return container.starts_with(id);
+                         });
+    const int map = bpf_map__fd(skeleton->maps.targets);
+    if (!by_pid && !by_name) {
+        bpf_map_delete_elem(map, &tgid);
+        return;
+    }
+    target fresh{.since_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()),
+                 .start_boottime_ns = static_cast<std::uint64_t>(started.count()),
+                 .inherited = by_name ? 1U : 0U};
+    target known{};
+    if (bpf_map_lookup_elem(map, &tgid, &known) == 0) {
+        const auto apart = known.start_boottime_ns > fresh.start_boottime_ns
+                               ? known.start_boottime_ns - fresh.start_boottime_ns
+                               : fresh.start_boottime_ns - known.start_boottime_ns;
+        if (apart < TARGET_CLOCK_TICK_NS) {
+            if (known.inherited == fresh.inherited) {
+                return;
+            }
+            fresh.since_ns = known.since_ns;
+        }
+    }
+    if (bpf_map_update_elem(map, &tgid, &fresh, BPF_ANY) != 0) {
+        if (!std::exchange(is_full, true)) {
+            log::warn("a process that the configuration names is not traced",
+                      {{"pid", tgid}, {"reason", std::strerror(errno)}});
+        }
+        return;
+    }
+    // It may have ended before we entered it, and then nobody else deletes it.
+    if (discovery::presence(tgid, started) == discovery::Presence::gone) {
+        bpf_map_delete_elem(map, &tgid);
+    }
+}
+
+Targets::Targets(config::Config::Targets config, nanoseconds rescan_interval)
+    : config_(std::move(config)), rescan_interval_(rescan_interval) {}
+Targets::~Targets() = default;
+
+bool Targets::names_any() const {
+    return !config_.everything && (!config_.pids.empty() || !config_.parents.empty() ||
+                                   !config_.comms.empty() || !config_.containers.empty());
+}
+
+std::uint32_t Targets::kinds() const {
+    if (config_.everything) {
+        return TARGET_EVERYTHING;
+    }
+    std::uint32_t kinds = 0;
+    kinds |= config_.gpu_processes ? std::uint32_t{TARGET_GPU_PROCESSES} : 0U;
+    kinds |= names_any() ? std::uint32_t{TARGET_CONFIGURED} : 0U;
+    return kinds;
+}
+
+Result<> Targets::share_gpu_processes(int table_fd, int filter_fd) {
+    gpu_processes_ = Fd(::fcntl(table_fd, F_DUPFD_CLOEXEC, 3));
+    gpu_process_filter_ = Fd(::fcntl(filter_fd, F_DUPFD_CLOEXEC, 3));
+    return gpu_processes_ && gpu_process_filter_ ? Result<>()
+                                                 : fail_errno("duplicate a descriptor");
+}
+
+Result<> Targets::start() {
+    const std::lock_guard lock(mutex_);
+    if (!started_) {
+        started_.emplace();
+        if (names_any()) {
+            auto following = Following::start(config_, rescan_interval_);
+            if (following) {
+                following_ = std::move(*following);
+            } else {
+                *started_ = tl::unexpected(following.error());
+            }
+        }
+    }
+    return *started_;
+}
+
+Result<> Targets::give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
+                          bpf_map *targets) const {
+    // A table that nobody fills is there all the same.
+    const auto give = [](bpf_map *map, int fd) {
+        return fd >= 0 ? bpf_map__reuse_fd(map, fd) : bpf_map__set_max_entries(map, 1);
+    };
+    int error = give(gpu_processes, gpu_processes_.get());
+    if (error == 0) {
+        error = give(gpu_process_filter, gpu_process_filter_.get());
+    }
+    if (error == 0) {
+        error = give(targets, following_ ? bpf_map__fd(following_->skeleton->maps.targets) : -1);
+    }
+    return error == 0 ? Result<>() : fail_errno("share the tables of processes to trace", -error);
+}
+
+std::string Targets::describe() const {
+    if (config_.everything) {
+        return "all processes";
+    }
+    if (names_any()) {
+        return config_.gpu_processes ? "GPU processes and those that the configuration names"
+                                     : "the processes that the configuration names";
+    }
+    return config_.gpu_processes ? "GPU processes" : "no process: targets names none";
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,135 @@
+#include "exporter/sinks/settings.h"
+
+#include <yaml-cpp/node/impl.h>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "exporter/base/text.h"
+#include "exporter/config/reader.h"
+
+namespace gpusnoop::config {
+
+namespace {
+
+using sinks::Target;
+using sinks::TargetType;
+
+constexpr std::uint32_t kMinQueue = 64U << 10U;
+constexpr std::uint32_t kMaxQueue = 256U << 20U;
+
+std::string article(TargetType type) {
+    return type == TargetType::file ? "a file" : type == TargetType::tcp ? "tcp" : "a Unix socket";
+}
+
+// The key that says where, of the two that there are.
+std::optional<Target> read_target(Section &section, TargetType type) {
+    const bool is_tcp = type == TargetType::tcp;
+    const Value *const place = section.find(is_tcp ? "address" : "path");
+    section.reject(
+        is_tcp ? "path" : "address",
+        "does not go with " + article(type) + ", which has " + (is_tcp ? "an address" : "a path"));
+    if (place == nullptr) {
+        section.reject("has no " + std::string(is_tcp ? "address" : "path") + ": " + article(type) +
+                       " needs one");
+        return std::nullopt;
+    }
+    const auto text = place->text(is_tcp ? "an address such as collector:9000" : "a path");
+    if (!text) {
+        return std::nullopt;
+    }
+    auto target = is_tcp ? sinks::parse_tcp(*text) : sinks::parse_path(type, *text);
+    if (!target) {
+        place->reject(target.error().message);
+        return std::nullopt;
+    }
+    return *std::move(target);
+}
+
+std::optional<std::string> read_name(Section &section) {
+    const Value *const value = section.find("name");
+    if (value == nullptr) {
+        return std::nullopt;
+    }
+    auto name = value->text("a name");
+    if (name && (name->empty() || name->size() > kMaxSinkName ||
+                 to_valid_utf8(*name, kMaxSinkName) != *name)) {
+        value->reject("must be 1 to " + std::to_string(kMaxSinkName) +
+                      " bytes of text without control characters");
+        return std::nullopt;
+    }
+    return name;
+}
+
+std::optional<TargetType> read_type(Section &section) {
+    constexpr std::array kTypes = {TargetType::file, TargetType::unix_socket, TargetType::tcp};
+    const Value *const value = section.find("type");
+    if (value == nullptr) {
+        section.reject("has no type: every sink needs one, file, unix or tcp");
+        return std::nullopt;
+    }
+    const auto index = value->choice({"file", "unix", "tcp"});
+    return index ? std::optional(kTypes.at(*index)) : std::nullopt;
+}
+
+std::optional<Sink> read_sink(const Value &value) {
+    if (!value.is_mapping()) {
+        value.wrong_type("a mapping of keys to values");
+        return std::nullopt;
+    }
+    Section section(value);
+    Sink sink;
+    const auto type = read_type(section);
+    const auto name = read_name(section);
+    section.choice<SinkEvents>("events", sink.events,
+                               {{"slow", SinkEvents::slow}, {"all", SinkEvents::all}});
+    section.boolean("entries", sink.entries);
+    if (sink.entries && sink.events != SinkEvents::all) {
+        section.reject("entries", "has no effect: only a sink with \"events: all\" has them");
+    }
+    section.size("queue_bytes", sink.queue_bytes, kMinQueue, kMaxQueue);
+    auto target = type ? read_target(section, *type) : std::nullopt;
+    if (!type) {  // which of them it should have is not known
+        (void)section.find("path");
+        (void)section.find("address");
+    }
+    section.finish();
+    if (!target) {
+        return std::nullopt;
+    }
+    sink.target = *std::move(target);
+    sink.name = name ? *name : to_valid_utf8(sinks::to_text(sink.target), kMaxSinkName);
+    return sink;
+}
+
+}  // namespace
+
+std::vector<Sink> read_sinks(const Value &list) {
+    std::vector<Sink> sinks;
+    if (list.node().IsNull()) {
+        return sinks;  // `sinks:` and nothing else
+    }
+    const auto items = list.list("a list of sinks", "sinks", 0, kMaxSinks);
+    if (!items) {
+        return sinks;
+    }
+    std::map<std::string, int> lines;
+    for (const Value &item : *items) {
+        auto sink = read_sink(item);
+        if (!sink) {
+            continue;
+        }
+        const auto [first, is_new] = lines.emplace(sink->name, item.position().line + 1);
+        if (!is_new) {
+            item.reject("the name " + quoted(sink->name) + " is that of the sink on line " +
+                        std::to_string(first->second) + " already");
+            continue;
+        }
+        sinks.push_back(*std::move(sink));
+    }
+    return sinks;
+}
+
+}  // namespace gpusnoop::config

@@ -1,0 +1,92 @@
+#include "exporter/symbols/demangle/function_name.h"
+
+#include <algorithm>
+#include <array>
+
+#include "exporter/base/text.h"
+#include "exporter/symbols/demangle/mangled_name.h"
+
+namespace gpusnoop::symbols {
+namespace {
+
+constexpr std::size_t kMaxTemplateArguments = 40;  // bytes
+
+// The longest a name can be before its beginning is cut off.
+constexpr std::size_t kMaxUncutBytes = 4096;
+
+// What GCC and clang put behind the name of a copy or a part of a function, then a number or
+// nothing. Other dots belong to the name: Go's have them.
+constexpr std::array<std::string_view, 8> kPartSuffixes{
+    ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", ".localalias", ".clone."};
+
+constexpr std::array<std::string_view, 11> kBracketOperators{"->*", "<=>", "<<=", ">>=", "->", "<<",
+                                                             ">>",  "<=",  ">=",  "<",   ">"};
+
+std::string_view without_suffixes(std::string_view symbol) {
+    std::size_t end = symbol.find('@');
+    for (const std::string_view suffix : kPartSuffixes) {
+        end = std::min(end, symbol.find(suffix));
+    }
+    return end == 0 ? symbol : symbol.substr(0, end);
+}
+
+// How many bytes at the front are the name of an operator with brackets that are no arguments'.
+std::size_t bracket_size(std::string_view name) {
+    for (const std::string_view symbol : kBracketOperators) {
+        if (name.starts_with(symbol)) {
+            return symbol.size();
+        }
+    }
+    return 0;
+}
+
+// "<...>" for each list of template arguments that is not inside of another.
+std::string without_arguments(std::string_view name) {
+    constexpr std::string_view word = "operator";
+    std::string out;
+    int depth = 0;
+    for (std::size_t at = 0; at < name.size(); ++at) {
+        if (depth == 0 && name.substr(at).starts_with(word)) {
+            const std::size_t size = word.size() + bracket_size(name.substr(at + word.size()));
+            out += name.substr(at, size);
+            at += size - 1;
+            continue;
+        }
+        if (name[at] == '<' && depth++ == 0) {
+            out += "<...>";
+        }
+        if (depth == 0) {
+            out += name[at];
+        }
+        if (name[at] == '>' && depth > 0) {
+            --depth;
+        }
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string function_name(std::string_view symbol) {
+    const std::string_view plain = without_suffixes(symbol);
+    const std::string name = read_mangled_name(plain, kMaxTemplateArguments)
+                                 .value_or(std::string(plain.substr(0, kMaxUncutBytes)));
+    return shortened_name(to_valid_utf8(name, kMaxUncutBytes), kMaxFunctionNameBytes);
+}
+
+std::string shortened_name(std::string name, std::size_t max_bytes) {
+    if (name.size() > max_bytes) {
+        // Arguments tell the least, and the end of a name more than the namespaces in front of it.
+        name = without_arguments(name);
+    }
+    if (name.size() > max_bytes) {
+        std::size_t from = name.size() - (max_bytes - 3);
+        while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0U) == 0x80U) {
+            ++from;  // not into the middle of a character
+        }
+        name = "..." + name.substr(from);
+    }
+    return name;
+}
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,138 @@
+#include "exporter/symbols/elf/debug_file.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+namespace gpusnoop::symbols {
+namespace {
+
+Fd open_path(int folder, const std::string &path, std::uint64_t resolve) {
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = resolve | RESOLVE_NO_MAGICLINKS;
+    return Fd(static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof(how))));
+}
+
+Fd open_root(const std::string &path) {
+    return Fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+// Of a regular file only, and whoever holds a lease on one is not waited for.
+Fd open_regular(const Fd &found) {
+    struct stat status{};
+    if (!found || ::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return Fd();
+    }
+    return Fd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
+                     O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+// That does not wait for the file system to say it: the one of a path that a process chose.
+std::optional<dev_t> device_of(int fd) {
+    struct statx status{};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &status) != 0) {
+        return std::nullopt;
+    }
+    return makedev(status.stx_dev_major, status.stx_dev_minor);
+}
+
+std::string folder_of(const std::string &path) {
+    return path.substr(0, path.rfind('/') + 1);
+}
+
+std::optional<std::string> link_of(const ElfFile &file) {
+    const auto link = file.debug_link();
+    return link && !link->name.empty() && link->name.find('/') == std::string::npos
+               ? std::optional(link->name)
+               : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> installed_debug_paths(const ElfFile &file, const std::string &path) {
+    std::vector<std::string> paths;
+    if (const auto id = file.build_id(); id && id->size() > 2) {
+        paths.push_back("/usr/lib/debug/.build-id/" + id->substr(0, 2) + "/" + id->substr(2) +
+                        ".debug");
+    }
+    if (const auto link = link_of(file); link && path.starts_with('/')) {
+        paths.push_back("/usr/lib/debug" + folder_of(path) + *link);
+    }
+    return paths;
+}
+
+std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(const std::string &root,
+                                                                    const ElfFile &file,
+                                                                    const std::string &path) {
+    const Fd top = open_root(root);
+    for (const std::string &one : installed_debug_paths(file, path)) {
+        if (Fd found = open_regular(open_path(top.get(), one, RESOLVE_IN_ROOT))) {
+            if (auto debug = file.open_debug_file(std::move(found))) {
+                return *std::move(debug);
+            }
+        }
+    }
+    return nullptr;
+}
+
+std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const std::string &root,
+                                                                 const ElfFile &file,
+                                                                 const std::string &path) {
+    const auto link = link_of(file);
+    if (!link || !path.starts_with('/')) {
+        return nullptr;
+    }
+    // In the kernel's cache, as the library was opened there; else it is another folder by now.
+    const Fd folder =
+        open_path(open_root(root).get(), folder_of(path), RESOLVE_IN_ROOT | RESOLVE_CACHED);
+    if (!folder || device_of(folder.get()) != device_of(fd)) {
+        return nullptr;
+    }
+    // Nothing below leads to another file system.
+    for (const std::string &name : {*link, ".debug/" + *link}) {
+        if (Fd found = open_regular(
+                open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS))) {
+            if (auto debug = file.open_debug_file(std::move(found))) {
+                return *std::move(debug);
+            }
+        }
+    }
+    return nullptr;
+}
+
+std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
+                                                          const DebugFilePlace &place) {
+    if (file.has_symtab()) {
+        return nullptr;
+    }
+    if (place.local_fd >= 0) {
+        const std::string root = "/proc/" + std::to_string(place.tid) + "/root";
+        if (auto found = find_debug_file_beside(place.local_fd, root, file, place.path)) {
+            return found;
+        }
+    }
+    for (const auto *root : {"/proc/1/root", "/"}) {
+        if (auto found = find_installed_debug_file(root, file, place.path)) {
+            return found;
+        }
+    }
+    return nullptr;
+}
+
+void DebugFiles::add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place) {
+    const auto known = found_.find(id);
+    auto debug = known != found_.end() ? known->second : find_debug_file(file, place);
+    if (debug != nullptr && known == found_.end()) {
+        found_.emplace(id, debug);
+    }
+    file.use_debug_file(std::move(debug));
+}
+
+}  // namespace gpusnoop::symbols

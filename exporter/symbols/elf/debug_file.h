@@ -1,0 +1,52 @@
+// Finds the file that has the symbols of a stripped one, where debuggers look for it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporter/base/file_id.h"
+#include "exporter/symbols/elf/elf_file.h"
+
+namespace gpusnoop::symbols {
+
+// Where the system may have installed the debug file of the file at `path`, below its root: by its
+// build id, and by its .gnu_debuglink.
+[[nodiscard]] std::vector<std::string> installed_debug_paths(const ElfFile &file,
+                                                             const std::string &path);
+
+// The first of them below `root` that is the debug file of `file`; null if there is none.
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(
+    const std::string &root, const ElfFile &file, const std::string &path);
+
+// The one that .gnu_debuglink names in the folder of `file` or in .debug there; null if there is
+// none. `fd` is `file`, on a file system that always answers, and `path` is its path below `root`.
+// Goes to no other file system, and follows no link there, as it is not to wait for anyone.
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(
+    int fd, const std::string &root, const ElfFile &file, const std::string &path);
+
+struct DebugFilePlace {
+    std::uint32_t tid;  // of a thread that has mapped the file
+    std::string path;   // in its mount namespace
+    int local_fd;       // the file, if its file system always answers; else -1
+};
+
+// The debug file of `file`: beside it, or installed on the machine or where we run. A file that has
+// its symbols itself needs none.
+[[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file(
+    const ElfFile &file, const DebugFilePlace &place);
+
+// Those that were found, so that they are still known when the process is gone that they were found
+// by.
+class DebugFiles {
+public:
+    void add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place);
+    void forget(const FileId &id) { found_.erase(id); }
+
+private:
+    std::map<FileId, std::shared_ptr<const ElfFile::DebugFile>> found_;
+};
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,185 @@
+// The symbols of an ELF file that somebody else controls (a container's library, for example).
+//
+// Nothing in the file is believed: every offset, size and count is checked against the file and
+// against ElfLimits, so that a hostile file costs a bounded amount of time and memory and gives an
+// error. The file is read with pread and never mapped. Understood: 64-bit little-endian executables
+// and shared libraries for x86_64 and aarch64.
+#pragma once
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+#include "exporter/symbols/elf/elf_reader.h"
+#include "exporter/symbols/elf/elf_tables.h"
+
+namespace gpusnoop::symbols {
+
+// A function that a file defines.
+struct FoundFunction {
+    std::size_t name = 0;           // index into the names that were asked for
+    std::uint64_t file_offset = 0;  // of its first instruction: what a uprobe is attached to
+    std::uint64_t vaddr = 0;        // st_value: as linked, without the load address
+    std::uint64_t size = 0;         // bytes, 0 if the file does not say
+    bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
+};
+
+// A symbol of any kind but sections, files and thread-local data.
+struct FoundSymbol {
+    std::string name;         // as stored: mangled, any bytes but NUL
+    std::uint64_t vaddr = 0;  // as linked, without the load address
+    std::uint64_t size = 0;   // bytes, 0 if the file does not say
+};
+
+// A function that a file defines, found by what its name is like.
+struct ListedFunction {
+    std::string name;               // as stored: mangled, any bytes but NUL
+    std::uint64_t file_offset = 0;  // of its first instruction: what a uprobe is attached to
+    std::uint64_t vaddr = 0;        // st_value: as linked, without the load address
+    std::uint64_t size = 0;         // bytes, 0 if the file does not say
+    bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
+    bool global = true;             // false for a weak or a local symbol
+    bool in_debug_file = false;     // nothing of the file itself says its name
+};
+
+// What .gnu_debuglink says of the file that has the symbols.
+struct DebugLink {
+    std::string name;
+    std::uint32_t crc = 0;  // CRC-32 of that file
+};
+
+class ElfFile {
+public:
+    // A longer name is never returned nor found. CUTLASS has mangled names of several KiB.
+    static constexpr std::size_t kMaxNameBytes = 16 * 1024;
+    static constexpr std::size_t kMaxSections = 65'536;
+    static constexpr std::size_t kMaxProgramHeaders = 4096;
+    // Places where one name may be defined, and symbols that one ending may match.
+    static constexpr std::size_t kMaxFunctionsPerName = 64;
+    static constexpr std::size_t kMaxMatches = 262'144;
+    static constexpr std::size_t kMaxMatchedNameBytes = std::size_t{64} << 20;
+
+    // Reads the headers. `fd` is borrowed and must stay open as long as this object is used; its
+    // file position is not moved. Fails with a sentence if it is not a regular file or not an ELF
+    // file of a kind we know. Wrong section headers are not a failure (the loader ignores them,
+    // too): see section_problem(). Each call below has its own budget of `limits`.
+    [[nodiscard]] static Result<ElfFile> open(int fd, const ElfLimits &limits = {});
+
+    // Where the file defines functions of exactly these names, from .symtab and .dynsym (found
+    // through PT_DYNAMIC in a file without section headers), each offset once per name, in the
+    // order of `names`, then of offset. A name that is undefined, absent or not code is not in the
+    // result. Fails if the file is malformed, if a limit is reached, or if a name has too many
+    // definitions. A file without symbol tables gives an empty result.
+    [[nodiscard]] Result<std::vector<FoundFunction>> find_functions(
+        std::span<const std::string_view> names) const;
+
+    // The function that covers each of these file offsets, its name "" where there is none. Of
+    // several, the one that starts last; of aliases, a global one before a weak one before a local
+    // one, and .symtab before .dynsym. A function of unknown size covers its first byte only.
+    [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
+        std::span<const std::uint64_t> file_offsets) const;
+
+    // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is asked
+    // once for each place of a string table where a function's name starts. Fails as
+    // find_functions() does, and with EFBIG past kMaxMatches or kMaxMatchedNameBytes.
+    [[nodiscard]] Result<std::vector<ListedFunction>> list_functions(
+        const std::function<bool(std::string_view)> &wanted) const;
+
+    // Every defined symbol, data too, whose name ends with `ending` (at least one byte), by address
+    // and name. For nvcc's launch handles: "E8__handle". Fails past kMaxMatches or
+    // kMaxMatchedNameBytes.
+    [[nodiscard]] Result<std::vector<FoundSymbol>> find_by_ending(std::string_view ending) const;
+
+    // The file offset of a virtual address as linked; empty if no bytes of the file are loaded
+    // there.
+    [[nodiscard]] std::optional<std::uint64_t> to_file_offset(std::uint64_t vaddr) const;
+
+    // The virtual address as linked of a file offset in an executable segment; else empty.
+    [[nodiscard]] std::optional<std::uint64_t> to_vaddr(std::uint64_t file_offset) const;
+
+    // The lowest p_vaddr of the executable PT_LOADs: for the main program, the kernel puts its
+    // start code (field 26 of /proc/<pid>/stat, mm->start_code) at this plus the load address.
+    // Empty if nothing is executable.
+    [[nodiscard]] std::optional<std::uint64_t> lowest_executable_vaddr() const;
+
+    // The GNU build id in lower-case hex; empty if there is none or it cannot be read.
+    [[nodiscard]] std::optional<std::string> build_id() const;
+
+    // Whether it has a symbol table of its own, besides that for the loader.
+    [[nodiscard]] bool has_symtab() const { return symtab_.has_value(); }
+    [[nodiscard]] std::optional<DebugLink> debug_link() const;
+
+    // A file that has the symbols of this one. Fails unless it has some, and the build id of this
+    // one, or if this one has none, the CRC that debug_link() says.
+    struct DebugFile {
+        Fd fd;
+        std::uint64_t file_size = 0;
+        SymbolTable symtab;
+    };
+    [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(Fd file) const;
+    // From now on functions_at() and list_functions() know its symbols, too; without one, not any
+    // more. Its word is not enough for a probe in a file that others use: only functions are listed
+    // that begin where this file's table for unwinding has one begin, and that end before the next.
+    void use_debug_file(std::shared_ptr<const DebugFile> file) { debug_ = std::move(file); }
+
+    // Whether a section has one of these names. A file without readable section headers has none.
+    [[nodiscard]] bool has_section(std::span<const std::string_view> names) const;
+
+    [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
+
+    // What is wrong with the section headers, "" if nothing. Symbols may be missing then.
+    [[nodiscard]] const std::string &section_problem() const { return section_problem_; }
+
+private:
+    ElfFile(int fd, std::uint64_t file_size, const ElfLimits &limits)
+        : fd_(fd), file_size_(file_size), limits_(limits) {}
+
+    [[nodiscard]] Result<> read_segments(ElfReader &reader, const Elf64_Ehdr &header);
+    [[nodiscard]] Result<> read_sections(ElfReader &reader, const Elf64_Ehdr &header);
+    // .symtab, then .dynsym; the problem of the section headers if they hid both.
+    [[nodiscard]] Result<std::vector<SymbolTable>> tables() const;
+    // The first section that has one of these names.
+    [[nodiscard]] std::optional<Elf64_Shdr> find_section(
+        ElfReader &reader, std::span<const std::string_view> names) const;
+    // Where functions begin by the table for unwinding, as linked and ascending; empty without one.
+    [[nodiscard]] std::vector<std::uint64_t> unwind_starts() const;
+
+    // What is searched: own tables, and last that of the debug file.
+    class Readers {
+    public:
+        Readers(const ElfFile &file, std::vector<SymbolTable> own);
+        [[nodiscard]] const std::vector<SymbolTable> &tables() const { return tables_; }
+        [[nodiscard]] bool is_of_debug_file(std::size_t table) const { return table >= own_; }
+        [[nodiscard]] ElfReader &of(std::size_t table);
+
+    private:
+        std::vector<SymbolTable> tables_;
+        std::size_t own_;
+        ElfReader reader_;
+        std::optional<ElfReader> debug_reader_;
+    };
+
+    int fd_;
+    std::uint64_t file_size_;
+    ElfLimits limits_;
+    std::uint16_t machine_ = 0;
+    // PT_LOAD, PT_DYNAMIC, PT_NOTE and PT_GNU_EH_FRAME, in the order of the file
+    std::vector<Elf64_Phdr> segments_;
+    std::shared_ptr<const DebugFile> debug_;
+    std::optional<SymbolTable> symtab_;
+    std::optional<SymbolTable> dynsym_;
+    std::string section_problem_;
+};
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,275 @@
+#include "exporter/symbols/exits/function_exits.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exporter/symbols/exits/sweep.h"
+
+namespace gpusnoop::symbols {
+namespace {
+
+// A function or a part of one, and what the sweep over it found.
+struct Part {
+    std::uint64_t vaddr = 0;
+    std::uint64_t size = 0;
+    Sweep sweep;
+
+    [[nodiscard]] bool covers(std::uint64_t address) const { return address - vaddr < size; }
+};
+
+Result<> checked_size(std::uint64_t size) {
+    if (size == 0) {
+        return fail("the size of the function is not known");
+    }
+    if (size > kMaxFunctionBytes) {
+        return fail("the function is longer than " + std::to_string(kMaxFunctionBytes) + " bytes",
+                    EFBIG);
+    }
+    return {};
+}
+
+Result<Part> swept(std::span<const std::byte> code, std::uint64_t vaddr, std::uint16_t machine) {
+    if (auto usable = checked_size(code.size()); !usable) {
+        return tl::unexpected(usable.error());
+    }
+    auto sweep = machine == EM_X86_64    ? sweep_x86_64(code, vaddr)
+                 : machine == EM_AARCH64 ? sweep_aarch64(code, vaddr)
+                                         : fail("the machine is not known");
+    if (!sweep) {
+        return tl::unexpected(sweep.error());
+    }
+    return Part{vaddr, code.size(), std::move(*sweep)};
+}
+
+// Where the parts are left for good; the first of them is the one that is entered.
+Result<FunctionExits> exits_of(std::span<const Part> parts) {
+    FunctionExits found;
+    for (const Part &part : parts) {
+        found.has_calls |= part.sweep.has_calls;
+        for (const std::uint64_t at : part.sweep.returns) {
+            found.exits.push_back({at, ExitKind::return_});
+        }
+        for (const IndirectJump &jump : part.sweep.indirect_jumps) {
+            found.exits.push_back(
+                {jump.at, jump.leaves ? ExitKind::tail_call : ExitKind::maybe_tail_call});
+        }
+        for (const DirectJump &jump : part.sweep.jumps) {
+            found.jumps_to_entry |= jump.target == parts.front().vaddr;
+            if (std::none_of(parts.begin(), parts.end(),
+                             [&](const Part &other) { return other.covers(jump.target); })) {
+                found.exits.push_back(
+                    {jump.at,
+                     jump.conditional ? ExitKind::conditional_tail_call : ExitKind::tail_call,
+                     jump.target});
+            }
+        }
+    }
+    if (found.exits.size() > kMaxExits) {
+        return fail("the function has more than " + std::to_string(kMaxExits) + " exits", EFBIG);
+    }
+    std::sort(found.exits.begin(), found.exits.end(),
+              [](const auto &a, const auto &b) { return a.address < b.address; });
+    return found;
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// gcc names a part that is rarely run "<function>.cold" and one split off by partial inlining
+// "<function>.part.<n>", clang "<function>.cold.<n>" (and the first kind since it splits machine
+// functions). Partial inlining may bring the jump to another function than the part's name says,
+// so the names are not compared.
+bool is_split_part(std::string_view name) {
+    const auto ends_numbered = [&](std::string_view ending) {
+        const std::size_t at = name.rfind(ending);
+        return at != std::string_view::npos && is_number(name.substr(at + ending.size()));
+    };
+    return name.ends_with(".cold") || ends_numbered(".cold.") || ends_numbered(".part.");
+}
+
+// The search in one file.
+class FileSearch {
+public:
+    FileSearch(const ElfFile &file, int fd, std::uint64_t file_size, const ElfLimits &limits)
+        : file_(file), reader_(fd, file_size, limits) {}
+
+    std::vector<Result<FunctionExits>> run(std::span<const FoundFunction> functions) {
+        for (const FoundFunction &function : functions) {
+            Work work;
+            add_part(work, function.vaddr, function.size);
+            works_.push_back(std::move(work));
+        }
+        // Each round gives every function at least one more part, or ends.
+        for (std::size_t round = 0; round <= kMaxParts && add_split_parts(); ++round) {
+        }
+        std::vector<Result<FunctionExits>> all;
+        for (const Work &work : works_) {
+            all.push_back(work.problem ? tl::unexpected(*work.problem) : in_file(work));
+        }
+        return all;
+    }
+
+private:
+    struct Work {
+        std::vector<Part> parts;
+        std::size_t searched = 0;  // parts whose jumps were followed
+        std::optional<Error> problem;
+    };
+
+    void add_part(Work &work, std::uint64_t vaddr, std::uint64_t size) {
+        auto part = read_part(vaddr, size);
+        if (part) {
+            work.parts.push_back(std::move(*part));
+        } else {
+            work.problem = part.error();
+        }
+    }
+
+    Result<Part> read_part(std::uint64_t vaddr, std::uint64_t size) {
+        if (auto usable = checked_size(size); !usable) {
+            return tl::unexpected(usable.error());
+        }
+        const auto first = file_.to_file_offset(vaddr);
+        const auto last = file_.to_file_offset(vaddr + size - 1);
+        // The last test: all of it is in one segment, so that offsets and vaddrs go together.
+        if (!first || !last || *last - *first != size - 1) {
+            return fail("the function is not in the file as a whole");
+        }
+        code_.resize(static_cast<std::size_t>(size));
+        if (auto done = reader_.read(*first, code_); !done) {
+            return tl::unexpected(done.error());
+        }
+        return swept(code_, vaddr, file_.machine());
+    }
+
+    // Follows the jumps out of the newest parts. False if there were none.
+    bool add_split_parts() {
+        std::map<std::uint64_t, FoundSymbol> symbol_at;  // by vaddr of a jump's target
+        for_each_way_out([&](Work &, const DirectJump &jump) { symbol_at[jump.target]; });
+        if (symbol_at.empty()) {
+            return false;
+        }
+        std::vector<std::uint64_t> offsets;
+        for (auto target = symbol_at.begin(); target != symbol_at.end();) {
+            if (const auto offset = file_.to_file_offset(target->first)) {
+                offsets.push_back(*offset);
+                ++target;
+            } else {
+                target = symbol_at.erase(target);
+            }
+        }
+        auto symbols = file_.functions_at(offsets);
+        std::size_t next = 0;
+        for (auto &[target, symbol] : symbol_at) {
+            if (symbols) {
+                symbol = std::move((*symbols)[next++]);
+            }
+        }
+        std::vector<std::pair<Work *, FoundSymbol>> found;
+        for_each_way_out([&](Work &work, const DirectJump &jump) {
+            if (!symbols) {
+                work.problem = symbols.error();
+                return;
+            }
+            const auto symbol = symbol_at.find(jump.target);
+            if (symbol != symbol_at.end() && is_split_part(symbol->second.name)) {
+                found.emplace_back(&work, symbol->second);
+            }
+        });
+        for (Work &work : works_) {
+            work.searched = work.parts.size();
+        }
+        for (const auto &[work, symbol] : found) {
+            const bool known =
+                std::any_of(work->parts.begin(), work->parts.end(),
+                            [&](const Part &part) { return part.covers(symbol.vaddr); });
+            if (known || work->problem) {
+                continue;
+            }
+            if (work->parts.size() > kMaxParts) {
+                work->problem = Error{"the function has too many parts", EFBIG};
+                continue;
+            }
+            add_part(*work, symbol.vaddr, symbol.size);
+        }
+        return true;
+    }
+
+    template <typename Visit>
+    void for_each_way_out(Visit visit) {
+        for (Work &work : works_) {
+            for (std::size_t i = work.searched; i < work.parts.size() && !work.problem; ++i) {
+                for (const DirectJump &jump : work.parts[i].sweep.jumps) {
+                    const bool stays =
+                        std::any_of(work.parts.begin(), work.parts.end(),
+                                    [&](const Part &part) { return part.covers(jump.target); });
+                    if (!stays && !work.problem) {
+                        visit(work, jump);
+                    }
+                }
+            }
+        }
+    }
+
+    // With file offsets for vaddrs.
+    Result<FunctionExits> in_file(const Work &work) const {
+        auto found = exits_of(work.parts);
+        if (found) {
+            for (FunctionExit &exit : found->exits) {
+                exit.address = file_.to_file_offset(exit.address).value_or(0);
+                exit.target = file_.to_file_offset(exit.target).value_or(0);
+            }
+        }
+        return found;
+    }
+
+    const ElfFile &file_;
+    ElfReader reader_;
+    std::vector<std::byte> code_;
+    std::vector<Work> works_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> only_predecessor(std::span<const InnerJump> jumps, std::uint64_t offset,
+                                            std::size_t index, bool falls_in) {
+    const auto [first, last] = std::equal_range(jumps.begin(), jumps.end(), InnerJump{offset, 0});
+    if (first == last) {
+        return falls_in ? std::optional(index - 1) : std::nullopt;
+    }
+    return !falls_in && last - first == 1 ? std::optional(first->source) : std::nullopt;
+}
+
+bool FunctionExits::has(ExitKind kind) const {
+    return std::any_of(exits.begin(), exits.end(),
+                       [&](const FunctionExit &exit) { return exit.kind == kind; });
+}
+
+Result<FunctionExits> find_exits(std::span<const std::byte> code, std::uint64_t vaddr,
+                                 std::uint16_t machine) {
+    const auto part = swept(code, vaddr, machine);
+    if (!part) {
+        return tl::unexpected(part.error());
+    }
+    return exits_of(std::span(&*part, 1));
+}
+
+std::vector<Result<FunctionExits>> find_exits(const ElfFile &file, int fd,
+                                              std::span<const FoundFunction> functions,
+                                              const ElfLimits &limits) {
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) {
+        return std::vector<Result<FunctionExits>>(functions.size(), fail_errno("fstat"));
+    }
+    return FileSearch(file, fd, static_cast<std::uint64_t>(status.st_size), limits).run(functions);
+}
+
+}  // namespace gpusnoop::symbols

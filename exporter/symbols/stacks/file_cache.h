@@ -1,0 +1,107 @@
+// Files of other processes that are open to look up functions in them, and the names found so far.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/file_id.h"
+#include "exporter/base/file_state.h"
+#include "exporter/discovery/file_opener.h"
+#include "exporter/symbols/elf/elf_file.h"
+
+namespace gpusnoop::symbols {
+
+// The function at a place of a file.
+struct FunctionAt {
+    std::string name;          // "": no function is known to be there
+    std::uint64_t offset = 0;  // bytes from its start
+};
+
+// A file that was opened. One that is not an ELF file is remembered, too, without being kept open.
+class CachedFile {
+public:
+    [[nodiscard]] const FileId &id() const { return id_; }
+    [[nodiscard]] std::uint64_t bytes() const { return state_.bytes; }
+    [[nodiscard]] const ElfFile *elf() const { return elf_ ? &*elf_ : nullptr; }
+    [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
+    // The file, if its file system always answers; else -1.
+    [[nodiscard]] int local_fd() const { return file_ ? -1 : fd_.get(); }
+    // Up to `size` bytes from `offset` on; fewer where the file ends, or is not kept open.
+    [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const;
+
+private:
+    friend class FileCache;
+    [[nodiscard]] bool is_as_it_was() const;
+
+    FileId id_;
+    FileState state_;
+    Fd fd_;    // the file, or a copy of it
+    Fd file_;  // where that is a copy
+    std::optional<ElfFile> elf_;
+    bool unreadable_ = false;  // its symbols took too long, or are damaged: not to be tried again
+    std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset, as far as asked
+    std::chrono::steady_clock::time_point used_;
+};
+
+// Holds a bounded number of files and of names. What is not used for a while is closed, so that no
+// file system is kept from being unmounted. Used by one thread.
+class FileCache {
+public:
+    using Clock = std::chrono::steady_clock;
+    struct Settings {
+        std::size_t max_copies = 2;                              // of files, in memory
+        std::size_t max_files = 64;                              // the least recently used one goes
+        std::size_t max_names = 16'384;                          // of all files together
+        Clock::duration close_after = std::chrono::seconds(60);  // without use
+        std::function<Clock::time_point()> now = [] { return Clock::now(); };
+    };
+
+    // `name_of` makes a name of a symbol, as function_name() does.
+    explicit FileCache(std::string (*name_of)(std::string_view symbol), Settings settings);
+    explicit FileCache(std::string (*name_of)(std::string_view symbol));
+
+    // A file that was kept, unless it was changed since, or, with `bytes`, has another size. What
+    // find() and keep() return stays until the next call of keep() or close_unused(). A use.
+    [[nodiscard]] CachedFile *find(const FileId &id, std::optional<std::uint64_t> bytes = {});
+    CachedFile &keep(const FileId &id, discovery::MappedFile opened);
+    CachedFile &keep(const FileId &id, Fd fd) {
+        return keep(id, discovery::MappedFile{std::move(fd), {}});
+    }
+
+    // One for each of `file_offsets`. The symbols are read at most once, for all that are new.
+    [[nodiscard]] std::vector<FunctionAt> functions_at(CachedFile &file,
+                                                       std::span<const std::uint64_t> file_offsets);
+
+    // Closes and forgets the files that were not used for `close_after`.
+    void close_unused();
+    // When there will be something to close; empty while no file is kept.
+    [[nodiscard]] std::optional<Clock::time_point> next_close() const;
+    [[nodiscard]] std::size_t size() const { return files_.size(); }
+    [[nodiscard]] std::size_t names() const { return names_; }
+
+private:
+    using Files = std::list<CachedFile>;
+    void forget(Files::iterator file);
+    void forget_copies();
+    void forget_names(CachedFile &file);
+    void read_symbols(CachedFile &file, const std::vector<std::uint64_t> &offsets,
+                      std::unordered_map<std::uint64_t, FunctionAt> &found) const;
+
+    std::string (*name_of_)(std::string_view symbol);
+    Settings settings_;
+    Files files_;  // most recently used first
+    std::size_t names_ = 0;
+};
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,96 @@
+#include "exporter/symbols/stacks/mapped_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "exporter/symbols/stacks/patient_reader.h"
+#include "exporter/symbols/stacks/process_memory.h"
+
+namespace gpusnoop::symbols {
+namespace {
+
+std::string program_of(std::uint32_t tgid) {
+    return "/proc/" + std::to_string(tgid) + "/exe";
+}
+
+class KernelMappedFiles : public MappedFiles {
+public:
+    explicit KernelMappedFiles(std::unique_ptr<kernel::MappingList> mappings)
+        : mappings_(std::move(mappings)), opener_(*mappings_) {}
+
+    Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) override {
+        return mappings_->read(tgid);
+    }
+    Result<discovery::MappedFile> open_file(const kernel::Mapping &mapping) override {
+        return opener_.open(mapping, ForeignReader::Part::symbols);
+    }
+    Result<discovery::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
+                                               std::uint64_t bytes) override {
+        return reader_.open_program(
+            tgid, program_of(tgid), inode, bytes,
+            [&](std::uint32_t file_system) { return answers(tgid, file_system); });
+    }
+    bool runs_program(std::uint32_t tgid, std::uint64_t inode, std::uint64_t bytes) override {
+        return reader_.is_program(tgid, program_of(tgid), inode, bytes);
+    }
+    Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
+                                    std::size_t size) override {
+        return reader_.read_memory(tgid, address, size);
+    }
+    void rest() override {
+        opener_.rest(std::chrono::seconds(0));
+        reader_.rest();
+    }
+
+private:
+    // What lies below an overlay the kernel alone can say.
+    bool answers(std::uint32_t tgid, std::uint32_t file_system) {
+        constexpr std::uint32_t overlay = 0x794C7630;
+        if (file_system != overlay) {
+            return discovery::always_answers(file_system);
+        }
+        const auto mappings = mappings_->read(tgid);
+        return mappings && std::ranges::any_of(*mappings, [](const kernel::Mapping &mapping) {
+                   return mapping.is_program && discovery::always_answers(mapping.file_system);
+               });
+    }
+
+    std::unique_ptr<kernel::MappingList> mappings_;
+    discovery::FileOpener opener_;
+    PatientReader reader_;
+};
+
+}  // namespace
+
+Result<discovery::MappedFile> MappedFiles::open_program(std::uint32_t tgid, std::uint64_t inode,
+                                                        std::uint64_t bytes) {
+    Fd file(::open(program_of(tgid).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status{};
+    if (!file || ::fstat(file.get(), &status) != 0) {
+        return fail_errno("open a program");
+    }
+    if (status.st_ino != inode || static_cast<std::uint64_t>(status.st_size) != bytes) {
+        return fail("it runs another program", ESRCH);
+    }
+    return discovery::MappedFile{std::move(file), {}};
+}
+
+Result<std::string> MappedFiles::read_memory(std::uint32_t tgid, std::uint64_t address,
+                                             std::size_t size) {
+    return read_memory_at_once(tgid, address, size);
+}
+
+Result<std::unique_ptr<MappedFiles>> MappedFiles::open() {
+    auto mappings = kernel::MappingList::open();
+    if (!mappings) {
+        return tl::unexpected(mappings.error());
+    }
+    return std::make_unique<KernelMappedFiles>(std::move(*mappings));
+}
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,50 @@
+// The files that processes have mapped, as the resolvers ask for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/discovery/file_opener.h"
+#include "exporter/ebpf/mapping_list.h"
+
+namespace gpusnoop::symbols {
+
+// Used by one thread at a time. Tests have one of their own, which needs no rights. What does not
+// answer is left alone after a second.
+class MappedFiles {
+public:
+    // From the kernel's tables. Needs BPF.
+    [[nodiscard]] static Result<std::unique_ptr<MappedFiles>> open();
+
+    MappedFiles() = default;
+    virtual ~MappedFiles() = default;
+    MappedFiles(const MappedFiles &) = delete;
+    MappedFiles &operator=(const MappedFiles &) = delete;
+
+    // The executable file mappings of a process. One that is gone has none.
+    [[nodiscard]] virtual Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) = 0;
+    // Opens exactly the mapped file, or fails.
+    [[nodiscard]] virtual Result<discovery::MappedFile> open_file(
+        const kernel::Mapping &mapping) = 0;
+
+    // The program that a process runs, if it has the inode and the size.
+    [[nodiscard]] virtual Result<discovery::MappedFile> open_program(std::uint32_t tgid,
+                                                                     std::uint64_t inode,
+                                                                     std::uint64_t bytes);
+    // Whether it still runs it.
+    [[nodiscard]] virtual bool runs_program(std::uint32_t tgid, std::uint64_t inode,
+                                            std::uint64_t bytes) {
+        return open_program(tgid, inode, bytes).has_value();
+    }
+    // Memory of a process, from `address` on: `size` bytes, or fewer.
+    [[nodiscard]] virtual Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
+                                                          std::size_t size);
+    // Nothing is asked for a while.
+    virtual void rest() {}
+};
+
+}  // namespace gpusnoop::symbols

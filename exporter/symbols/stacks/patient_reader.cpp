@@ -1,0 +1,131 @@
+#include "exporter/symbols/stacks/patient_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace gpusnoop::symbols {
+namespace {
+
+constexpr std::ptrdiff_t kMaxStuck = 16;
+
+}  // namespace
+
+Result<> PatientReader::prepare(std::uint32_t tgid) {
+    std::erase_if(stuck_, [now = Clock::now()](Stuck &stuck) {
+        if (stuck.reader && stuck.reader->end()) {
+            stuck.reader.reset();
+        }
+        return !stuck.reader && now >= stuck.until;
+    });
+    const auto waiting =
+        std::ranges::count_if(stuck_, [](const Stuck &stuck) { return stuck.reader != nullptr; });
+    if (waiting >= kMaxStuck || std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
+        return fail("it does not answer", ETIMEDOUT);
+    }
+    if (!reader_) {
+        auto reader = ForeignReader::start();
+        if (!reader) {
+            return tl::unexpected(reader.error());
+        }
+        reader_ = std::move(*reader);
+    }
+    return {};
+}
+
+Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Result<> &asked) {
+    if (!asked) {
+        reader_.reset();
+        return tl::unexpected(asked.error());
+    }
+    std::uint64_t progress = reader_->progress();
+    auto progressed = Clock::now();
+    for (;;) {
+        // With many of them, no name of others would be found in time.
+        if (auto answer =
+                reader_->wait(stuck_.size() < 4 ? discovery::FileOpener::kPatience
+                                                : discovery::FileOpener::kPatience / 10)) {
+            if (answer->error == EPIPE) {
+                reader_.reset();
+            }
+            return std::move(*answer);
+        }
+        const std::uint64_t now = reader_->progress();
+        if (now == progress || Clock::now() - progressed > std::chrono::seconds(10)) {
+            reader_->end();
+            stuck_.push_back({std::move(reader_), tgid, Clock::now() + leave_alone_});
+            return fail("it does not answer", ETIMEDOUT);
+        }
+        progress = now;
+    }
+}
+
+Result<ForeignReader::Answer> PatientReader::find_program(std::uint32_t tgid,
+                                                          const std::string &path,
+                                                          std::uint64_t inode,
+                                                          std::uint64_t bytes) {
+    if (const auto prepared = prepare(tgid); !prepared) {
+        return tl::unexpected(prepared.error());
+    }
+    auto opened = answer(tgid, reader_->open("", path, true));
+    if (!opened) {
+        return tl::unexpected(opened.error());
+    }
+    if (opened->error != 0) {
+        return fail_errno("open a program", opened->error);
+    }
+    if (opened->inode != inode || opened->bytes != bytes) {
+        (void)answer(tgid, reader_->close());
+        return fail("it runs another program", ESRCH);
+    }
+    return opened;
+}
+
+bool PatientReader::is_program(std::uint32_t tgid, const std::string &path, std::uint64_t inode,
+                               std::uint64_t bytes) {
+    const auto found = find_program(tgid, path, inode, bytes);
+    return found && answer(tgid, reader_->close()).has_value();
+}
+
+Result<discovery::MappedFile> PatientReader::open_program(
+    std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
+    const std::function<bool(std::uint32_t)> &answers) {
+    auto opened = find_program(tgid, path, inode, bytes);
+    if (!opened) {
+        return tl::unexpected(opened.error());
+    }
+    const bool is_copy = !answers(opened->file_system);
+    auto content =
+        answer(tgid, is_copy ? reader_->copy(ForeignReader::Part::symbols) : reader_->take());
+    if (!content) {
+        return tl::unexpected(content.error());
+    }
+    if (content->error != 0) {
+        return fail_errno("read a program", content->error);
+    }
+    discovery::MappedFile file;
+    file.file = std::move(is_copy ? opened->file : content->file);
+    if (is_copy) {
+        file.content = std::move(content->file);
+    }
+    return file;
+}
+
+Result<std::string> PatientReader::read_memory(std::uint32_t tgid, std::uint64_t address,
+                                               std::size_t size) {
+    if (const auto prepared = prepare(tgid); !prepared) {
+        return tl::unexpected(prepared.error());
+    }
+    const auto read = answer(tgid, reader_->read_memory(tgid, address, size));
+    if (!read) {
+        return tl::unexpected(read.error());
+    }
+    if (read->error != 0) {
+        return fail_errno("read memory of a process", read->error);
+    }
+    const auto bytes = reader_->buffer().first(static_cast<std::size_t>(read->number));
+    return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+}
+
+}  // namespace gpusnoop::symbols

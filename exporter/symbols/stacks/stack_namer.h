@@ -1,0 +1,78 @@
+// Finds the functions on the stacks of processes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "exporter/symbols/stacks/file_cache.h"
+#include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/symbols/stacks/stack_text.h"
+
+namespace gpusnoop::symbols {
+
+struct StackRequest {
+    std::uint64_t ticket = 0;  // comes back with the answer
+    std::uint32_t tgid = 0;
+    std::vector<std::uint64_t> addresses;  // return addresses, innermost first
+    // Where the code of the process's program begins (mm->start_code). With it, the stack is not
+    // looked up in another program that has got the process's number; 0 if it is not known.
+    std::uint64_t code_start = 0;
+};
+
+struct StackAnswer {
+    std::uint64_t ticket = 0;
+    std::vector<Frame> frames;  // one for each address, of at most StackNamer::kMaxFrames
+};
+
+// Reads files, so it takes its time. Used by one thread.
+class StackNamer {
+public:
+    // The kernel gives no more (kernel.perf_event_max_stack). Those further out are left away.
+    static constexpr std::size_t kMaxFrames = 128;
+
+    explicit StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
+
+    // An answer for each request. The mappings of each process are read once, and the symbols of
+    // each file at most once.
+    [[nodiscard]] std::vector<StackAnswer> name(std::span<const StackRequest> requests);
+    // Closes files that were not used for a while; says when to call it again.
+    std::optional<FileCache::Clock::time_point> close_unused();
+
+    // What there is to say without looking anything up.
+    [[nodiscard]] static StackAnswer unresolved(std::uint64_t ticket, std::size_t addresses);
+
+private:
+    struct Process {
+        std::vector<kernel::Mapping> mappings;    // by address
+        std::optional<std::uint64_t> code_start;  // empty if it cannot be known
+    };
+    // What is asked of one file in a batch.
+    struct File {
+        std::vector<const kernel::Mapping *> mappings;  // to open it through
+        std::vector<std::uint64_t> offsets;
+        std::vector<FunctionAt> functions;  // one for each offset
+    };
+    // Where one address is: in which file, and which of its offsets.
+    struct Place {
+        std::size_t address;  // index
+        const kernel::Mapping *mapping;
+        const File *file;
+        std::size_t offset;  // index
+    };
+
+    Process read_process(std::uint32_t tgid);
+    static const kernel::Mapping *mapping_at(const Process &process, std::uint64_t address);
+    static Frame frame_of(const Place &place, std::uint64_t address);
+    static void add_debug_file(CachedFile &file, const kernel::Mapping &mapping);
+    void look_up(const FileId &id, File &file);
+
+    std::unique_ptr<MappedFiles> files_;
+    FileCache cache_;
+};
+
+}  // namespace gpusnoop::symbols

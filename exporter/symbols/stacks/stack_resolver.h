@@ -1,0 +1,35 @@
+// Names for the stacks that allocations were made from, found off the hot path in a thread of its
+// own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/symbols/stacks/background_resolver.h"
+#include "exporter/symbols/stacks/stack_namer.h"
+
+namespace gpusnoop::symbols {
+
+class StackResolver {
+public:
+    // Requests that wait. Those past it are answered at once, with frames that are not resolved.
+    static constexpr std::size_t kMaxWaiting = 4096;
+
+    static Result<std::unique_ptr<StackResolver>> start();
+    explicit StackResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
+    StackResolver(const StackResolver &) = delete;
+    StackResolver &operator=(const StackResolver &) = delete;
+
+    // Never blocks.
+    void ask(StackRequest request);
+    // The answers that are ready: one for each request, in any order.
+    std::vector<StackAnswer> answers();
+
+private:
+    StackNamer namer_;  // used by the thread only
+    AnswerThread<StackRequest, StackAnswer> thread_;
+};
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,117 @@
+#include "exporter/symbols/stacks/stack_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ranges>
+#include <vector>
+
+#include "exporter/base/text.h"
+#include "exporter/symbols/demangle/function_name.h"
+
+namespace gpusnoop::symbols {
+namespace {
+
+constexpr std::size_t kMaxSiteFrames = 3;
+constexpr std::string_view kBetween = " < ";
+constexpr std::size_t kMaxPartBytes = 256;  // of a folded line
+
+// What calls main, or the function of a thread.
+constexpr std::array<std::string_view, 8> kStarters{"_start",
+                                                    "__libc_start_main",
+                                                    "__libc_start_main_impl",
+                                                    "__libc_start_call_main",
+                                                    "start_thread",
+                                                    "clone",
+                                                    "clone3",
+                                                    "__clone3"};
+
+// The runtime that is linked into a program has no module of its own, but this on its functions.
+constexpr std::string_view kStaticRuntime = "libcudart_static_";
+
+bool is_of_cuda(const Frame &frame) {
+    return frame.module.starts_with("libcudart") || frame.module.starts_with("libcuda.so") ||
+           frame.function.starts_with(kStaticRuntime);
+}
+
+// libc is mostly stripped, and a place in it says nothing: what calls main or the function of a
+// thread is there.
+bool says_something(const Frame &frame) {
+    return !frame.function.empty() ||
+           (!frame.module.empty() && !frame.module.starts_with("libc.so"));
+}
+
+// Shortens the longest of the names until all fit.
+void shorten(std::vector<std::string> &names, std::size_t max_bytes) {
+    std::vector<std::string *> by_size;
+    for (std::string &name : names) {
+        by_size.push_back(&name);
+    }
+    std::ranges::sort(by_size, {}, [](const std::string *name) { return name->size(); });
+    for (std::size_t left = by_size.size(); left > 0; --left) {
+        std::string &name = *by_size[by_size.size() - left];
+        name = shortened_name(std::move(name), max_bytes / left);
+        max_bytes -= name.size();
+    }
+}
+
+std::string folded(std::string_view text) {
+    std::string part = to_valid_utf8(text, kMaxPartBytes);
+    std::ranges::replace(part, ' ', '_');
+    std::ranges::replace(part, ';', ':');
+    return part.empty() ? "[unknown]" : part;
+}
+
+}  // namespace
+
+std::string frame_text(const Frame &frame) {
+    if (!frame.function.empty()) {
+        return frame.function;
+    }
+    if (frame.module.empty()) {
+        return "[unknown]";
+    }
+    std::array<char, 16> digits;
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), frame.offset, 16).ptr;
+    return frame.module + "+0x" + std::string(digits.data(), end);
+}
+
+std::string site_label(std::span<const Frame> frames) {
+    std::vector<const Frame *> shown;
+    for (const Frame &frame : frames) {
+        if (!says_something(frame) || is_of_cuda(frame)) {
+            continue;
+        }
+        if (!shown.empty() && std::ranges::find(kStarters, frame.function) != kStarters.end()) {
+            break;
+        }
+        shown.push_back(&frame);
+        if (shown.size() == kMaxSiteFrames || frame.function == "main") {
+            break;
+        }
+    }
+    if (shown.empty()) {
+        return "unknown";
+    }
+    std::vector<std::string> names;
+    for (const Frame *frame : shown) {
+        names.push_back(to_valid_utf8(frame_text(*frame), 4 * kMaxFunctionNameBytes));
+    }
+    shorten(names, kMaxSiteLabelBytes - kBetween.size() * (names.size() - 1));
+    std::string label;
+    for (const std::string &name : names) {
+        label += (label.empty() ? "" : std::string(kBetween)) + name;
+    }
+    return label;
+}
+
+std::string folded_line(std::string_view comm, std::span<const Frame> frames, std::uint64_t bytes) {
+    std::string line = folded(comm);
+    for (const Frame &frame : frames | std::views::reverse) {
+        line += ';' + folded(frame_text(frame));
+    }
+    return line + ' ' + std::to_string(bytes);
+}
+
+}  // namespace gpusnoop::symbols

@@ -1,0 +1,248 @@
+#include "exporter/system/foreign_reader_child.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "bpf/mappings.h"
+
+namespace gpusnoop::reader {
+namespace {
+
+// What it keeps between two questions: never more than one file.
+struct Open {
+    int path = -1;  // names the file
+    int file = -1;  // reads it
+    void *mapped = MAP_FAILED;
+    std::uint64_t bytes = 0;
+};
+
+constexpr std::size_t kMapped = 1;
+
+void close_all(Open &open) {
+    if (open.mapped != MAP_FAILED) {
+        ::munmap(open.mapped, kMapped);
+    }
+    if (open.file >= 0) {
+        ::close(open.file);
+    }
+    if (open.path >= 0) {
+        ::close(open.path);
+    }
+    open = Open();
+}
+
+int open_path(const Shared &shared) {
+    if (shared.root[0] == '\0') {
+        return ::open(shared.path, O_PATH | O_CLOEXEC);
+    }
+    const int root = ::open(shared.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) {
+        return -1;
+    }
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    const auto found =
+        static_cast<int>(::syscall(SYS_openat2, root, shared.path, &how, sizeof(how)));
+    const int code = errno;
+    ::close(root);
+    errno = code;
+    return found;
+}
+
+// "/proc/self/fd/<fd>"
+void path_of(int fd, char *text) {
+    std::memcpy(text, "/proc/self/fd/", 14);
+    char digits[12];
+    int count = 0;
+    do {
+        digits[count++] = static_cast<char>('0' + fd % 10);
+        fd /= 10;
+    } while (fd > 0);
+    for (int i = 0; i < count; i++) {
+        text[14 + i] = digits[count - 1 - i];
+    }
+    text[14 + count] = '\0';
+}
+
+// Opens what `open.path` stands for, if that is a regular file: opening a device or a pipe has
+// effects, and a process can map what it likes.
+int open_file(Open &open, Shared &shared) {
+    struct stat status{};
+    if (::fstat(open.path, &status) != 0) {
+        return errno;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return EINVAL;
+    }
+    shared.bytes = open.bytes = static_cast<std::uint64_t>(status.st_size);
+    shared.inode = status.st_ino;
+    shared.device = static_cast<std::uint32_t>((major(status.st_dev) << 20) | minor(status.st_dev));
+    shared.file_system = 0;
+    if (shared.with_file_system) {
+        struct statfs system{};
+        if (::fstatfs(open.path, &system) != 0) {
+            return errno;
+        }
+        shared.file_system = static_cast<std::uint32_t>(system.f_type);
+    }
+    char path[32];
+    path_of(open.path, path);
+    open.file = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (open.file < 0) {
+        return errno;
+    }
+    open.mapped = ::mmap(nullptr, kMapped, PROT_READ | PROT_EXEC, MAP_PRIVATE, open.file, 0);
+    shared.number = open.mapped == MAP_FAILED ? 0 : reinterpret_cast<std::uint64_t>(open.mapped);
+    return 0;
+}
+
+int make_copy(Open &open, Shared &shared, int &copy) {
+    if (open.file < 0) {
+        return EBADF;
+    }
+    copy = static_cast<int>(::syscall(SYS_memfd_create, "library", MFD_CLOEXEC));
+    if (copy < 0) {
+        return errno;
+    }
+    const int error = copy_elf(open.file, open.bytes, copy, shared.with_code, shared);
+    // Closing can wait, too: a file system hears of it.
+    close_all(open);
+    return error;
+}
+
+int read_memory(Shared &shared) {
+    iovec local{shared.buffer, shared.size};
+    iovec remote{reinterpret_cast<void *>(shared.address), shared.size};
+    const ssize_t got =
+        ::process_vm_readv(static_cast<pid_t>(shared.tgid), &local, 1, &remote, 1, 0);
+    if (got < 0) {
+        return errno;
+    }
+    shared.number = static_cast<std::uint64_t>(got);
+    return 0;
+}
+
+// The descriptor that comes with it, or -1. Ends with the parent.
+int next_question(int socket) {
+    char byte = 0;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    ssize_t got = 0;
+    do {
+        got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    if (got != 1) {
+        ::_exit(0);
+    }
+    int fd = -1;
+    if (const cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+        std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    }
+    return fd;
+}
+
+void answer(int socket, int fd) {
+    char byte = 0;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+        cmsghdr *const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    if (::sendmsg(socket, &message, MSG_NOSIGNAL) != 1) {
+        ::_exit(0);
+    }
+}
+
+void close_between(int first, int last) {
+    if (first <= last) {
+        (void)::syscall(SYS_close_range, static_cast<unsigned>(first), static_cast<unsigned>(last),
+                        0U);
+    }
+}
+
+}  // namespace
+
+void run(int socket, Shared &shared) {
+    // The parent's links must go with the parent, and its output must end with it.
+    close_between(0, socket - 1);
+    (void)::syscall(SYS_close_range, static_cast<unsigned>(socket + 1), ~0U, 0U);
+    ::prctl(PR_SET_NAME, FOREIGN_READER);
+    Open open;
+    for (;;) {
+        const int given = next_question(socket);
+        const std::uint32_t what = shared.what;  // once answered, it is the next question's
+        shared.error = 0;
+        shared.number = 0;
+        int copy = -1;
+        int sent = -1;
+        switch (what) {
+            case kOpen:
+            case kOpenAgain:
+                close_all(open);
+                open.path = what == kOpen ? open_path(shared) : given;
+                shared.error = open.path < 0 ? errno : open_file(open, shared);
+                if (shared.error != 0) {
+                    close_all(open);
+                }
+                sent = open.path;
+                break;
+            case kTake:
+                shared.error = open.file < 0 ? EBADF : 0;
+                sent = open.file;
+                break;
+            case kCopy:
+                shared.error = make_copy(open, shared, copy);
+                sent = copy;
+                break;
+            case kClose:
+                close_all(open);
+                break;
+            case kReadMemory:
+                shared.error = read_memory(shared);
+                break;
+            default:
+                shared.error = ENOSYS;
+                break;
+        }
+        sent = shared.error == 0 ? sent : -1;
+        shared.has_file = sent >= 0;
+        answer(socket, sent);
+        if (copy >= 0) {
+            ::close(copy);
+        }
+        if (what == kTake) {
+            close_all(open);
+        }
+    }
+}
+
+}  // namespace gpusnoop::reader

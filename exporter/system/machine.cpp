@@ -1,0 +1,32 @@
+#include "exporter/system/machine.h"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+
+namespace gpusnoop {
+
+std::chrono::nanoseconds now_on(clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+void allow_many_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+std::string limit_hint(int code) {
+    rlimit limit{};
+    if (code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return "";
+    }
+    return ": the limit of open files is " + std::to_string(limit.rlim_cur) +
+           ", raise it (LimitNOFILE= of a unit, ulimit -n)";
+}
+
+}  // namespace gpusnoop

@@ -1,0 +1,29 @@
+#include "exporter/system/priority.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace gpusnoop {
+
+void allow_niceness(int niceness) {
+    const auto wanted = static_cast<rlim_t>(20 - niceness);
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit = {wanted, std::max(limit.rlim_max, wanted)};
+        (void)::setrlimit(RLIMIT_NICE, &limit);
+    }
+}
+
+bool prefer_this_thread(int niceness) {
+    // Of Linux, these two mean the calling thread, and not its process.
+    errno = 0;
+    const int now = ::getpriority(PRIO_PROCESS, 0);
+    if (errno == 0 && now <= niceness) {
+        return true;
+    }
+    return ::setpriority(PRIO_PROCESS, 0, niceness) == 0;
+}
+
+}  // namespace gpusnoop

@@ -1,0 +1,208 @@
+#include <linux/capability.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "exporter/cli/doctor/finding.h"
+#include "exporter/cli/doctor/kernel_checks.h"
+#include "exporter/cli/doctor/node_checks.h"
+#include "exporter/cli/doctor/privilege_checks.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::doctor;
+
+namespace {
+
+kernel::Features features_with(const std::vector<std::string> &available) {
+    kernel::Features features;
+    for (const std::string name :
+         {"btf", "ring_buffer", "kernel_reads", "uprobe_session", "uprobe_multi", "uprobe_perf"}) {
+        const bool has = std::ranges::find(available, name) != available.end();
+        features.list.push_back({name, has, has ? "" : "attach: Invalid argument"});
+    }
+    return features;
+}
+
+Verdict verdict_of(const std::vector<Finding> &findings, const std::string &check) {
+    const auto found = std::ranges::find(findings, check, &Finding::check);
+    INFO(check);
+    REQUIRE(found != findings.end());
+    // What is not as it should be has its price.
+    CHECK((found->verdict == Verdict::ok) == found->costs.empty());
+    return found->verdict;
+}
+
+std::vector<Finding> judged(const std::vector<std::string> &available,
+                            const config::Config &config = {}) {
+    return judge_features(features_with(available), config);
+}
+
+}  // namespace
+
+TEST_CASE("one way to attach is enough, and a worse one than the best is said") {
+    auto findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"});
+    CHECK(overall(findings) == Verdict::ok);
+    CHECK(verdict_of(findings, "uprobe_session") == Verdict::ok);
+    CHECK(verdict_of(findings, "uprobe_multi") == Verdict::ok);  // not needed
+    CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
+
+    findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_multi"});
+    CHECK(overall(findings) == Verdict::warn);
+    CHECK(verdict_of(findings, "uprobe_session") == Verdict::warn);
+    CHECK(verdict_of(findings, "uprobe_multi") == Verdict::ok);
+    CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
+
+    findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_perf"});
+    CHECK(overall(findings) == Verdict::warn);
+    CHECK(verdict_of(findings, "uprobe_multi") == Verdict::warn);
+    CHECK(verdict_of(findings, "uprobe_perf") == Verdict::ok);
+
+    findings = judged({"btf", "ring_buffer", "kernel_reads"});
+    CHECK(overall(findings) == Verdict::fail);
+    CHECK(verdict_of(findings, "attach") == Verdict::fail);
+    CHECK(verdict_of(judged({"ring_buffer", "kernel_reads", "uprobe_session"}), "btf") ==
+          Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "kernel_reads", "uprobe_session"}), "ring_buffer") ==
+          Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "uprobe_session"}), "kernel_reads") ==
+          Verdict::fail);
+}
+
+TEST_CASE("a way to attach that the configuration names must work") {
+    config::Config config;
+    config.cuda.attach = config::Config::Cuda::Attach::session;
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_multi"}, config),
+                     "cuda.attach") == Verdict::fail);
+    CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config),
+                     "cuda.attach") == Verdict::ok);
+    config.cuda.enabled = false;
+    config.functions.attach = config::Config::Cuda::Attach::perf;
+    const auto findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config);
+    CHECK(verdict_of(findings, "functions.attach") == Verdict::fail);
+    CHECK(std::ranges::find(findings, "cuda.attach", &Finding::check) == findings.end());
+}
+
+TEST_CASE("each missing capability has its price, and two of them are needed") {
+    const auto without = [](Capability missing, bool by_perf = false) {
+        return judge_capabilities([missing](Capability one) { return one != missing; }, by_perf);
+    };
+    CHECK(overall(without(-1)) == Verdict::ok);
+    CHECK(verdict_of(without(CAP_BPF), "CAP_BPF") == Verdict::fail);
+    CHECK(verdict_of(without(CAP_PERFMON), "CAP_PERFMON") == Verdict::fail);
+    CHECK(verdict_of(without(CAP_SYS_PTRACE), "CAP_SYS_PTRACE") == Verdict::warn);
+    CHECK(verdict_of(without(CAP_DAC_READ_SEARCH), "CAP_DAC_READ_SEARCH") == Verdict::warn);
+    CHECK(verdict_of(without(CAP_CHECKPOINT_RESTORE), "CAP_CHECKPOINT_RESTORE") == Verdict::warn);
+    CHECK(overall(without(CAP_SYS_ADMIN)) == Verdict::ok);
+    CHECK(verdict_of(without(CAP_SYS_ADMIN, true), "CAP_SYS_ADMIN") == Verdict::fail);
+    CHECK(verdict_of(without(-1, true), "CAP_SYS_ADMIN") == Verdict::ok);
+}
+
+TEST_CASE("lockdown matters where it hides the kernel's memory") {
+    CHECK(judge_lockdown("[none] integrity confidentiality").verdict == Verdict::ok);
+    CHECK(judge_lockdown("none [integrity] confidentiality").verdict == Verdict::ok);
+    CHECK(judge_lockdown("none [integrity] confidentiality").found == "integrity");
+    CHECK(judge_lockdown("none integrity [confidentiality]").verdict == Verdict::fail);
+    CHECK(judge_lockdown(std::nullopt).verdict == Verdict::ok);
+    CHECK(judge_lockdown("garbage]").found == "garbage]");
+    CHECK(judge_lockdown("gar[bage").found == "gar[bage");
+}
+
+TEST_CASE("the kernel's settings matter without the capability only") {
+    CHECK(judge_perf_paranoid("3", true, true).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid("3", true, false).verdict == Verdict::warn);
+    CHECK(judge_perf_paranoid("2", true, false).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid("2", false, false).verdict == Verdict::warn);
+    CHECK(judge_perf_paranoid("-1", false, false).verdict == Verdict::ok);
+    CHECK(judge_perf_paranoid(std::nullopt, false, false).verdict == Verdict::warn);
+    CHECK(judge_unprivileged_bpf("2", true).verdict == Verdict::ok);
+    CHECK(judge_unprivileged_bpf("2", true).found.starts_with("2"));
+}
+
+TEST_CASE("limits matter where they are counted") {
+    constexpr std::uint64_t mebi = 1U << 20U;
+    CHECK(judge_memlock(8 * mebi, 16 * mebi, true).verdict == Verdict::fail);
+    CHECK(judge_memlock(16 * mebi, 16 * mebi, true).verdict == Verdict::ok);
+    CHECK(judge_memlock(RLIM_INFINITY, 16 * mebi, true).verdict == Verdict::ok);
+    CHECK(judge_memlock(64 * 1024, 16 * mebi, false).verdict == Verdict::ok);
+    CHECK(judge_memlock(64 * 1024, 16 * mebi, true).found == "64 KiB");
+    CHECK(judge_files(1024, false).verdict == Verdict::ok);
+    CHECK(judge_files(1024, true).verdict == Verdict::warn);
+    CHECK(judge_files(256, false).verdict == Verdict::warn);
+    CHECK(judge_files(RLIM_INFINITY, true).verdict == Verdict::ok);
+}
+
+TEST_CASE("the precedence of the thread that counts is told, and its lack is no problem") {
+    CHECK(judge_priority(true).costs.empty());
+    CHECK(judge_priority(true).verdict == Verdict::ok);
+    CHECK(judge_priority(false).verdict == Verdict::ok);
+    CHECK(judge_priority(false).costs.find("LimitNICE=-15") != std::string::npos);
+}
+
+TEST_CASE("libraries that cannot be opened are warned of, and none is no problem") {
+    CHECK(overall(judge_libraries({})) == Verdict::ok);
+    const auto findings = judge_libraries(
+        {{"libcudart.so.12", {1, 2}, ""}, {"libcuda.so.1", {3}, "open: Permission denied"}});
+    REQUIRE(findings.size() == 2);
+    CHECK(findings[0].verdict == Verdict::ok);
+    CHECK(findings[0].found == "libcudart.so.12 in 2 processes");
+    CHECK(findings[1].verdict == Verdict::warn);
+    CHECK(findings[1].found ==
+          "libcuda.so.1 in one process cannot be opened (open: Permission denied)");
+    CHECK_FALSE(findings[1].costs.empty());
+    // Two files of one name are told apart.
+    CHECK(judge_libraries({{"libcudart.so.12", {1}, "", "/opt/a/libcudart.so.12"}})[0].found ==
+          "/opt/a/libcudart.so.12 in one process");
+}
+
+TEST_CASE("GPUs are listed by index and model, and none costs the label") {
+    discovery::Gpu gpu;
+    gpu.index = 1;
+    CHECK(judge_gpus({gpu}, "/proc/driver/nvidia").found == "1 of an unknown model");
+    gpu.name = "NVIDIA H200";
+    CHECK(judge_gpus({gpu, gpu}, "/x").found == "1 NVIDIA H200, 1 NVIDIA H200");
+    CHECK(judge_gpus({}, "/elsewhere").verdict == Verdict::warn);
+    CHECK(judge_gpus({}, "/elsewhere").found.find("/elsewhere") != std::string::npos);
+}
+
+TEST_CASE("the worst finding decides, and the exit code says which") {
+    const Finding good{"a", Verdict::ok, "works", ""};
+    const Finding poor{"b", Verdict::warn, "missing", "something"};
+    const Finding bad{"c", Verdict::fail, "broken", "everything"};
+    CHECK(exit_code(overall(std::vector<Finding>{})) == 0);
+    CHECK(exit_code(overall(std::vector{good})) == 0);
+    CHECK(exit_code(overall(std::vector{poor, good})) == 1);
+    CHECK(exit_code(overall(std::vector{good, bad, poor})) == 2);
+}
+
+TEST_CASE("the text has a line for each, whatever is in them") {
+    const std::vector<Finding> findings = {
+        {"btf", Verdict::ok, "works", ""},
+        {"long_check", Verdict::warn, "a\x1b[2Jb\nc", "cost"},
+    };
+    CHECK(to_text(findings) ==
+          "ok    btf         works\n"
+          "warn  long_check  a\xEF\xBF\xBD[2Jb c: cost\n"
+          "\n"
+          "The exporter runs; 1 of 2 checks found something missing.\n");
+    CHECK(to_text(std::vector{findings[0]}).ends_with("\nEverything works.\n"));
+    CHECK(to_text(std::vector<Finding>{{"x", Verdict::fail, "y", "z"}})
+              .ends_with("\nThe exporter cannot work like this: 1 of 1 checks failed.\n"));
+}
+
+TEST_CASE("the JSON says the same") {
+    const std::vector<Finding> findings = {
+        {"btf", Verdict::ok, "works", ""},
+        {"library", Verdict::fail, "\xff\"\n", "cost"},
+    };
+    const auto parsed = nlohmann::json::parse(to_json(findings));
+    CHECK(parsed["verdict"] == "fail");
+    REQUIRE(parsed["checks"].size() == 2);
+    CHECK(parsed["checks"][0]["check"] == "btf");
+    CHECK(parsed["checks"][0]["verdict"] == "ok");
+    CHECK(parsed["checks"][1]["found"] == "\xEF\xBF\xBD\" ");
+    CHECK(parsed["checks"][1]["costs"] == "cost");
+}

@@ -1,0 +1,200 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/discovery/gpus/visible_gpus.h"
+
+using namespace gpusnoop::discovery;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Expected = std::vector<std::optional<unsigned>>;
+
+// Some of the GPUs of a node, all of one model.
+std::vector<Gpu> gpus(const std::vector<unsigned> &hosts_indices = {0, 1, 2, 3}) {
+    std::vector<Gpu> result;
+    for (const unsigned index : hosts_indices) {
+        Gpu gpu;
+        gpu.index = index;
+        gpu.name = "NVIDIA H200";
+        gpu.minor = static_cast<int>(index);
+        result.push_back(gpu);
+    }
+    return result;
+}
+
+std::string block(const std::vector<std::string> &variables) {
+    std::string bytes;
+    for (const std::string &variable : variables) {
+        bytes += variable + '\0';
+    }
+    return bytes;
+}
+
+std::string with_list(const std::string &list) {
+    return block({"PATH=/bin", "CUDA_VISIBLE_DEVICES=" + list});
+}
+
+// The first devices; no others are known.
+Expected devices(const VisibleGpus &visible, unsigned count) {
+    Expected result;
+    for (unsigned ordinal = 0; ordinal < count; ordinal++) {
+        result.push_back(visible.host_index(ordinal));
+    }
+    CHECK_FALSE(visible.host_index(count));
+    return result;
+}
+
+// A directory in place of /proc, with one process.
+class MadeUpProc {
+public:
+    static constexpr std::uint32_t kTgid = 4711;
+
+    MadeUpProc() {
+        std::string name = (fs::temp_directory_path() / "visible_gpus_test.XXXXXX").string();
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path_ = name;
+        fs::create_directories(process() / "root/dev");
+    }
+    MadeUpProc(const MadeUpProc &) = delete;
+    MadeUpProc &operator=(const MadeUpProc &) = delete;
+    ~MadeUpProc() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+
+    [[nodiscard]] fs::path process() const { return path_ / std::to_string(kTgid); }
+    void environment(const std::string &bytes) const {
+        std::ofstream(process() / "environ", std::ios::binary) << bytes;
+    }
+    void node(unsigned minor) const {
+        std::ofstream(process() / "root/dev" / ("nvidia" + std::to_string(minor))) << "";
+    }
+    [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
+        return visible_gpus_of(kTgid, of_node, path_.string());
+    }
+
+private:
+    fs::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("an environment that was written over", "[visible_gpus]") {
+    const auto is_unknown = [](const std::string &environment) {
+        CAPTURE(environment);
+        const auto visible = VisibleGpus::of(environment, gpus());
+        CHECK_FALSE(visible.host_index(0));
+        CHECK_FALSE(visible.only());
+        CHECK(VisibleGpus::of(environment, gpus({2})).only() == 2u);
+    };
+    is_unknown(std::string(200, '\0'));
+    is_unknown("ray::Worker" + std::string(100, '\0'));
+    is_unknown(block({"=x"}));
+    is_unknown(block({"PATH=/bin", "title of the process"}));
+    is_unknown("PATH=/bin");                                      // cut short
+    is_unknown(block({"PATH=/bin"}) + "CUDA_VISIBLE_DEVICES=1");  // of 1,2 perhaps
+    // What is left of the old one still holds.
+    const auto left = VisibleGpus::of(block({"title", "", "CUDA_VISIBLE_DEVICES=2,1"}), gpus());
+    CHECK(devices(left, 2) == Expected{2, 1});
+}
+
+TEST_CASE("nothing is known of no process", "[visible_gpus]") {
+    const VisibleGpus nothing;
+    CHECK_FALSE(nothing.host_index(0));
+    CHECK_FALSE(nothing.only());
+    CHECK_FALSE(VisibleGpus::of_unknown({}).only());
+    CHECK_FALSE(VisibleGpus::of_unknown(gpus()).host_index(0));
+    CHECK(VisibleGpus::of_unknown(gpus({2})).host_index(0) == 2u);
+    CHECK_FALSE(VisibleGpus::of_unknown(gpus({2})).host_index(1));
+}
+
+TEST_CASE("a process's devices, from its environment and its nodes", "[visible_gpus]") {
+    const MadeUpProc proc;
+    SECTION("numbers count the GPUs of its container") {
+        proc.environment(with_list("1,0"));
+        proc.node(1);
+        proc.node(3);
+        CHECK(devices(proc.visible(gpus()), 2) == Expected{3, 1});
+    }
+    SECTION("on the host") {
+        proc.environment(with_list("1,0"));
+        CHECK(devices(proc.visible(gpus()), 2) == Expected{1, 0});
+        CHECK(devices(proc.visible({}), 0).empty());
+    }
+    SECTION("no environment: only a GPU that is the only one of its container") {
+        proc.node(3);
+        CHECK(proc.visible(gpus()).only() == 3u);
+        proc.node(1);
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+    }
+    SECTION("an empty environment is that of a process that ends") {
+        proc.environment("");
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+    }
+    SECTION("no nodes can be seen: only a GPU that is the only one of the node") {
+        fs::remove_all(proc.process() / "root");
+        proc.environment(with_list("1,0"));
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+        CHECK(proc.visible(gpus({2})).only() == 2u);
+    }
+    SECTION("an environment of up to 1 MiB") {
+        const std::string start = with_list("1,0") + "X=";
+        const std::size_t most = 1024 * 1024;
+        proc.environment(start + std::string(most - start.size() - 1, 'x') + '\0');
+        CHECK(devices(proc.visible(gpus()), 2) == Expected{1, 0});
+        proc.environment(start + std::string(most - start.size(), 'x') + '\0');
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+    }
+    SECTION("no process") {
+        fs::remove_all(proc.process());
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+        CHECK(proc.visible(gpus({2})).only() == 2u);
+    }
+}
+
+TEST_CASE("the devices of a real process", "[visible_gpus]") {
+    // Minors that no driver has, so that this machine's nodes do not matter.
+    auto of_node = gpus();
+    for (Gpu &gpu : of_node) {
+        gpu.minor += 100'000;
+    }
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::dup2(ready[1], STDOUT_FILENO);
+        ::execle(
+            // No other program: while that is loaded, the environment cannot be read.
+            "/bin/sh", "sh", "-c", "echo; kill -STOP $$", static_cast<char *>(nullptr),
+            std::vector<const char *>{"CUDA_VISIBLE_DEVICES=3,1", "PATH=/usr/bin:/bin", nullptr}
+                .data());
+        ::_exit(127);
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    CHECK(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    const auto visible = visible_gpus_of(static_cast<std::uint32_t>(child), of_node);
+    CHECK(devices(visible, 2) == Expected{3, 1});
+    ::kill(child, SIGKILL);
+    // Not waited for yet, so still there, but without memory.
+    siginfo_t ended{};
+    CHECK(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+    CHECK(devices(visible_gpus_of(static_cast<std::uint32_t>(child), of_node), 0).empty());
+    ::waitpid(child, nullptr, 0);
+}

@@ -1,0 +1,120 @@
+#include "exporter/metrics/self.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/ebpf/counters.h"
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/reference.h"
+
+using namespace gpusnoop;
+
+namespace {
+
+probes::Health probe_with(probe_account account) {
+    probes::Health probe;
+    probe.name = "cuda";
+    probe.up = true;
+    probe.account = account;
+    return probe;
+}
+
+bool has_line(const std::string &text, const std::string &line) {
+    return text.find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("what was entered and is in no other column is in flight") {
+    probe_account account{};
+    account.entered = 100;
+    account.events = 80;
+    account.stale = 5;
+    account.lost[LOST_ring_full] = 3;
+    account.lost[LOST_fault] = 2;
+    CHECK(kernel::in_flight(account) == 10);
+    account.events = 95;  // read a moment later than entered
+    CHECK(kernel::in_flight(account) == 0);
+}
+
+TEST_CASE("what is lost of slow calls, and what sinks have sent, is on the page") {
+    auto probe = probe_with({});
+    const std::string without = metrics::to_text(metrics::probe_families({probe}));
+    CHECK(without.find("gpusnoop_slow_call") == std::string::npos);
+    CHECK(without.find("gpusnoop_sink") == std::string::npos);
+    probe.slow_details_lost = {{"busy", 2}, {"ring_full", 3}};
+    probe.slow_calls_not_logged = 4;
+    probe.sinks = {{"file:/a\"", 5, {{"queue_full", 6}}}, {"b", 0, {{"queue_full", 0}}}};
+    const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"busy\"} 2"));
+    CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"ring_full\"} 3"));
+    CHECK(has_line(text, "gpusnoop_slow_calls_not_logged_total 4"));
+    CHECK(has_line(text, R"(gpusnoop_sink_events_total{sink="file:/a\""} 5)"));
+    CHECK(has_line(text,
+                   R"(gpusnoop_sink_events_lost_total{sink="file:/a\"",reason="queue_full"} 6)"));
+    CHECK(has_line(text, "gpusnoop_sink_events_total{sink=\"b\"} 0"));
+}
+
+TEST_CASE("the account of a probe is on the page, reason by reason") {
+    probe_account account{};
+    account.entered = 7;
+    account.events = 4;
+    account.lost[LOST_throttled] = 3;
+    account.deaths[DEATH_SIGTRAP] = 2;
+    auto probe = probe_with(account);
+    probe.undecodable = 2;
+    probe.skipped = 5;
+    probe.forgotten = 6;
+    probe.attach_failures["elf"] = 1;
+    const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(text, "gpusnoop_probe_up{probe=\"cuda\"} 1"));
+    CHECK(has_line(text, "gpusnoop_probe_entries_total{probe=\"cuda\"} 7"));
+    CHECK(
+        has_line(text,
+                 "gpusnoop_process_deaths_in_traced_calls_total{probe=\"cuda\",signal=\"SIGTRAP\"} "
+                 "2"));
+    CHECK(
+        has_line(text,
+                 "gpusnoop_process_deaths_in_traced_calls_total{probe=\"cuda\",signal=\"SIGILL\"} "
+                 "0"));
+    CHECK(has_line(text, "gpusnoop_probe_events_total{probe=\"cuda\"} 4"));
+    CHECK(has_line(text, "gpusnoop_probe_in_flight_calls{probe=\"cuda\"} 0"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"throttled\"} 3"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"ring_full\"} 0"));
+    CHECK(has_line(text,
+                   "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"undecodable\"} 2"));
+    CHECK(has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"skipped\"} 5"));
+    CHECK(
+        has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"forgotten\"} 6"));
+    CHECK(has_line(text, "gpusnoop_probe_attach_failures_total{probe=\"cuda\",reason=\"elf\"} 1"));
+    CHECK(text.find("probe_runs_total") == std::string::npos);  // the kernel does not count them
+    probe.runs = 9;
+    const std::string counted = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
+}
+
+TEST_CASE("the page says how the last reading of the configuration went, and when one went well") {
+    const auto text = [](const metrics::LastReload &reload) {
+        return "\n" + metrics::to_text(metrics::reload_families(reload));
+    };
+    const std::string good = text({.successful = true, .last_success = 1'700'000'000.5});
+    CHECK(has_line(good, "gpusnoop_config_last_reload_successful 1"));
+    CHECK(has_line(good, "gpusnoop_config_last_reload_success_timestamp_seconds 1700000000.5"));
+    const std::string bad = text({.successful = false, .last_success = 1'700'000'000.5});
+    CHECK(has_line(bad, "gpusnoop_config_last_reload_successful 0"));
+    CHECK(has_line(bad, "gpusnoop_config_last_reload_success_timestamp_seconds 1700000000.5"));
+}
+
+TEST_CASE("the reference names every family once, with its labels") {
+    const std::string text = metrics::metrics_reference();
+    const std::string row =
+        "| `gpusnoop_cuda_kernel_launches_total` | counter | `comm`, `container`, `kernel`, "
+        "`grid`, "
+        "`block`, `gpu` |";
+    const std::size_t first = text.find(row);
+    REQUIRE(first != std::string::npos);
+    CHECK(text.find(row, first + 1) == std::string::npos);
+    CHECK(text.find("gpusnoop_probe_run_seconds_total") != std::string::npos);
+    CHECK(text.find("process_resident_memory_bytes") != std::string::npos);
+}

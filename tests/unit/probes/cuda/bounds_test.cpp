@@ -1,0 +1,223 @@
+// Records that no program should cause, and programs that play with their numbers.
+#include <catch2/catch_test_macros.hpp>
+#include <limits>
+#include <random>
+
+#include "tests/unit/probes/cuda/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t budget = 1'000'000;
+
+std::size_t label_sets(const Bench &bench) {
+    std::size_t all = 0;
+    for (const auto &family : bench.aggregator->report(5'000s)) {
+        all += family.labels.size();
+    }
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("bytes that are no record are counted and change nothing") {
+    Bench bench;
+    std::mt19937 random(1);
+    std::vector<std::byte> junk(400);
+    std::uint64_t parts = 0;
+    for (int i = 0; i < 20'000; i++) {
+        for (std::byte &one : junk) {
+            one = static_cast<std::byte>(random());
+        }
+        junk[28] = static_cast<std::byte>(random() % 18);  // the type, mostly a known one
+        junk[29] = std::byte{0};
+        const std::size_t size = random() % junk.size();
+        if (size % 8 == 0) {
+            continue;  // could be one
+        }
+        const auto part = std::span(junk).first(size);
+        bench.aggregator->on_allocations_record(part);
+        bench.aggregator->on_calls_record(part);
+        parts++;
+    }
+    bench.settle();
+    CHECK(bench.aggregator->undecodable() == 2 * parts);
+    CHECK(label_sets(bench) == 0);
+}
+
+TEST_CASE("a record in the wrong ring is none") {
+    Bench bench;
+    bench.calls(process());
+    bench.calls(allocation(0x1000, 1, 2'000));
+    bench.calls(named(1, "x"));
+    bench.calls(exited(3'000));
+    bench.allocations(launch(1, 1));
+    bench.allocations(copy(1, 2, 3, COPY_H2D, 2'000));
+    bench.allocations(wait(1, 2'000));
+    bench.settle();
+    CHECK(bench.aggregator->undecodable() == 7);
+    CHECK(label_sets(bench) == 0);
+}
+
+TEST_CASE("records of the right size with any content at all are no trap") {
+    Bench bench({.budget = [](std::string_view) { return 500U; }});
+    std::mt19937_64 random(2);
+    const std::vector<std::uint64_t> edges = {0,
+                                              1,
+                                              2,
+                                              0x7fffffff,
+                                              0x80000000,
+                                              0xffffffff,
+                                              std::uint64_t{1} << 63,
+                                              std::numeric_limits<std::uint64_t>::max(),
+                                              std::numeric_limits<std::int64_t>::max()};
+    const std::vector<std::size_t> sizes = {40, 48, 56, 72, 80, 88, 264, 296};
+    std::vector<std::uint64_t> words(40);
+    for (int i = 0; i < 60'000; i++) {
+        for (std::uint64_t &one : words) {
+            one = random() % 2 == 0 ? edges[random() % edges.size()] : random();
+        }
+        auto bytes = std::as_writable_bytes(std::span(words));
+        bytes[28] = static_cast<std::byte>(random() % 18);
+        bytes[29] = std::byte{0};
+        bytes[24] = static_cast<std::byte>(random() % 4);  // one of a few processes
+        bytes[25] = bytes[26] = bytes[27] = std::byte{0};
+        words[2] = random() % 2;
+        const auto record = std::span<const std::byte>(bytes).first(sizes[random() % sizes.size()]);
+        bench.aggregator->on_allocations_record(record);
+        bench.aggregator->on_calls_record(record);
+        if (i % 1'000 == 0) {
+            bench.aggregator->settle(std::chrono::nanoseconds(
+                static_cast<std::int64_t>(edges[random() % edges.size()])));
+            (void)bench.aggregator->report(5'000s);
+            (void)bench.aggregator->allocations();
+            for (const auto &request : std::exchange(bench.asked, {})) {
+                bench.aggregator->on_kernel_name({request.ticket, "\xff"});
+            }
+            bench.aggregator->watch_frees();
+            LiveTable table{.since = 100s, .entries = {}, .processes = {}};
+            for (std::uint32_t pid = 0; pid < 4; pid++) {
+                table.processes[pid].since_ns = random() % 2;
+                cuda_live live{};
+                live.born_ns = edges[random() % edges.size()];
+                live.device = static_cast<std::int32_t>(edges[random() % edges.size()]);
+                live.kind = static_cast<std::uint16_t>(random());
+                table.entries.emplace_back(cuda_live_key{random() % 4, random() % 2, pid,
+                                                         static_cast<std::uint32_t>(random() % 6)},
+                                           live);
+            }
+            bench.aggregator->reconcile(table);
+            bench.aggregator->tidy(std::chrono::seconds(i));
+        }
+    }
+    bench.settle();
+    bench.aggregator->tidy(100'000s);
+    CHECK(bench.aggregator->undecodable() > 60'000);
+    CHECK(bench.aggregator->undecodable() < 120'000);
+}
+
+TEST_CASE("a process that makes up devices has no series for each of them") {
+    Bench bench({.budget = [](std::string_view) { return budget; }});
+    bench.aggregator = std::make_unique<CudaAggregator>(bench.settings, [&] {
+        auto surroundings = bench.surroundings();
+        surroundings.describe = [](Process &one) {
+            one.book_is_complete = true;
+            one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "none"; };
+        };
+        return surroundings;
+    }());
+    bench.allocations(process());
+    const auto use = [&](std::int32_t device, std::uint64_t at) {
+        const auto one = allocation(at, 1, at, MEMORY_device, device);
+        bench.allocations(one);
+        bench.allocations(release(one, at));
+        auto unknown = unknown_release(at, at);
+        unknown.head.device = device;
+        bench.allocations(unknown);
+        auto copied = copy(1, 2, 3, COPY_H2D, at);
+        copied.head.device = device;
+        bench.calls(copied);
+        copied.head.type = CUDA_RECORD_SET;
+        copied.is_async = static_cast<std::uint32_t>(at);
+        bench.calls(copied);
+        bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", at, device)});
+        auto launched = launch(1, 1);
+        launched.head.device = device;
+        bench.calls(launched);
+    };
+    constexpr std::int32_t many = 20'000;
+    for (std::int32_t i = 0; i < many; i++) {
+        use(i % 2 == 0 ? i : std::numeric_limits<std::int32_t>::max() - i,
+            2'000 + static_cast<unsigned>(i));
+    }
+    use(std::numeric_limits<std::int32_t>::min(), 100'000);
+    use(-3, 100'001);
+    bench.settle();
+    bench.name_kernels("kernel");
+    CHECK(bench.sum("cuda_memory_allocations_total") == many + 2);
+    CHECK(bench.sum("cuda_memory_allocations_total", {"none"}) == many + 2 - 32);
+    CHECK(bench.sum("cuda_memory_allocations_total", {"62"}) == 1);
+    CHECK(label_sets(bench) < 1'000);
+}
+
+TEST_CASE("one process cannot make more kernels, shapes or errors than there is room for") {
+    Bench bench({.budget = [](std::string_view) { return budget; }});
+    bench.allocations(process());
+    constexpr std::uint64_t many = 100'000;
+    bench.calls(failed("cudaMemcpy", 2));
+    for (std::uint64_t i = 1; i <= many; i++) {
+        bench.calls(launch(i * 16, 7));
+        bench.calls(failed("cudaMemcpy", static_cast<int>(i) + 10'000));
+    }
+    bench.calls(failed("cudaMemcpy", 2));  // has its place already
+    CHECK(bench.asked.size() == 16'384);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"other"}) == many - 16'384);
+    CHECK(bench.sum("cuda_api_errors_total") == many + 2);
+    CHECK(bench.sum("cuda_api_errors_total", {"other"}) == many - 999);
+    CHECK(bench.sum("cuda_api_errors_total", {"cudaErrorMemoryAllocation"}) == 2);
+    bench.aggregator->tidy(60s);
+    CHECK(bench.sum("cuda_kernel_launches_total") == many);
+}
+
+TEST_CASE("one kernel cannot have more shapes than there is room for", "[single-threaded]") {
+    Bench bench({.budget = [](std::string_view) { return budget; }});
+    bench.allocations(process());
+    bench.allocations(named(16, "gemm"));
+    constexpr std::uint32_t many = 100'000;
+    for (std::uint32_t i = 1; i <= many; i++) {
+        bench.calls(launch(16, i));
+    }
+    CHECK(bench.sum("cuda_kernel_launches_total") == many);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm", "other"}) == many - 65'536);
+    CHECK(bench.page("cuda_kernel_launches_total").size() == 65'537);
+}
+
+TEST_CASE("handles without end are forgotten, and those that are known can still be renamed",
+          "[single-threaded]") {
+    Bench bench;
+    bench.allocations(process());
+    for (std::uint64_t i = 1; i <= 50'000; i++) {
+        bench.allocations(named(i, "k"));
+        bench.allocations(stands_for(100'000 + i, 1));
+    }
+    bench.allocations(named(1, "renamed"));
+    bench.calls(launch(1, 1));
+    bench.calls(launch(40'000, 1));
+    CHECK(bench.sum("cuda_kernel_launches_total", {"renamed"}) == 1);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"other"}) == 1);
+}
+
+TEST_CASE("functions that there are not make one series of errors") {
+    Bench bench;
+    bench.allocations(process());
+    for (std::uint32_t number = 1'000; number < 0x8000; number++) {
+        auto record = failed("cudaMalloc", 7);
+        record.head.function = static_cast<std::uint16_t>(number);
+        bench.calls(record);
+    }
+    CHECK(bench.page("cuda_api_errors_total").size() == 1);
+    CHECK(bench.sum("cuda_api_errors_total", {"unknown"}) == 0x8000 - 1'000);
+}

@@ -1,0 +1,185 @@
+// The table of functions, and what records say by a function's number: errors and linkage.
+#include "exporter/probes/cuda/functions.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <set>
+
+#include "bpf/cuda/functions.h"
+#include "tests/unit/probes/cuda/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The value of the label `linkage` of the only process.
+std::string linkage(const Bench &bench) {
+    const auto page = bench.page("process_info");
+    REQUIRE(page.size() == 1);
+    CHECK(page.begin()->second == 1);
+    return page.begin()->first.back();
+}
+
+// The macros of the kernel's side, which are C.
+constexpr std::uint64_t function_in(std::uint64_t cookie) {
+    return cookie & 0xffff;
+}
+constexpr std::uint64_t operation_in(std::uint64_t cookie) {
+    return (cookie >> 16) & 0xff;
+}
+constexpr std::uint64_t variant_in(std::uint64_t cookie) {
+    return (cookie >> 24) & 0xff;
+}
+
+cuda_launch_record launched_by(std::string_view symbol, bool is_static = false) {
+    auto record = launch(1, 1);
+    record.head.function = function_of(symbol);
+    if (is_static) {
+        record.head.function |= CUDA_STATIC_RUNTIME;
+    }
+    return record;
+}
+
+}  // namespace
+
+TEST_CASE("the table of functions holds what the kernel's side expects of it") {
+    const auto functions = cuda_functions();
+    CHECK(functions.size() > 150);
+    std::set<std::string_view> symbols;
+    for (std::size_t number = 0; number < functions.size(); number++) {
+        const CudaFunction &one = functions[number];
+        CAPTURE(one.symbol);
+        CHECK(symbols.insert(one.symbol).second);
+        CHECK(one.is_driver == (one.symbol.starts_with("cu") && !one.symbol.starts_with("cuda")));
+        CHECK(function_in(one.cookie) == number);
+        CHECK(operation_in(one.cookie) < CUDA_OPERATION_COUNT);
+        CHECK(number != CUDA_NO_FUNCTION);
+        CHECK((number & CUDA_STATIC_RUNTIME) == 0);
+        // A variant of a function is shown under the function's own name.
+        CHECK(one.name.find("_pt") == std::string_view::npos);
+        CHECK(one.name.find("_v") == std::string_view::npos);
+        const bool is_plain = one.symbol == one.name;
+        const bool is_variant = one.symbol.starts_with(one.name);
+        const bool is_internal =
+            one.symbol.starts_with("__") && one.symbol.substr(2).starts_with(one.name);
+        CHECK((is_plain || is_variant || is_internal));
+    }
+}
+
+TEST_CASE("what an allocating or freeing function is about is in its cookie") {
+    const auto cookie = [](std::string_view symbol) {
+        return cuda_functions()[function_of(symbol)].cookie;
+    };
+    const std::map<std::string_view, cuda_memory_kind> kinds = {
+        {"cudaMalloc", MEMORY_device},
+        {"cudaMallocAsync_ptsz", MEMORY_async},
+        {"cudaMallocManaged", MEMORY_managed},
+        {"cudaHostAlloc", MEMORY_pinned_host},
+        {"cudaMallocHost", MEMORY_pinned_host},
+        {"cuMemAllocManaged", MEMORY_managed},
+        {"cuMemHostAlloc", MEMORY_pinned_host},
+        {"cuMemCreate", MEMORY_vmm},
+        {"cuMemAllocFromPoolAsync", MEMORY_async}};
+    for (const auto &[symbol, kind] : kinds) {
+        CAPTURE(symbol);
+        CHECK(operation_in(cookie(symbol)) == CUDA_ALLOCATE);
+        CHECK(variant_in(cookie(symbol)) == kind);
+        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_WHERE) == 1);
+        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_BYTES) == 2);
+    }
+    CHECK(operation_in(cookie("cuMemRelease")) == CUDA_FREE);
+    CHECK(variant_in(cookie("cuMemRelease")) == MEMORY_vmm);
+    CHECK(CUDA_COOKIE_SLOT(cookie("cudaMemcpyAsync"), CUDA_STREAM) == 5);
+    CHECK((cookie("cudaMemcpyAsync") & ASYNC) != 0);
+    CHECK((cookie("cudaMemcpy") & ASYNC) == 0);
+}
+
+TEST_CASE("the numbers of functions are in range for every position of a cookie") {
+    for (const CudaFunction &one : cuda_functions()) {
+        CAPTURE(one.symbol);
+        CHECK(one.entry_only == (operation_in(one.cookie) == CUDA_REGISTER));
+        CHECK(variant_in(one.cookie) < 8);
+        CHECK((one.cookie >> 59) == 0);
+    }
+}
+
+TEST_CASE("a failed call is an error by name and nothing else") {
+    Bench bench;
+    bench.allocations(process());
+    bench.allocations(failed("cudaMalloc", 2));
+    bench.calls(failed("cudaMemcpy", 987'654));
+    bench.calls(failed("cudaMemcpy", -1));
+    bench.settle();
+    CHECK(bench.page("cuda_api_errors_total") ==
+          Page{{{"python", "", "cudaMalloc", "cudaErrorMemoryAllocation"}, 1},
+               {{"python", "", "cudaMemcpy", "code_987654"}, 1},
+               {{"python", "", "cudaMemcpy", "code_-1"}, 1}});
+    CHECK(bench.page("cuda_memory_allocations_total").empty());
+    CHECK(bench.page("cuda_memcpy_bytes_total").empty());
+}
+
+TEST_CASE("errors of the driver API have the names of CUresult") {
+    Bench bench;
+    bench.allocations(process());
+    bench.allocations(failed("cuMemAlloc_v2", 2));
+    bench.calls(failed("cuMemcpyHtoDAsync_v2_ptsz", 201));
+    bench.calls(failed("cudaMemcpyAsync_ptsz", 700));
+    bench.calls(failed("cuLaunchKernel", 54'321));
+    CHECK(bench.page("cuda_api_errors_total") ==
+          Page{{{"python", "", "cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY"}, 1},
+               {{"python", "", "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_CONTEXT"}, 1},
+               {{"python", "", "cudaMemcpyAsync", "cudaErrorIllegalAddress"}, 1},
+               {{"python", "", "cuLaunchKernel", "code_54321"}, 1}});
+}
+
+TEST_CASE("errors of what users do not call themselves are not shown") {
+    Bench bench;
+    bench.allocations(process());
+    for (const auto *symbol :
+         {"__cudaGetKernel", "cudaGetKernel", "cudaGetFuncBySymbol", "cuKernelGetFunction",
+          "cuModuleGetFunction", "cuLibraryGetKernel"}) {
+        bench.calls(failed(symbol, 500));
+        bench.allocations(failed(symbol, 500));
+    }
+    CHECK(bench.page("cuda_api_errors_total").empty());
+    CHECK(bench.aggregator->undecodable() == 0);
+    bench.calls(failed("cuCtxSetCurrent", 201));
+    CHECK(bench.sum("cuda_api_errors_total", {"cuCtxSetCurrent"}) == 1);
+}
+
+TEST_CASE("an error of a call through a static runtime is the function's") {
+    Bench bench;
+    bench.allocations(process());
+    auto record = failed("cudaMalloc", 2);
+    record.head.function |= CUDA_STATIC_RUNTIME;
+    bench.allocations(record);
+    CHECK(bench.sum("cuda_api_errors_total", {"cudaMalloc", "cudaErrorMemoryAllocation"}) == 1);
+    CHECK(linkage(bench) == "static");
+}
+
+TEST_CASE("of the ways in which a process has the runtime, the first of these is shown") {
+    Bench bench;
+    bench.allocations(process());
+    CHECK(linkage(bench) == "unknown");
+    SECTION("each weighs more than those before it") {
+        bench.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(bench) == "driver_only");
+        bench.calls(launched_by("cudaLaunchKernel", true));
+        CHECK(linkage(bench) == "static");
+        bench.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(bench) == "static");
+        bench.calls(launched_by("cudaLaunchKernel"));
+        CHECK(linkage(bench) == "shared");
+        bench.calls(launched_by("cudaLaunchKernel", true));
+        bench.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(bench) == "shared");
+    }
+    SECTION("a record that no call made says nothing") {
+        auto record = launch(1, 1);
+        record.head.function = CUDA_NO_FUNCTION;
+        bench.calls(record);
+        CHECK(linkage(bench) == "unknown");
+    }
+}

@@ -1,0 +1,90 @@
+// What is noted of a process's memory until the kernel's table has been read, and how much of it.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/probes/cuda/table.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+TEST_CASE("what a reset took of the devices past the first sixteen does not come back") {
+    Bench bench;
+    bench.allocations(process());
+    Table table;
+    table.has_process();
+    table.destroyed_ns[{{bench_pid, bench_since}, 20}] = 5'000;
+    table.has(allocation(0x1000, 1, 5'000, MEMORY_device, 20))
+        .has(allocation(0x2000, 2, 5'001, MEMORY_device, 20))
+        .has(allocation(0x3000, 4, 2'000, MEMORY_device, 21));
+    agree(bench, table);
+    CHECK(outstanding(bench) == 2 + 4);
+    REQUIRE(bench.forgotten.size() == 1);
+    CHECK(bench.forgotten[0].key.address == 0x1000);
+}
+
+TEST_CASE("however many contexts a process destroys, what was lost of them does not come back") {
+    Bench bench;
+    bench.allocations(process());
+    constexpr std::uint64_t many = 2'000;
+    Table table;
+    table.has_process();
+    for (std::uint64_t context = 1; context <= many; context++) {
+        auto unseen = allocation(context << 16, 1, 2'000);
+        unseen.context = context;
+        table.has(unseen);
+        bench.allocations(reset(0, 3'000, context));
+        bench.settle();
+    }
+    CHECK(bench.aggregator->wants_reconciling());
+    agree(bench, table);
+    CHECK(outstanding(bench) == 0);
+    CHECK(bench.forgotten.size() == many);
+    CHECK(bench.aggregator->forgotten() == 0);
+
+    // They have been compared: there is room for as many again.
+    CHECK_FALSE(bench.aggregator->wants_reconciling());
+    bench.allocations(reset(0, 4'000, many + 1));
+    bench.settle();
+    CHECK_FALSE(bench.aggregator->wants_reconciling());
+}
+
+TEST_CASE("contexts that are destroyed without end are forgotten, and counted") {
+    Bench bench;
+    bench.allocations(process());
+    for (std::uint64_t context = 1; context <= 16'384 + 10; context++) {
+        bench.allocations(reset(0, 3'000, context));
+    }
+    bench.settle();
+    CHECK(bench.aggregator->forgotten() == 10);
+}
+
+TEST_CASE("however many allocations were displaced, each is freed by a free that misses it") {
+    constexpr std::uint64_t many = 2'000;
+    Bench bench;
+    bench.allocations(process());
+    for (std::uint64_t i = 1; i <= many; i++) {
+        bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
+    }
+    bench.allocations(allocation(0x1000, 1, 2'000));
+    bench.allocations(reset(0, 3'000));
+    bench.settle();
+    CHECK(bench.aggregator->wants_reconciling());
+    for (std::uint64_t i = 1; i <= many; i++) {
+        bench.allocations(allocation(i << 16, 1, 4'000));
+        bench.allocations(unknown_release(i << 16, 5'000));
+    }
+    bench.settle();
+    CHECK(outstanding(bench) == 0);
+    CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+    CHECK(bench.aggregator->forgotten() == 0);
+}
+
+TEST_CASE("allocations that are displaced without end are forgotten, and counted") {
+    Bench bench;
+    bench.allocations(process());
+    for (std::uint64_t i = 1; i <= 16'384 + 10; i++) {
+        bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
+    }
+    bench.allocations(reset(0, 3'000));
+    bench.settle();
+    CHECK(bench.aggregator->forgotten() == 10);
+}

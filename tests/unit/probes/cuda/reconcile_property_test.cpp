@@ -1,0 +1,42 @@
+// The books against a model of the kernel's side.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include "tests/unit/probes/cuda/kernel_model.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+void run(unsigned seed, Losses losses) {
+    CAPTURE(seed);
+    Bench bench;
+    KernelModel kernel(bench, seed, losses);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 200; i++) {
+            kernel.step();
+            if (i % 50 == 49) {
+                kernel.agree();
+            }
+        }
+        kernel.come_to_rest();
+        kernel.check();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the books agree with the table again, whatever was lost", "[single-threaded]") {
+    const unsigned seed = GENERATE(range(0U, 40U));
+    run(seed, {.percent = seed % 3 == 0 ? 100U : 30U});
+}
+
+TEST_CASE("the books agree with the table again, though frees went unseen, too",
+          "[single-threaded]") {
+    run(GENERATE(range(0U, 20U)), {.percent = 20, .replaces = true});
+}
+
+TEST_CASE("where nothing was lost, looking into the table changes no total", "[single-threaded]") {
+    run(GENERATE(range(0U, 30U)), {});
+}

@@ -1,0 +1,128 @@
+// The processes and call sites that hold the most, for the page at /.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "exporter/probes/frame/overview.h"
+#include "tests/unit/probes/cuda/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::uint64_t next_address = 0x1000;
+
+cuda_allocation_record from(std::int32_t stack, std::uint64_t bytes) {
+    auto record = allocation(next_address += 0x1000, bytes, 2'000);
+    record.stack = stack;
+    record.caller = 0x40;
+    return record;
+}
+
+}  // namespace
+
+TEST_CASE("the overview has what each process holds, and where, as the metrics have it") {
+    Bench bench;
+    CHECK(bench.aggregator->overview().process_count == 0);
+    bench.allocations(process());
+    bench.allocations(process("other", 43));
+    bench.allocations(process("idle", 44));
+    bench.allocations(from(1, 40));
+    bench.allocations(from(2, 30));
+    bench.allocations(from(3, 25));
+    bench.allocations(from(4, 5));
+    bench.allocations(of(43, bench_since, from(1, 300)));
+    bench.settle();
+    bench.name_site(0, "a");
+    bench.name_site(1, "b");
+    bench.name_site(2, "b");  // another stack with the same label; the fourth is not named yet
+    const MemoryOverview memory = bench.aggregator->overview();
+    CHECK(memory.process_count == 3);
+    CHECK(memory.outstanding == Amount{400, 5});
+    REQUIRE(memory.processes.size() == 3);
+    CHECK(memory.processes[0].pid == 43);
+    CHECK(memory.processes[0].comm == "other");
+    CHECK(memory.processes[0].outstanding == Amount{300, 1});
+    CHECK(memory.processes[1].pid == 42);
+    CHECK(memory.processes[1].outstanding == Amount{100, 4});
+    CHECK(memory.processes[2].pid == 44);
+    CHECK(memory.processes[2].outstanding == Amount{});
+    for (const ProcessOverview &one : memory.processes) {
+        // The same as the label of the metric, also of a process that holds nothing.
+        CHECK(bench.sum("cuda_memory_outstanding_bytes", {std::to_string(one.pid)}) ==
+              one.outstanding.bytes);
+        REQUIRE(one.gpus.size() == 1);
+        CHECK(bench.sum("cuda_memory_outstanding_bytes",
+                        {std::to_string(one.pid), one.gpus.front()}) == one.outstanding.bytes);
+    }
+    CHECK(memory.site_count == 4);
+    REQUIRE(memory.sites.size() == 4);
+    CHECK(memory.sites[0].pid == 43);
+    CHECK(memory.sites[0].site.empty());
+    CHECK(memory.sites[0].outstanding == Amount{300, 1});
+    CHECK(memory.sites[1].site == "b");
+    CHECK(memory.sites[1].outstanding == Amount{55, 2});
+    CHECK(memory.sites[2].site == "a");
+    CHECK(memory.sites[2].outstanding == Amount{40, 1});
+    CHECK(memory.sites[3].site.empty());
+    CHECK(memory.sites[3].comm == "python");
+    CHECK(memory.sites[3].outstanding == Amount{5, 1});
+}
+
+TEST_CASE("memory on several GPUs names each of them once") {
+    Bench bench;
+    bench.allocations(process());
+    bench.allocations(allocation(0x1000, 1, 2'000, MEMORY_device, 0));
+    bench.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
+    bench.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
+    bench.settle();
+    CHECK(bench.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
+}
+
+TEST_CASE("a process that has ended is in the overview no more") {
+    Bench bench;
+    bench.allocations(process());
+    bench.allocations(from(1, 40));
+    bench.settle();
+    bench.allocations(exited(3'000));
+    bench.settle();
+    const MemoryOverview memory = bench.aggregator->overview();
+    CHECK(memory.process_count == 0);
+    CHECK(memory.processes.empty());
+    CHECK(memory.sites.empty());
+    CHECK(memory.outstanding == Amount{});
+}
+
+TEST_CASE(
+    "of 10,000 processes the overview has the few that hold the most, and how many there are") {
+    Bench bench;
+    std::uint64_t sum = 0;
+    for (std::uint32_t pid = 1; pid <= 10'000; pid++) {
+        bench.allocations(process("worker", pid));
+        // The largest are in the middle, not where a walk begins or ends.
+        const std::uint64_t bytes = pid <= 5'000 ? 10'000 + pid : 15'001 - pid;
+        bench.allocations(of(pid, bench_since, from(1, bytes)));
+        bench.allocations(of(pid, bench_since, from(2, 1)));
+        sum += bytes + 1;
+    }
+    bench.settle();
+    for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
+        bench.name_site(i, bench.asked_sites[i].site.stack == 1 ? "big" : "small");
+    }
+    const MemoryOverview memory = bench.aggregator->overview();
+    CHECK(memory.process_count == 10'000);
+    CHECK(memory.site_count == 20'000);
+    CHECK(memory.outstanding == Amount{sum, 20'000});
+    REQUIRE(memory.processes.size() == max_overview_processes);
+    REQUIRE(memory.sites.size() == max_overview_sites);
+    for (std::uint32_t i = 0; i < max_overview_processes; i++) {
+        CHECK(memory.processes[i].pid == 5'000 - i);
+        CHECK(memory.processes[i].outstanding == Amount{15'001 - i, 2});
+    }
+    for (std::uint32_t i = 0; i < max_overview_sites; i++) {
+        CHECK(memory.sites[i].pid == 5'000 - i);
+        CHECK(memory.sites[i].site == "big");
+        CHECK(memory.sites[i].outstanding == Amount{15'000 - i, 1});
+    }
+}

@@ -1,0 +1,183 @@
+// What a record of a traced call becomes.
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <limits>
+
+#include "bpf/cuda/functions.h"
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/trace/decode.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::trace;
+
+namespace {
+
+std::uint16_t number_of(std::string_view symbol) {
+    const auto functions = probes::cuda_functions();
+    for (std::uint16_t i = 0; i < functions.size(); i++) {
+        if (functions[i].symbol == symbol) {
+            return i;
+        }
+    }
+    FAIL("no function " << symbol);
+    return 0;
+}
+
+cuda_trace_record record_of(std::string_view symbol, unsigned fields) {
+    cuda_trace_record record{};
+    record.memory.head.function = number_of(symbol);
+    record.memory.head.ended_ns = 5000;
+    record.memory.head.duration_ns = 2000;
+    record.memory.head.tgid = 7;
+    record.memory.head.device = 0;
+    record.tid = 8;
+    record.fields = static_cast<std::uint16_t>(fields);
+    return record;
+}
+
+std::optional<Value> detail(const Call &call, std::string_view key) {
+    for (const auto &[name, value] : call.details) {
+        if (name == key) {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+Value text(std::string_view value) {
+    return std::string(value);
+}
+
+}  // namespace
+
+TEST_CASE("a traced call says when it began, where, and how it ended") {
+    auto record = record_of("cuMemAlloc_v2", TRACE_BYTES | TRACE_KIND | TRACE_ADDRESS);
+    record.memory.head.result = 2;
+    record.memory.head.device = 3;
+    record.memory.bytes = 4096;
+    record.memory.kind = MEMORY_managed;
+    record.memory.destination = 0x7f00;
+    const Call call = decode(record, 1'000'000, "", {});
+    CHECK(call.began_ns == 1'003'000);
+    CHECK(call.duration_ns == 2000);
+    CHECK(call.pid == 7);
+    CHECK(call.tid == 8);
+    CHECK(call.function == "cuMemAlloc_v2");
+    CHECK(call.is_driver);
+    CHECK_FALSE(call.from_executable);
+    CHECK(call.result == 2);
+    CHECK(call.device == 3);
+    CHECK(call.operation == "allocate");
+    CHECK(detail(call, "bytes") == Value(std::uint64_t{4096}));
+    CHECK(detail(call, "memory_kind") == text("managed"));
+    CHECK(detail(call, "address") == Value(Word{0x7f00}));
+    CHECK(call.details.size() == 3);
+}
+
+TEST_CASE("what a record does not say is not made up") {
+    auto record = record_of("cudaFree", TRACE_ADDRESS | TRACE_KIND);
+    record.memory.head.device = CUDA_DEVICE_UNCHOSEN;
+    record.memory.bytes = 99;
+    CHECK_FALSE(decode(record, 0, "", {}).device);
+    CHECK_FALSE(detail(decode(record, 0, "", {}), "bytes"));
+    record.memory.head.device = CUDA_DEVICE_UNKNOWN;
+    CHECK_FALSE(decode(record, 0, "", {}).device);
+
+    const Call launch = decode(record_of("cudaLaunchKernelExC", TRACE_KERNEL), 0, "", {});
+    CHECK(detail(launch, "kernel") == text("unknown"));
+    CHECK_FALSE(detail(launch, "grid"));
+    CHECK_FALSE(detail(launch, "shared_bytes"));
+    CHECK_FALSE(detail(launch, "stream"));
+}
+
+TEST_CASE("a copy has two addresses, a direction and a mode") {
+    const unsigned fields = TRACE_ADDRESS | TRACE_SOURCE | TRACE_BYTES | TRACE_KIND | TRACE_STREAM;
+    auto record = record_of("cudaMemcpyAsync", fields);
+    record.memory.destination = 1;
+    record.memory.source = 2;
+    record.memory.kind = COPY_D2H;
+    record.memory.is_async = 1;
+    record.memory.stream = 3;
+    Call call = decode(record, 0, "", {});
+    CHECK(call.operation == "copy");
+    CHECK(detail(call, "destination") == Value(Word{1}));
+    CHECK(detail(call, "source") == Value(Word{2}));
+    CHECK(detail(call, "copy_kind") == text("d2h"));
+    CHECK(detail(call, "mode") == text("async"));
+    CHECK(detail(call, "stream") == Value(Word{3}));
+    record.memory.is_async = 0;
+    record.memory.kind = 77;
+    call = decode(record, 0, "", {});
+    CHECK(detail(call, "mode") == text("sync"));
+    CHECK(detail(call, "copy_kind") == text("unknown"));
+}
+
+TEST_CASE("a handle goes by what it is of") {
+    auto record = record_of("cuMemMap", TRACE_ADDRESS | TRACE_SOURCE | TRACE_BYTES);
+    record.memory.source = 5;
+    CHECK(detail(decode(record, 0, "", {}), "handle") == Value(Word{5}));
+    CHECK(detail(decode(record_of("cuCtxSetCurrent", TRACE_ADDRESS), 0, "", {}), "context"));
+    CHECK(detail(decode(record_of("cuMemRetainAllocationHandle", TRACE_ADDRESS), 0, "", {}),
+                 "handle"));
+}
+
+TEST_CASE("a launch has as many arguments as its kernel has parameters") {
+    auto record =
+        record_of("cudaLaunchKernel", TRACE_KERNEL | TRACE_SHAPE | TRACE_SHARED | TRACE_STREAM);
+    record.kernel = 0xabc;
+    record.word_count = 5;
+    for (std::uint64_t i = 0; i < CUDA_TRACE_WORDS; i++) {
+        record.words[i] = 100 + i;
+    }
+    for (std::uint32_t i = 0; i < 3; i++) {
+        record.grid[i] = i + 1;
+        record.block[i] = i + 11;
+    }
+    record.shared_bytes = 0x1'0000'0040;
+    const auto arguments = [&](std::optional<std::size_t> parameters) {
+        return std::get<std::vector<Word>>(
+            *detail(decode(record, 0, "add", parameters), "arguments"));
+    };
+    CHECK(arguments({}) == std::vector<Word>{{100}, {101}, {102}, {103}, {104}});
+    CHECK(arguments(2) == std::vector<Word>{{100}, {101}});
+    CHECK(arguments(0).empty());
+    CHECK(arguments(9).size() == 5);
+    record.word_count = 255;
+    CHECK(arguments({}).size() == CUDA_TRACE_WORDS);
+
+    const Call call = decode(record, 0, "add", {});
+    CHECK(detail(call, "kernel") == text("add"));
+    CHECK(detail(call, "kernel_handle") == Value(Word{0xabc}));
+    CHECK(detail(call, "grid") == Value(Size3{1, 2, 3}));
+    CHECK(detail(call, "block") == Value(Size3{11, 12, 13}));
+    CHECK(detail(call, "shared_bytes") == Value(std::uint64_t{0x1'0000'0040}));
+
+    SECTION("of a driver's configuration, only the half that is the size") {
+        record.memory.head.function = number_of("cuLaunchKernelEx");
+        CHECK(detail(decode(record, 0, "", {}), "shared_bytes") == Value(std::uint64_t{0x40}));
+        record.memory.head.function = number_of("cudaLaunchKernelExC");
+        CHECK(detail(decode(record, 0, "", {}), "shared_bytes") ==
+              Value(std::uint64_t{0x1'0000'0040}));
+    }
+}
+
+TEST_CASE("a call through a runtime in the executable is told apart") {
+    auto record = record_of("cudaDeviceSynchronize", 0);
+    record.memory.head.function |= CUDA_STATIC_RUNTIME;
+    const Call call = decode(record, 0, "", {});
+    CHECK(call.from_executable);
+    CHECK(call.function == "cudaDeviceSynchronize");
+    CHECK(call.details.empty());
+}
+
+TEST_CASE("any bytes make a call") {
+    for (const int byte : {0x00, 0x55, 0xaa, 0xff}) {
+        cuda_trace_record record;
+        std::memset(&record, byte, sizeof(record));
+        for (std::uint32_t function = 0; function <= 0xffff; function += 7) {
+            record.memory.head.function = static_cast<std::uint16_t>(function);
+            const Call call = decode(record, std::numeric_limits<std::int32_t>::max(), "k", {});
+            CHECK(call.details.size() < 16);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+#include "exporter/probes/fence/aggregator.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "exporter/ebpf/tracepoint.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using std::chrono::seconds;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const auto &record) {
+    return std::as_bytes(std::span(&record, 1));
+}
+
+struct Bench {
+    FenceAggregator aggregator{{.budget = [](std::string_view) { return 10U; },
+                                .retention = seconds(60),
+                                .look_up = [](ProcessIdentity &) { return true; }}};
+
+    void come(std::uint32_t tgid, const char *comm) {
+        traced_came_record record{};
+        record.head = {1, 1, tgid, TRACED_CAME};
+        std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
+        CHECK(aggregator.on_record(bytes_of(record)));
+    }
+    void happen(std::uint32_t tgid, fence_event event, const std::string &timeline,
+                std::uint64_t nanoseconds = 0) {
+        fence_record record{};
+        record.head = {2, tgid == 0 ? 0U : 1U, tgid, FENCE_RECORD + static_cast<unsigned>(event)};
+        record.has_duration = nanoseconds > 0 ? 1 : 0;
+        record.nanoseconds = nanoseconds;
+        std::memcpy(record.names.driver, "vgem", 4);
+        std::memcpy(record.names.timeline, timeline.data(),
+                    std::min(timeline.size(), sizeof(record.names.timeline)));
+        CHECK(aggregator.on_record(bytes_of(record)));
+    }
+    [[nodiscard]] std::uint64_t sum(const std::string &family,
+                                    const std::vector<std::string> &with) const {
+        std::uint64_t sum = 0;
+        for (const auto &snapshot : aggregator.families().snapshots()) {
+            for (std::size_t i = 0;
+                 snapshot.description->name == "gpusnoop_" + family && i < snapshot.labels.size();
+                 i++) {
+                const auto &labels = *snapshot.labels[i];
+                const bool has_all = std::ranges::all_of(with, [&](const std::string &value) {
+                    return std::ranges::find(labels, value) != labels.end();
+                });
+                const std::size_t values = snapshot.stride == 1 ? 1 : snapshot.stride - 1;
+                for (std::size_t j = 0; has_all && j < values; j++) {
+                    sum += snapshot.values[i * snapshot.stride + j];
+                }
+            }
+        }
+        return sum;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("events of fences are counted by driver, timeline and event, and timed") {
+    Bench bench;
+    bench.come(7, "prog");
+    bench.happen(7, FENCE_init, "a");
+    bench.happen(7, FENCE_init, "a");
+    bench.happen(7, FENCE_signaled, "a", 5000);
+    bench.happen(7, FENCE_signaled, "a");
+    bench.happen(7, FENCE_wait_start, "b");
+    bench.happen(7, FENCE_wait_end, "b", 1000);
+    bench.happen(0, FENCE_destroy, "c");
+    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "a", "init"}) == 2);
+    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "a", "signaled"}) == 2);
+    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_start"}) == 1);
+    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_end"}) == 1);
+    CHECK(bench.sum("dma_fence_events_total", {"unknown", "vgem", "c", "destroy"}) == 1);
+    CHECK(bench.sum("dma_fence_wait_duration_seconds", {"prog", "vgem"}) == 1);
+    CHECK(bench.sum("dma_fence_signal_latency_seconds", {"prog", "vgem"}) == 1);
+}
+
+TEST_CASE("a timeline for each fence costs no more series than the budget, and no count") {
+    Bench bench;
+    bench.come(7, "prog");
+    for (int i = 0; i < 100; i++) {
+        bench.happen(7, FENCE_emit, "timeline " + std::to_string(i));
+    }
+    CHECK(bench.sum("dma_fence_events_total", {}) == 100);
+    CHECK(bench.sum("dma_fence_events_total", {"other", "emit"}) == 90);
+    CHECK(bench.aggregator.families().folded().at("gpusnoop_dma_fence_events_total") == 90);
+    bench.happen(7, FENCE_emit, "\xff\xfe" + std::string(70, 'x'));
+    CHECK(bench.sum("dma_fence_events_total", {}) == 101);
+    fence_record wrong{};
+    wrong.head.type = FENCE_RECORD + FENCE_EVENT_COUNT;
+    CHECK(!bench.aggregator.on_record(bytes_of(wrong)));
+    CHECK(!bench.aggregator.on_record({}));
+}
+
+TEST_CASE("a process is known a while behind its end, when its files are closed") {
+    Bench bench;
+    bench.come(7, "prog");
+    bench.happen(7, FENCE_init, "a");
+    CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, TRACED_WENT})));
+    (void)bench.aggregator.processes().tidy(seconds(5));
+    bench.happen(7, FENCE_destroy, "a");
+    CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);
+    (void)bench.aggregator.processes().tidy(seconds(11));
+    CHECK(bench.sum("dma_fence_events_total", {"prog"}) == 2);
+    (void)bench.aggregator.processes().tidy(seconds(62));
+    CHECK(bench.sum("dma_fence_events_total", {}) == 0);
+}
+
+TEST_CASE("the fields of a tracepoint are read from its format") {
+    const auto fields = kernel::parse_tracepoint_format(
+        "name: dma_fence_init\nID: 2193\nformat:\n"
+        "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+        "\tfield:__data_loc char[] driver;\toffset:8;\tsize:4;\tsigned:0;\n"
+        "\tfield:unsigned int context;\toffset:16;\tsize:4;\tsigned:0;\n"
+        "\tfield:char comm[16];\toffset:24;\tsize:16;\tsigned:0;\n"
+        "\tfield:no offset;\n\nprint fmt: \"driver=%s\", __get_str(driver)\n");
+    CHECK(fields.size() == 4);
+    CHECK(fields.at("driver").offset == 8);
+    CHECK(fields.at("driver").size == 4);
+    CHECK(fields.at("context").offset == 16);
+    CHECK(fields.at("comm").size == 16);
+    CHECK(kernel::parse_tracepoint_format("").empty());
+    CHECK(kernel::tracepoint_fields("dma_fence", "dma_fence_of_none").error().code == ENOENT);
+}

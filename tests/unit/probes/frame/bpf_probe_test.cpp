@@ -1,0 +1,202 @@
+// What all probes of one BPF object have in common, without BPF.
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstring>
+
+#include "bpf/lib/traced.h"
+#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/processes/proc.h"
+#include "tests/unit/probes/driver_records.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t nobody = 0x7fffffff;  // no process has this id
+
+std::span<const std::byte> bytes_of(const auto &record) {
+    return std::as_bytes(std::span(&record, 1));
+}
+
+SeriesSettings settings(std::chrono::nanoseconds retention = 1min) {
+    return {.budget = [](std::string_view) { return 1000U; },
+            .retention = retention,
+            .look_up = [](ProcessIdentity &) { return false; }};
+}
+
+// A table with one counter that counts what each process does.
+struct Counted {
+    explicit Counted(std::chrono::nanoseconds grace = {})
+        : processes(families, settings(), grace) {}
+
+    series::FamilySet families{[](std::string_view) { return 1000U; }, false};
+    series::Family &done = families.counter("done_total", "Help.", {});
+    struct Process : KnownProcess {
+        int state = 0;
+    };
+    ProcessTable<Process> processes;
+
+    void count(const KnownProcess &process) {
+        done.add(done.slot(process.owner, process.labels), 1);
+    }
+    void come(const ProcessKey &key, const char *comm) {
+        traced_came_record record{};
+        record.head = {key.since_ns, key.since_ns, key.tgid, TRACED_CAME};
+        record.identity = identity_of(comm, 5);
+        CHECK(processes.on_record(bytes_of(record)));
+    }
+    void go(const ProcessKey &key, std::chrono::nanoseconds at) {
+        CHECK(processes.on_record(bytes_of(traced_record{static_cast<std::uint64_t>(at.count()),
+                                                         key.since_ns, key.tgid, TRACED_WENT})));
+    }
+    [[nodiscard]] std::size_t series() const { return families.snapshots()[0].labels.size(); }
+};
+
+struct Nothing {
+    explicit Nothing(const SeriesSettings &settings)
+        : set(settings.budget, settings.pid_label), table(set, settings) {}
+    [[nodiscard]] const series::FamilySet &families() const { return set; }
+    [[nodiscard]] ProcessTableBase &processes() { return table; }
+    series::FamilySet set;
+    ProcessTable<> table;
+};
+
+// What bpftool's skeletons have.
+struct EmptySkeleton {
+    static EmptySkeleton *open() { return can_open ? new EmptySkeleton : nullptr; }
+    static int load(EmptySkeleton *) { return -EPERM; }
+    static void destroy(EmptySkeleton *skeleton) { delete skeleton; }
+
+    static inline bool can_open = true;
+    bpf_object *obj = nullptr;
+    struct {
+        bpf_map *account = nullptr;
+    } maps;
+};
+
+class FailingProbe final : public BpfProbe<EmptySkeleton, Nothing> {
+public:
+    explicit FailingProbe(bool can_configure)
+        : BpfProbe("failing", config::Config{}), can_configure_(can_configure) {}
+
+private:
+    Result<> configure(EmptySkeleton &) override {
+        return can_configure_ ? Result<>() : fail("this kernel has no such tracepoint");
+    }
+    std::vector<ProbeRing> rings(EmptySkeleton &) override { return {}; }
+    Result<> attach(EmptySkeleton &) override {
+        FAIL("attached though it was not loaded");
+        return {};
+    }
+
+    bool can_configure_;
+};
+
+void is_down(FailingProbe &probe, const std::string &reason) {
+    const Health health = probe.health();
+    CHECK(health.name == "failing");
+    CHECK(!health.up);
+    CHECK(health.detail == reason);
+    CHECK(health.attached_functions == 0);
+    probe.drain();
+    CHECK(probe.report().empty());
+}
+
+}  // namespace
+
+TEST_CASE("a probe that a step of its start fails for is down, and says why") {
+    FailingProbe misconfigured(false);
+    is_down(misconfigured, "not started");
+    CHECK(!misconfigured.start());
+    is_down(misconfigured, "this kernel has no such tracepoint");
+
+    FailingProbe unloaded(true);
+    const auto started = unloaded.start();
+    REQUIRE(!started);
+    CHECK(started.error().code == EPERM);
+    is_down(unloaded, std::string("load the BPF programs: ") + std::strerror(EPERM));
+
+    EmptySkeleton::can_open = false;
+    errno = ENOMEM;
+    FailingProbe unopened(true);
+    CHECK(!unopened.start());
+    is_down(unopened, std::string("open the BPF programs: ") + std::strerror(ENOMEM));
+    EmptySkeleton::can_open = true;
+}
+
+TEST_CASE("an attachment to no function is a reason to be down, and failures are counted") {
+    AttachState state("probe");
+    CHECK(state.health().detail == "not started");
+    state.set({3, "attached by kprobes"});
+    CHECK(state.health().up);
+    CHECK(state.health().attached_functions == 3);
+    CHECK(state.health().attach_failures.empty());
+    state.failed(Error{"no"});
+    CHECK(state.health().up);
+    CHECK(state.health().attach_failures.at("attach") == 1);
+    state.set({0, "no driver"});
+    CHECK(!state.health().up);
+    CHECK(state.health().detail == "no driver");
+}
+
+TEST_CASE("a process keeps its state and its series until it has ended") {
+    Counted counted(10s);
+    const ProcessKey key{7, 1};
+    counted.come(key, "prog");
+    counted.processes.of(key).state = 42;
+    counted.count(counted.processes.of(key));
+    counted.come(key, "late");  // what it did came first: it stays together
+    CHECK(counted.processes.of(key).labels == series::LabelValues{"prog", ""});
+    counted.go(key, 100s);
+    counted.go(key, 200s);  // the first end counts
+    CHECK(counted.processes.tidy(109s).empty());
+    CHECK(counted.processes.of(key).state == 42);
+    CHECK(counted.processes.tidy(110s) == std::vector<ProcessKey>{key});
+    CHECK(counted.series() == 1);
+    (void)counted.processes.tidy(159s);
+    CHECK(counted.series() == 1);
+    (void)counted.processes.tidy(160s);
+    CHECK(counted.series() == 0);
+    CHECK(counted.processes.of(key).state == 0);  // another one, that /proc does not know
+    CHECK(counted.processes.of(key).labels == series::LabelValues{"unknown", ""});
+}
+
+TEST_CASE("a process that records describe has one entry for each of its names") {
+    Counted counted;
+    const auto own = static_cast<std::uint32_t>(::getpid());
+    const auto started = discovery::start_time(own);
+    REQUIRE(started);
+    const auto since = static_cast<std::uint64_t>(started->count());
+    auto &before = counted.processes.of(own, identity_of("sh", since));
+    auto &after = counted.processes.of(own, identity_of("prog", since));
+    auto &gone = counted.processes.of(nobody, identity_of("prog", 5));
+    auto &interrupt = counted.processes.of(0, process_identity{});
+    CHECK(&counted.processes.of(own, identity_of("sh", since)) == &before);
+    CHECK(&before != &after);
+    CHECK(after.owner == gone.owner);
+    CHECK(interrupt.labels == series::LabelValues{"interrupt", ""});
+    for (const KnownProcess *process : {&before, &after, &gone, &interrupt}) {
+        counted.count(*process);
+    }
+    CHECK(counted.series() == 3);
+    counted.processes.scan(10s);
+    CHECK(counted.processes.tidy(11s).empty());
+    counted.processes.scan(20s);  // gone at two looks in a row
+    CHECK(counted.processes.tidy(21s).size() == 1);
+    (void)counted.processes.tidy(1h);
+    CHECK(counted.series() == 3);  // another process still has its labels
+    CHECK(&counted.processes.of(own, identity_of("prog", since)) == &after);
+}
+
+TEST_CASE("records that are not of processes are left to the probe") {
+    Counted counted;
+    CHECK(!counted.processes.on_record({}));
+    CHECK(!counted.processes.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME})));
+    traced_came_record came{};
+    came.head.type = TRACED_WENT;
+    CHECK(!counted.processes.on_record(bytes_of(came)));
+}

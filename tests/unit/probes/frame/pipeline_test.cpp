@@ -1,0 +1,136 @@
+#include "exporter/probes/frame/pipeline.h"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <thread>
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Counts its drains, and shows the count.
+class CountingProbe final : public probes::Probe {
+public:
+    std::atomic<int> drains = 0;
+    std::atomic<bool> slow = false;
+
+    Result<> start() override { return {}; }
+    void drain() override {
+        drains++;
+        if (slow) {
+            std::this_thread::sleep_for(200ms);
+        }
+    }
+    std::vector<series::FamilySnapshot> report() override {
+        series::Family family(
+            {.name = "drains", .help = "Drains.", .type = series::Type::gauge, .labels = {}}, 10);
+        family.add(family.slot(1, {}), static_cast<std::uint64_t>(drains.load()));
+        return {family.snapshot()};
+    }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
+        return {{"drains", 0}};
+    }
+    [[nodiscard]] std::vector<probes::Document> documents(std::string_view name) const override {
+        if (name != "drains") {
+            return {};
+        }
+        return {{"drains", [count = drains.load()](const probes::DocumentParameters &) {
+                     return probes::DocumentText{"text/plain", std::to_string(count)};
+                 }}};
+    }
+    void add_to(probes::Overview &overview) const override {
+        auto &memory = overview.memory ? *overview.memory : overview.memory.emplace();
+        memory.process_count += static_cast<std::size_t>(drains.load());
+    }
+    [[nodiscard]] probes::Health health() const override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a snapshot holds what was there when it was asked for") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1h);  // drains only when asked
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains;
+        const auto snapshot = pipeline.snapshot();
+        REQUIRE(snapshot.has_value());
+        REQUIRE(snapshot->families.size() == 1);
+        CHECK(snapshot->families[0].values.at(0) > static_cast<std::uint64_t>(before));
+    }
+}
+
+TEST_CASE("documents hold what was there when they were asked for") {
+    CountingProbe probe;
+    CountingProbe other;
+    probes::Pipeline pipeline({&probe, &other}, 1h);
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains;
+        const auto documents = pipeline.documents("drains");
+        REQUIRE(documents.has_value());
+        REQUIRE(documents->size() == 2);
+        CHECK(documents->front().name == "drains");
+        CHECK(pipeline.documents("others")->empty());
+        CHECK(std::stoi(documents->front().write({})->text) > before);
+    }
+}
+
+TEST_CASE("the overview is of all probes, as of when it was asked for") {
+    CountingProbe probe;
+    CountingProbe other;
+    probes::Pipeline pipeline({&probe, &other}, 1h);
+    for (int i = 0; i < 20; i++) {
+        const int before = probe.drains + other.drains;
+        const auto overview = pipeline.overview();
+        REQUIRE(overview.has_value());
+        CHECK(overview->memory.value().process_count == static_cast<std::size_t>(before) + 2);
+        CHECK_FALSE(overview->slow_calls.has_value());
+    }
+}
+
+TEST_CASE("a document does not change when its probe goes on") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1h);
+    const auto documents = pipeline.documents("drains");
+    const std::string then = documents->front().write({})->text;
+    REQUIRE(pipeline.snapshot().has_value());
+    CHECK(documents->front().write({})->text == then);
+    CHECK(pipeline.documents("drains")->front().write({})->text != then);
+}
+
+TEST_CASE("many ask at once and each is answered") {
+    CountingProbe probe;
+    probes::Pipeline pipeline({&probe}, 1ms);
+    std::atomic<int> answered = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 8; i++) {
+            threads.emplace_back([&] {
+                for (int round = 0; round < 50; round++) {
+                    answered += pipeline.snapshot().has_value() ? 1 : 0;
+                    answered += pipeline.documents("drains").has_value() ? 1 : 0;
+                    answered += pipeline.overview().has_value() ? 1 : 0;
+                }
+            });
+        }
+    }
+    CHECK(answered == 1200);
+}
+
+TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
+    CountingProbe probe;
+    probe.slow = true;
+    probes::Pipeline pipeline({&probe}, 1ms);
+    const auto impatient = pipeline.snapshot(1ms);
+    REQUIRE_FALSE(impatient.has_value());
+    CHECK(impatient.error().message == "the aggregation did not answer in time");
+    const auto documents = pipeline.documents("drains", 1ms);
+    REQUIRE_FALSE(documents.has_value());
+    CHECK(documents.error().message == impatient.error().message);
+    const auto overview = pipeline.overview(1ms);
+    REQUIRE_FALSE(overview.has_value());
+    CHECK(overview.error().message == impatient.error().message);
+    probe.slow = false;
+    CHECK(pipeline.snapshot().has_value());
+}

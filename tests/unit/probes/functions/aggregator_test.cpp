@@ -1,0 +1,366 @@
+#include "exporter/probes/functions/count/aggregator.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/probes/functions/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+using config::ErrorKind;
+
+namespace {
+
+const config::FunctionOptions with_all = {
+    .slow_threshold = 1'000ns, .buckets = {100ns, 1'000ns}, .errors = ErrorKind::nonzero};
+const config::FunctionOptions at_entry = {.buckets = {100ns, 1'000ns}, .entry_only = true};
+
+using Keys = std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>>;
+
+}  // namespace
+
+TEST_CASE("calls, durations, slow calls and errors are of a function in a process") {
+    FuncBench bench;
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all, "liby.so");
+    bench.tell(process());
+    bench.tell(of(43, 5, process("other program")));
+    for (const std::uint64_t duration : {0, 100, 101, 999, 1'000, 1'001}) {
+        bench.tell(call(f, duration));
+    }
+    bench.tell(call(g, 7, 3));
+    bench.tell(call(g, 9'000, 3));
+    bench.tell(of(43, 5, call(g, 1, 4)));
+    const series::LabelValues of_f = {"python", "", "libx.so.1", "f"};
+    const series::LabelValues of_g = {"python", "", "liby.so", "g"};
+    const series::LabelValues others = {"other program", "", "liby.so", "g"};
+    CHECK(bench.page("function_calls_total") == Page{{of_f, 6}, {of_g, 2}, {others, 1}});
+    CHECK(bench.page("function_slow_calls_total") == Page{{of_f, 2}, {of_g, 1}, {others, 0}});
+    CHECK(bench.page("function_errors_total") ==
+          Page{{{"python", "", "liby.so", "g", "3"}, 2},
+               {{"other program", "", "liby.so", "g", "4"}, 1}});
+    CHECK(bench.histograms("function_duration_seconds") ==
+          Histograms{{of_f, {2, 3, 1, 3'201}}, {of_g, {1, 0, 1, 9'007}}, {others, {1, 0, 0, 1}}});
+    CHECK(bench.aggregator->undecodable() == 0);
+}
+
+TEST_CASE("without a threshold no call is slow") {
+    FuncBench bench;
+    bench.tell(call(bench.number("f"), UINT64_MAX / 2));
+    CHECK(bench.page("function_slow_calls_total").empty());
+    CHECK(bench.sum("function_calls_total") == 1);
+}
+
+TEST_CASE("of a function that is counted at its entry nothing else is known") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", at_entry);
+    bench.tell(entry(f));
+    bench.tell(entry(f));
+    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 2}});
+    CHECK(bench.histograms("function_duration_seconds").empty());
+    CHECK(bench.page("function_slow_calls_total").empty());
+    CHECK(bench.page("function_duration_max_seconds", 1min).empty());
+}
+
+TEST_CASE("a call that another function ended for has a duration and no result") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", with_all);
+    bench.tell(tail_call(call(f, 2'000, 1)));
+    CHECK(bench.page("function_errors_total").empty());
+    CHECK(bench.sum("function_calls_total") == 1);
+    CHECK(bench.sum("function_slow_calls_total") == 1);
+    CHECK(bench.histograms("function_duration_seconds").begin()->second ==
+          std::vector<std::uint64_t>{0, 0, 1, 2'000});
+    bench.tell(call(f, 2'000, 1));
+    CHECK(bench.sum("function_errors_total") == 1);
+}
+
+TEST_CASE("two copies of a library have the same series") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", with_all);
+    auto options = with_all;
+    options.slow_threshold.reset();
+    const auto same = bench.number("f", with_all);
+    const auto copied = bench.number("f", options);
+    const auto begins = bench.number("f", at_entry);
+    const auto group = bench.number("f", with_all, "libx.so.1", "another");
+    CHECK(std::set{f, same, copied, begins, group}.size() == 5);
+    bench.tell(call(f, 10, 1, 1));
+    bench.tell(call(same, 20, 0, 1));
+    bench.tell(call(copied, 2'000, 1, 2));
+    bench.tell(call(group, 500, 2, 3));
+    bench.tell(entry(begins));
+    const series::LabelValues labels = {"python", "", "libx.so.1", "f"};
+    CHECK(bench.page("function_calls_total") == Page{{labels, 5}});
+    CHECK(bench.page("function_slow_calls_total") == Page{{labels, 0}});
+    CHECK(bench.histograms("function_duration_seconds") == Histograms{{labels, {2, 1, 1, 2'530}}});
+    CHECK(bench.page("function_duration_min_seconds", 1min) == Page{{labels, 10}});
+    CHECK(bench.page("function_duration_max_seconds", 1min) == Page{{labels, 2'000}});
+    CHECK(bench.sum("function_errors_total") == 3);
+    CHECK(bench.page("function_errors_total").size() == 2);
+}
+
+TEST_CASE("functions with other buckets are one family on the page") {
+    FuncBench bench;
+    bench.tell(process());
+    auto wide = with_all;
+    wide.buckets = {1s, 2s, 3s};
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", wide);
+    const auto h = bench.number("h", with_all);
+    for (const auto number : {f, g, h}) {
+        bench.tell(call(number, 2'000'000'000));
+    }
+    CHECK(bench.histograms("function_duration_seconds") ==
+          Histograms{{{"python", "", "libx.so.1", "f"}, {0, 0, 1, 2'000'000'000}},
+                     {{"python", "", "libx.so.1", "g"}, {0, 1, 0, 0, 2'000'000'000}},
+                     {{"python", "", "libx.so.1", "h"}, {0, 0, 1, 2'000'000'000}}});
+    const std::string text = bench.text();
+    CHECK(count_of(text, "# HELP gpusnoop_function_duration_seconds ") == 1);
+    CHECK(count_of(text, "# TYPE gpusnoop_function_duration_seconds histogram\n") == 1);
+    CHECK(count_of(text, "gpusnoop_function_duration_seconds_count{") == 3);
+    CHECK(count_of(text, "gpusnoop_function_duration_seconds_bucket{") == 3 + 4 + 3);
+    CHECK(repeated_series(text).empty());
+}
+
+// Two patterns of a group may show their functions by one name.
+TEST_CASE("a function has the buckets of the first of its numbers") {
+    FuncBench bench;
+    auto wide = with_all;
+    wide.buckets = {1s};
+    const auto g = bench.number("f", wide);
+    bench.tell(call(bench.number("f", with_all), 100));
+    bench.tell(call(g, 101));
+    bench.tell(of(43, 5, call(g, 102)));
+    CHECK(bench.histograms("function_duration_seconds") ==
+          Histograms{{{"unknown", "", "libx.so.1", "f"}, {1, 2, 0, 303}}});
+    CHECK(repeated_series(bench.text()).empty());
+}
+
+TEST_CASE("what does not fit is on the page once, whatever its buckets") {
+    FuncBench bench(1);
+    auto wide = with_all;
+    wide.buckets = {1s};
+    for (const char *name : {"a", "b", "c"}) {
+        bench.tell(call(bench.number(name, with_all)));
+        bench.tell(call(bench.number(std::string(name) + name, wide)));
+    }
+    CHECK(repeated_series(bench.text()).empty());
+}
+
+TEST_CASE("past a number of codes, errors are other errors") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all);
+    for (int round = 0; round < 2; round++) {
+        for (std::uint64_t code = 1; code <= 300; code++) {
+            bench.tell(call(f, 1, code));
+        }
+    }
+    bench.tell(call(g, 1, 300));
+    Page expected = {{{"python", "", "libx.so.1", "f", "other"}, 2 * 44},
+                     {{"python", "", "libx.so.1", "g", "300"}, 1}};
+    for (int code = 1; code <= 256; code++) {
+        expected[{"python", "", "libx.so.1", "f", std::to_string(code)}] = 2;
+    }
+    CHECK(bench.page("function_errors_total") == expected);
+}
+
+TEST_CASE("the extremes are those of the last whole minute, of all processes of a name") {
+    FuncBench bench;
+    bench.tell(process());
+    bench.tell(of(43, 5, process()));
+    const auto f = bench.number("f", with_all);
+    const series::LabelValues labels = {"python", "", "libx.so.1", "f"};
+    bench.tell(call(f, 300, 0, 60 * second_ns));
+    bench.tell(of(43, 5, call(f, 100, 0, 61 * second_ns)));
+    bench.tell(tail_call(call(f, 800, 0, 120 * second_ns - 1)));
+    CHECK(bench.page("function_duration_min_seconds", 119s).empty());
+    CHECK(bench.page("function_duration_min_seconds", 120s) == Page{{labels, 100}});
+    bench.tell(call(f, 50, 0, 120 * second_ns));
+    bench.tell(call(f, 900, 0, 119 * second_ns));  // told late
+    CHECK(bench.page("function_duration_min_seconds", 121s) == Page{{labels, 100}});
+    CHECK(bench.page("function_duration_max_seconds", 121s) == Page{{labels, 900}});
+    CHECK(bench.page("function_duration_max_seconds", 180s) == Page{{labels, 50}});
+    CHECK(bench.page("function_duration_max_seconds", 240s).empty());
+}
+
+TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
+    FuncBench bench(3);
+    bench.tell(process());
+    std::uint64_t calls = 0;
+    for (std::uint64_t i = 1; i <= 50; i++) {
+        const auto number = bench.number("f" + std::to_string(i), with_all);
+        for (std::uint64_t n = 0; n < i; n++, calls++) {
+            bench.tell(call(number, 1'000, 1, 1));
+        }
+    }
+    const series::LabelValues other = {"other", "other", "other", "other"};
+    CHECK(bench.page("function_calls_total").size() == 4);
+    CHECK(bench.page("function_calls_total").at(other) == calls - 1 - 2 - 3);
+    CHECK(bench.sum("function_calls_total") == calls);
+    CHECK(bench.sum("function_slow_calls_total") == calls);
+    CHECK(bench.sum("function_errors_total") == calls);
+    CHECK(bench.histograms("function_duration_seconds").at(other) ==
+          std::vector<std::uint64_t>{0, calls - 6, 0, (calls - 6) * 1'000});
+    CHECK(bench.page("function_duration_max_seconds", 1min).size() == 4);
+    CHECK(bench.page("function_duration_max_seconds", 2min).empty());
+    CHECK(bench.aggregator->folded() ==
+          std::map<std::string, std::uint64_t>{{"gpusnoop_function_calls_total", 47},
+                                               {"gpusnoop_function_errors_total", 47},
+                                               {"gpusnoop_function_slow_calls_total", 47},
+                                               {"gpusnoop_function_duration_seconds", 47},
+                                               {"gpusnoop_function_duration_min_seconds", 47},
+                                               {"gpusnoop_function_duration_max_seconds", 47},
+                                               {"gpusnoop_nccl_operations_total", 0},
+                                               {"gpusnoop_nccl_bytes_total", 0}});
+}
+
+// They are no sums.
+TEST_CASE("the extremes of other are extremes") {
+    FuncBench bench(1);
+    for (const std::uint64_t duration : {5, 300, 200, 400}) {
+        bench.tell(call(bench.number(std::to_string(duration)), duration, 0, 1));
+    }
+    const series::LabelValues other = {"other", "other", "other", "other"};
+    const auto min = bench.page("function_duration_min_seconds", 1min).at(other);
+    const auto max = bench.page("function_duration_max_seconds", 1min).at(other);
+    CHECK(std::pair(min, max) == std::pair(std::uint64_t{5}, std::uint64_t{400}));
+}
+
+TEST_CASE("what is no record of ours is counted and changes nothing") {
+    FuncBench bench;
+    bench.tell(process());
+    const auto f = bench.number("f", with_all);
+    bench.tell(call(f, 500, 1, 1));
+    const std::string text = bench.text(1min);
+    std::mt19937 random(20'240'601);
+    const std::vector<std::vector<std::byte>> records = {bytes_of(process()), bytes_of(exit_at(1)),
+                                                         bytes_of(call(f)), bytes_of(entry(f)),
+                                                         bytes_of(tail_call(call(f)))};
+    std::uint64_t told = 0;
+    const auto tell = [&](std::span<const std::byte> bytes) {
+        bench.aggregator->on_record(bytes);
+        told++;
+    };
+    for (const auto &record : records) {
+        for (std::size_t size = 0; size < record.size(); size++) {
+            tell(std::span(record).first(size));
+        }
+        for (std::size_t more = 1; more < 300; more++) {
+            auto longer = record;
+            longer.resize(record.size() + more);
+            if (longer.size() != sizeof(func_arguments_record)) {  // which begins as a shorter one
+                tell(longer);
+            }
+        }
+    }
+    for (const std::uint32_t number : {f + 1, f + 1'000, UINT32_MAX}) {
+        tell(bytes_of(call(number)));
+        tell(bytes_of(entry(number)));
+        tell(bytes_of(tail_call(call(number))));
+    }
+    for (int i = 0; i < 20'000; i++) {
+        std::vector<std::byte> bytes(random() % 300);
+        for (std::byte &byte : bytes) {
+            byte = static_cast<std::byte>(random());
+        }
+        if (bytes.size() >= sizeof(func_record)) {  // else it is none, whatever it says
+            const std::uint32_t type =
+                FUNC_RECORD_TAIL_CALL + 1 + static_cast<std::uint32_t>(random() % 1'000);
+            std::memcpy(&bytes[offsetof(func_record, type)], &type, sizeof(type));
+        }
+        tell(bytes);
+    }
+    CHECK(bench.aggregator->undecodable() == told);
+    CHECK(bench.text(1min) == text);
+    CHECK(bench.aggregator->processes().running() == Keys{{{bench_pid, bench_since}, 0ns}});
+}
+
+TEST_CASE("a record with an unknown number leaves its process to the next") {
+    FuncBench bench;
+    bench.tell(call(7));
+    CHECK(bench.aggregator->processes().running().empty());
+    bench.tell(process());
+    bench.tell(call(bench.number("f")));
+    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 1}});
+}
+
+TEST_CASE("the end of a call of which only the entry is traced is no record of ours") {
+    FuncBench bench;
+    bench.tell(process());
+    bench.tell(call(bench.number("f", {.entry_only = true})));
+    CHECK(bench.aggregator->undecodable() == 1);
+    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 0}});
+}
+
+TEST_CASE("the last slow call of a series is its exemplar") {
+    FuncSettings settings{[](std::string_view) { return 100U; }, false, 1min};
+    settings.to_realtime = [](std::chrono::nanoseconds at) { return at + 1'000s; };
+    FuncBench bench(std::move(settings));
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all);
+    bench.tell(process());
+    bench.tell(of(43, 5, process("other program")));
+    const auto ended = [](func_call_record record, std::uint64_t at_ns) {
+        record.head.ended_ns = at_ns;
+        return record;
+    };
+    using Shown = std::map<series::LabelValues, series::Exemplar>;
+    const auto exemplars = [&] {
+        Shown shown;
+        for (const auto &family : bench.aggregator->report({})) {
+            const bool has_any = family.description->name == "gpusnoop_function_slow_calls_total";
+            CHECK((has_any || family.exemplars.empty()));
+            for (std::size_t i = 0; i < family.exemplars.size(); i++) {
+                if (family.exemplars[i] != nullptr) {
+                    shown[*family.labels[i]] = *family.exemplars[i];
+                }
+            }
+        }
+        return shown;
+    };
+    bench.tell(ended(call(f, 999), 1));
+    CHECK(exemplars().empty());
+    bench.tell(ended(call(f, 2'000), 10));
+    bench.tell(ended(call(f, 3'000), 20));
+    bench.tell(ended(call(f, 10), 30));
+    bench.tell(of(43, 5, ended(call(g, 4'000), 40)));
+    const auto check = [](const Shown &shown, const std::string &comm, const std::string &pid,
+                          const std::string &function, double seconds,
+                          std::chrono::nanoseconds at) {
+        const auto found = shown.find({comm, "", "libx.so.1", function});
+        REQUIRE(found != shown.end());
+        CHECK(found->second.labels ==
+              std::vector<std::pair<std::string, std::string>>{{"pid", pid}, {"comm", comm}});
+        CHECK(found->second.value == seconds);
+        CHECK(found->second.at == at);
+    };
+    for (int twice = 0; twice < 2; twice++) {
+        const Shown shown = exemplars();
+        REQUIRE(shown.size() == 2);
+        check(shown, "python", "42", "f", 3e-6, 1'000s + 20ns);
+        check(shown, "other program", "43", "g", 4e-6, 1'000s + 40ns);
+    }
+    // One that nobody has asked for before its process is gone.
+    bench.tell(ended(call(f, 5'000), 50));
+    bench.tell(exit_at(60));
+    bench.aggregator->tidy(1s);
+    check(exemplars(), "python", "42", "f", 5e-6, 1'000s + 50ns);
+    // They go with their series.
+    bench.aggregator->tidy(10min);
+    CHECK(exemplars().size() == 1);
+}

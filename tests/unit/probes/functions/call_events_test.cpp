@@ -1,0 +1,90 @@
+// What events say of single calls of named functions.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/probes/functions/slow_fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+TEST_CASE("a result that may be an address of the process is not shown") {
+    using config::ErrorKind;
+    constexpr std::uint64_t address = 0x7f12'3456'789a;
+    struct Case {
+        ErrorKind errors;
+        std::uint64_t returned;
+        Json shown;
+        bool fails;
+    };
+    for (const auto &[errors, returned, shown, fails] :
+         {Case{ErrorKind::none, address, {}, false}, Case{ErrorKind::none, 0, {}, false},
+          Case{ErrorKind::null, address, {}, false}, Case{ErrorKind::null, 0, "0x0", true},
+          Case{ErrorKind::nonzero, 0x7f12'0000'0000, "0x0", false},
+          Case{ErrorKind::cuda_error, 0x7f12'0000'0002, "0x2", true},
+          Case{ErrorKind::errno_value, ~std::uint64_t{1}, "0xfffffffe", true}}) {
+        CAPTURE(static_cast<int>(errors), returned);
+        SlowBench s;
+        const auto f = s.bench.number("f", {.slow_threshold = 1'000ns, .errors = errors});
+        s.bench.tell(call(f, 2'000, returned));
+        const Json one = s.document()["slow_calls"][0];
+        CHECK(one["result"] == shown);
+        CHECK(one["error"].is_null() != fails);
+        REQUIRE(s.all.size() == 1);
+        CHECK(Json::parse(s.all[0])["result"] == shown);
+    }
+}
+
+TEST_CASE("each call can be told, with its arguments where they were sent") {
+    SlowBench s;
+    const auto f = s.bench.number("f", with_arguments);
+    const auto g = s.bench.number("g", {.entry_only = true});
+    s.bench.tell(call(f, 10));
+    s.bench.tell(with(call(f, 2'000, 5)));
+    s.bench.tell(entry(g));
+    REQUIRE(s.all.size() == 3);
+    Json plain = Json::parse(s.all[0]);
+    CHECK(plain["event"] == "call");
+    CHECK(plain["slow"] == false);
+    CHECK(plain["arguments"].empty());
+    CHECK(plain["error"].is_null());
+    const Json expected = Json::parse(R"({
+        "event": "call", "id": "42-0", "time": "1970-01-01T00:00:00.000002000Z", "function": "f",
+        "library": "libx.so.1", "duration_seconds": 0.000002, "pid": 42, "tid": 42, "ppid": 41,
+        "comm": "python", "container": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
+        "result": "0x5", "error": "5", "slow": true})");
+    CHECK(Json::parse(s.all[1]) == expected);
+    const Json begins = Json::parse(s.all[2]);
+    CHECK(begins["function"] == "g");
+    CHECK(begins["duration_seconds"].is_null());
+    CHECK(begins["result"].is_null());
+}
+
+TEST_CASE("a call that begins is told with the id that it has at its end, and counts then") {
+    SlowBench s;
+    const auto f = s.bench.number("f", with_arguments);
+    auto begins = with(call(f, 0, 0, 2'000));
+    begins.call.head.type = FUNC_RECORD_BEGIN;
+    s.bench.tell(begins);
+    CHECK(s.bench.sum("function_calls_total") == 0);
+    s.bench.tell(call(f, 500, 0, 2'500));
+    CHECK(s.bench.sum("function_calls_total") == 1);
+    CHECK(s.bench.aggregator->undecodable() == 0);
+    REQUIRE(s.all.size() == 2);
+    const Json entry = Json::parse(s.all[0]);
+    CHECK(entry["event"] == "entry");
+    CHECK(entry["id"] == "42-2000");
+    CHECK(entry["time"] == "1970-01-01T00:00:00.000002000Z");
+    CHECK(entry["arguments"] == Json{{"3", "0x30"}, {"1", "0x10"}});
+    CHECK(entry["duration_seconds"].is_null());
+    CHECK(entry["result"].is_null());
+    CHECK(Json::parse(s.all[1])["id"] == "42-2000");
+    // Too short, or of no function.
+    auto broken = call(f);
+    broken.head.type = FUNC_RECORD_BEGIN;
+    s.bench.tell(broken);
+    begins.call.function = 1'000;
+    s.bench.tell(begins);
+    CHECK(s.bench.aggregator->undecodable() == 2);
+    CHECK(s.all.size() == 2);
+}

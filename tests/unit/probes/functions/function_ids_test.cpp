@@ -1,0 +1,141 @@
+#include "exporter/probes/functions/attach/function_ids.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+FuncFunction function(std::string name) {
+    return {"lib.so", "group", std::move(name), {}};
+}
+
+FuncTable::Change to(std::uint32_t number, std::string name) {
+    return {.number = number,
+            .function = std::make_shared<const FuncFunction>(function(std::move(name)))};
+}
+
+FuncTable::Change removal(std::uint32_t number) {
+    return {.number = number, .function = nullptr};
+}
+
+FuncTable::Change release(std::uint32_t number, bool is_removed = false) {
+    return {.number = number, .function = nullptr, .is_released = true, .is_removed = is_removed};
+}
+
+std::string name_of(const FuncTable &table, std::uint32_t number) {
+    const auto found = table.find(number);
+    return found == nullptr ? "" : found->name;
+}
+
+std::vector<std::string> names(const std::vector<FuncFunctionPtr> &functions) {
+    std::vector<std::string> names;
+    for (const auto &one : functions) {
+        names.push_back(one->name);
+    }
+    return names;
+}
+
+}  // namespace
+
+TEST_CASE("each place of a function has a number of its own") {
+    FuncTable table;
+    const auto first = table.add(function("f"));
+    const auto second = table.add(function("f"));
+    CHECK(first != second);
+    CHECK(name_of(table, first) == "f");
+    CHECK(table.is_given(second));
+    CHECK_FALSE(table.is_given(2));
+    CHECK(table.find(2) == nullptr);
+    CHECK(table.all().size() == 2);
+}
+
+TEST_CASE("what a number stands for changes when the records from before have been counted") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    const auto g = table.add(function("g"));
+    const auto before = table.queued();
+    table.change({to(f, "h"), removal(g)});
+    CHECK(name_of(table, f) == "f");
+    CHECK(name_of(table, g) == "g");
+    CHECK_FALSE(table.apply(before));  // the records up to here are from before the change
+    CHECK(name_of(table, f) == "f");
+    const auto replaced = table.apply(table.queued());
+    REQUIRE(replaced);
+    CHECK(names(*replaced) == std::vector<std::string>{"f", "g"});
+    CHECK(name_of(table, f) == "h");
+    CHECK(table.find(g) == nullptr);
+    CHECK(table.is_given(g));
+    CHECK_FALSE(table.apply(table.queued()));
+}
+
+TEST_CASE("a change to the same is none") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    table.change({to(f, "f")});
+    CHECK_FALSE(table.apply(table.queued()));
+}
+
+TEST_CASE("a number that stands for nothing stands for something at once") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    table.change({removal(f)});
+    REQUIRE(table.apply(table.queued()));
+    table.change({to(f, "g")});
+    CHECK(name_of(table, f) == "g");
+    CHECK_FALSE(table.apply(table.queued()));
+}
+
+TEST_CASE("of the changes of a number only the last counts") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    table.change({removal(f)});
+    table.change({to(f, "f")});
+    CHECK_FALSE(table.apply(table.queued()));
+    CHECK(name_of(table, f) == "f");
+    table.change({to(f, "g")});
+    table.change({removal(f)});
+    REQUIRE(table.apply(table.queued()));
+    CHECK(table.find(f) == nullptr);
+}
+
+TEST_CASE("a number is given again when no record can have it any more") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    table.change({release(f)});
+    CHECK(name_of(table, f) == "f");
+    CHECK(table.add(function("g")) != f);
+    const auto replaced = table.apply(table.queued());
+    REQUIRE(replaced);
+    CHECK(replaced->empty());  // its series stay as long as the processes'
+    CHECK_FALSE(table.is_given(f));
+    CHECK(table.add(function("h")) == f);
+    CHECK(name_of(table, f) == "h");
+}
+
+TEST_CASE("what is released as it is not configured any more was replaced") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    const auto g = table.add(function("g"));
+    table.change({removal(f)});
+    table.change({release(f, true), release(g, true)});
+    const auto replaced = table.apply(table.queued());
+    REQUIRE(replaced);
+    CHECK(names(*replaced) == std::vector<std::string>{"f", "g"});
+}
+
+TEST_CASE("one that was removed can be released") {
+    FuncTable table;
+    const auto f = table.add(function("f"));
+    table.change({removal(f)});
+    REQUIRE(table.apply(table.queued()));
+    table.change({release(f)});
+    const auto replaced = table.apply(table.queued());
+    REQUIRE(replaced);
+    CHECK(replaced->empty());
+    CHECK(table.add(function("g")) == f);
+}

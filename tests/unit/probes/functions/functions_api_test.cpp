@@ -1,0 +1,222 @@
+#include "exporter/probes/functions/report/functions_api.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/version.h"
+#include "tests/unit/probes/functions/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+using config::ErrorKind;
+using nlohmann::json;
+
+namespace {
+
+const config::FunctionOptions with_all = {.slow_threshold = 1'000ns, .errors = ErrorKind::nonzero};
+const FuncMoment since{100s, 10s};
+const FuncMoment then{400s, 310s};
+
+Document document_of(const FuncBench &bench, std::chrono::nanoseconds now = then.monotonic) {
+    return functions_document(bench.aggregator->snapshot(now), since, {400s, now});
+}
+
+json parsed(const FuncBench &bench, const DocumentParameters &query = {}) {
+    return json::parse(document_of(bench).write(query).value().text);
+}
+
+std::vector<std::string> names(const json &document) {
+    std::vector<std::string> names;
+    for (const json &one : document["functions"]) {
+        names.push_back(one["function"]);
+    }
+    return names;
+}
+
+std::string error_of(const DocumentParameters &query) {
+    const FuncBench bench;
+    const auto written = document_of(bench).write(query);
+    return written ? "" : written.error().message;
+}
+
+// Three functions, each of which is first in an order of its own.
+void call_three(FuncBench &bench) {
+    const auto often = bench.number("often", with_all);
+    const auto slow = bench.number("slow", with_all);
+    const auto fails = bench.number("fails", with_all);
+    for (int i = 0; i < 5; i++) {
+        bench.tell(call(often, 10, 0, 290 * second_ns));
+    }
+    bench.tell(call(slow, 9'000, 0, 290 * second_ns));
+    bench.tell(call(slow, 9'000, 0, 290 * second_ns));
+    bench.tell(call(fails, 500, 1, 290 * second_ns));
+}
+
+}  // namespace
+
+TEST_CASE("functions as JSON") {
+    FuncBench bench;
+    const auto f = bench.number("f", with_all);
+    const auto begun = bench.number("begun", {.entry_only = true}, "liba.so");
+    bench.tell(process());
+    bench.tell(call(f, 300, 0, 290 * second_ns));  // in the minute before
+    bench.tell(call(f, 3'000, 5, 290 * second_ns));
+    bench.tell(call(f, 100'000, 0, 305 * second_ns));  // in this one
+    bench.tell(entry(begun));
+    const auto written = document_of(bench).write({}).value();
+    CHECK(written.content_type == "application/json");
+    const std::string bounds = json(func_bounds_in_seconds()).dump();
+    CHECK(written.text ==
+          R"({"version":")" + std::string(version()) +
+              R"(","time_seconds":400.0,"since_seconds":100.0,)"
+              R"("elapsed_seconds":300.0,"processes":1,"bucket_bounds_seconds":)" +
+              bounds +
+              R"(,"functions":[{"library":"libx.so.1","function":"f","calls":3,"errors":1,)"
+              R"("slow_calls":2,"seconds":0.0001033,"min_seconds":3e-07,"max_seconds":3e-06,)"
+              R"("longest_seconds":0.0001,"buckets":[[1,1],[7,1],[18,1]]},)"
+              R"({"library":"liba.so","function":"begun","calls":1,"errors":null,)"
+              R"("slow_calls":null,"seconds":null,"min_seconds":null,"max_seconds":null,)"
+              R"("longest_seconds":null,"buckets":[]}],"functions_left_out":0,)"
+              R"("truncated":false})"
+              "\n");
+}
+
+TEST_CASE("functions are summed over processes, and those that have ended stay in the sum") {
+    FuncBench bench;
+    const auto f = bench.number("f", with_all);
+    const auto other_group = bench.number("f", {}, "libx.so.1", "other");
+    bench.tell(call(f, 300));
+    bench.tell(of(43, 5, call(f, 2'000, 1)));
+    bench.tell(of(44, 6, call(other_group, 7'000)));
+    const json before = parsed(bench);
+    REQUIRE(before["functions"].size() == 1);
+    CHECK(before["functions"][0]["calls"] == 3);
+    CHECK(before["functions"][0]["errors"] == 1);
+    CHECK(before["processes"] == 3);
+    bench.tell(of(43, 5, exit_at(3'000)));
+    CHECK(parsed(bench)["functions"] == before["functions"]);
+    CHECK(parsed(bench)["processes"] == 2);
+    bench.aggregator->tidy(1h);
+    CHECK(parsed(bench)["functions"] == before["functions"]);
+    bench.tell(of(42, bench_since, exit_at(3'000)));
+    bench.tell(of(44, 6, exit_at(3'000)));
+    bench.aggregator->tidy(2h);
+    bench.aggregator->tidy(3h);  // long after the families have forgotten them
+    CHECK(bench.page("function_calls_total").empty());
+    CHECK(parsed(bench)["functions"] == before["functions"]);
+    CHECK(parsed(bench)["processes"] == 0);
+}
+
+TEST_CASE("functions past a family's budget are not folded") {
+    FuncBench bench(1);
+    for (const char *name : {"a", "b", "c"}) {
+        bench.tell(call(bench.number(name)));
+    }
+    CHECK(names(parsed(bench)) == std::vector<std::string>{"a", "b", "c"});
+}
+
+TEST_CASE("functions by process are of those that run") {
+    FuncBench bench;
+    const auto f = bench.number("f", with_all);
+    bench.tell(process("python"));
+    bench.tell(call(f, 300));
+    bench.tell(of(43, 5, process("other")));
+    bench.tell(of(43, 5, call(f, 2'000, 1)));
+    bench.tell(of(43, 5, call(f, 2'000, 1)));
+    const json both = parsed(bench, {{"by", "process"}})["functions"];
+    REQUIRE(both.size() == 2);
+    CHECK(both[0]["pid"] == 43);
+    CHECK(both[0]["comm"] == "other");
+    CHECK(both[0]["container"] == "");
+    CHECK(both[0]["calls"] == 2);
+    CHECK(both[0]["errors"] == 2);
+    CHECK(both[1]["pid"] == 42);
+    CHECK(both[1]["errors"] == 0);
+    bench.tell(of(43, 5, exit_at(3'000)));
+    CHECK(parsed(bench, {{"by", "process"}})["functions"].size() == 1);
+    CHECK(parsed(bench, {{"by", "function"}})["functions"][0]["calls"] == 3);
+}
+
+TEST_CASE("functions in the order that is asked for, as many as are asked for") {
+    FuncBench bench;
+    call_three(bench);
+    CHECK(names(parsed(bench)).front() == "often");
+    CHECK(names(parsed(bench, {{"sort", "calls"}})).front() == "often");
+    CHECK(names(parsed(bench, {{"sort", "seconds"}})).front() == "slow");
+    CHECK(names(parsed(bench, {{"sort", "slow"}})).front() == "slow");
+    CHECK(names(parsed(bench, {{"sort", "errors"}})).front() == "fails");
+    CHECK(names(parsed(bench, {{"sort", "max"}})) ==
+          std::vector<std::string>{"slow", "fails", "often"});
+    // Of the same rank, by name.
+    CHECK(names(parsed(bench, {{"sort", "slow"}})) ==
+          std::vector<std::string>{"slow", "fails", "often"});
+    const json two = parsed(bench, {{"limit", "2"}, {"sort", "max"}});
+    CHECK(names(two) == std::vector<std::string>{"slow", "fails"});
+    CHECK(two["functions_left_out"] == 1);
+    CHECK(two["truncated"] == true);
+    CHECK(parsed(bench, {{"limit", "0"}})["functions_left_out"] == 3);
+    CHECK(names(parsed(bench, {{"function", "*e*"}})) == std::vector<std::string>{"often"});
+    CHECK(names(parsed(bench, {{"function", "slow"}})) == std::vector<std::string>{"slow"});
+    const json none = parsed(bench, {{"function", "nothing*"}});
+    CHECK(none["functions"].empty());
+    CHECK(none["functions_left_out"] == 0);
+}
+
+TEST_CASE("a wrong parameter of functions is told in a sentence") {
+    CHECK(error_of({{"sort", "name"}}) ==
+          "sort must be calls, seconds, slow, errors or max, not \"name\"");
+    for (const std::string limit : {"", "-1", "1x", "4294967296", " 1"}) {
+        CHECK(error_of({{"limit", limit}}) ==
+              "limit must be a number from 0 to 4294967295, not \"" + limit + "\"");
+    }
+    CHECK(error_of({{"by", "pid"}}) == "by must be function or process, not \"pid\"");
+    CHECK(error_of({{"sorted", "calls"}}) ==
+          "\"sorted\" is no parameter of this page: those are sort, limit, function and by");
+    const std::string glob =
+        "function must be a name or a glob of 1 to 256 bytes with at most 8 *, not ";
+    CHECK(error_of({{"function", ""}}) == glob + "\"\"");
+    CHECK(error_of({{"function", "*a*a*a*a*a*a*a*a*"}}) == glob + "\"*a*a*a*a*a*a*a*a*\"");
+    CHECK(error_of({{"function", std::string(257, 'a')}}) ==
+          glob + '"' + std::string(64, 'a') + '"');
+    CHECK(error_of({{"function", "\xFF"}}) == glob + "\"\xEF\xBF\xBD\"");
+    CHECK(error_of({{"\x1b[2J", ""}}).starts_with("\"\xEF\xBF\xBD[2J\" is no parameter"));
+}
+
+TEST_CASE("functions that do not fit are left out and counted", "[single-threaded]") {
+    FuncBench bench;
+    constexpr int functions = 60'000;
+    for (int i = 0; i < functions; i++) {
+        bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
+    }
+    const auto written = document_of(bench).write({}).value();
+    CHECK(written.text.size() <= max_functions_bytes);
+    const json document = json::parse(written.text);
+    const std::size_t shown = document["functions"].size();
+    CHECK(shown > functions / 4);
+    CHECK(document["functions_left_out"] == functions - shown);
+    CHECK(document["truncated"] == true);
+}
+
+TEST_CASE("the extremes of processes are those of the function, minute by minute") {
+    FuncBench bench;
+    const auto f = bench.number("f");
+    bench.tell(call(f, 700, 0, 60 * second_ns));
+    bench.tell(of(43, 5, call(f, 20, 0, 61 * second_ns)));
+    bench.tell(of(44, 5, call(f, 9'000, 0, 119 * second_ns)));
+    bench.tell(of(44, 5, call(f, 1, 0, 120 * second_ns)));  // of the next minute
+    bench.tell(of(43, 5, exit_at(119 * second_ns)));
+    bench.aggregator->tidy(119s);
+    const auto row = [&](std::chrono::nanoseconds now) {
+        return json::parse(document_of(bench, now).write({}).value().text)["functions"][0];
+    };
+    CHECK(row(125s)["min_seconds"] == 20e-9);
+    CHECK(row(125s)["max_seconds"] == 9e-6);
+    CHECK(row(185s)["max_seconds"] == 1e-9);
+    CHECK(row(250s)["min_seconds"] == nullptr);
+    CHECK(row(250s)["longest_seconds"] == 9e-6);
+}

@@ -1,0 +1,112 @@
+#include "exporter/symbols/stacks/patient_reader.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "exporter/base/fd.h"
+
+using namespace gpusnoop;
+using symbols::PatientReader;
+
+namespace {
+
+std::uint32_t own_tgid() {
+    return static_cast<std::uint32_t>(::getpid());
+}
+
+std::uint64_t address_of(const void *place) {
+    return reinterpret_cast<std::uint64_t>(place);
+}
+
+// A page that has nothing in it, and that nobody fills: whoever reads it waits.
+class PageWithoutAnswer {
+public:
+    PageWithoutAnswer()
+        : fault_(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK))),
+          page_(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+        uffdio_api api{};
+        api.api = UFFD_API;
+        uffdio_register range{};
+        range.range = {address_of(page_), 4096};
+        range.mode = UFFDIO_REGISTER_MODE_MISSING;
+        waits_ = fault_ && ::ioctl(fault_.get(), UFFDIO_API, &api) == 0 &&
+                 ::ioctl(fault_.get(), UFFDIO_REGISTER, &range) == 0;
+    }
+    ~PageWithoutAnswer() { ::munmap(page_, 4096); }
+    PageWithoutAnswer(const PageWithoutAnswer &) = delete;
+    PageWithoutAnswer &operator=(const PageWithoutAnswer &) = delete;
+
+    [[nodiscard]] bool waits() const { return waits_; }
+    [[nodiscard]] std::uint64_t address() const { return address_of(page_); }
+
+private:
+    Fd fault_;
+    void *page_;
+    bool waits_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a patient reader reads memory, and says where there is none") {
+    PatientReader reader;
+    const std::string text = "a text";
+    const auto read = reader.read_memory(own_tgid(), address_of(text.data()), text.size());
+    REQUIRE(read.has_value());
+    CHECK(*read == text);
+    CHECK_FALSE(reader.read_memory(own_tgid(), 8, 8).has_value());
+}
+
+TEST_CASE("memory that does not answer costs a second once, and others nothing") {
+    const PageWithoutAnswer page;
+    if (!page.waits()) {
+        SKIP("needs userfaultfd, for faults of the kernel");
+    }
+    PatientReader reader(std::chrono::milliseconds(100));
+    const auto waited = reader.read_memory(own_tgid(), page.address(), 8);
+    REQUIRE_FALSE(waited.has_value());
+    CHECK(waited.error().code == ETIMEDOUT);
+    // The child is gone by then, or its process is left alone until it is; others are read.
+    const std::string text = "a text";
+    for (int i = 0; i < 1000; i++) {
+        const auto read = reader.read_memory(own_tgid(), address_of(text.data()), text.size());
+        if (read) {
+            CHECK(*read == text);
+            return;
+        }
+        CHECK(read.error().code == ETIMEDOUT);
+        ::usleep(10'000);
+    }
+    FAIL("memory is not read any more");
+}
+
+TEST_CASE("a patient reader opens the program that is asked for, and no other") {
+    PatientReader reader;
+    struct stat self{};
+    REQUIRE(::stat("/proc/self/exe", &self) == 0);
+    const auto bytes = static_cast<std::uint64_t>(self.st_size);
+    const std::string path = "/proc/" + std::to_string(::getpid()) + "/exe";
+    for (const bool answers : {true, false}) {
+        const auto opened = reader.open_program(own_tgid(), path, self.st_ino, bytes,
+                                                [=](std::uint32_t) { return answers; });
+        REQUIRE(opened.has_value());
+        CHECK(static_cast<bool>(opened->content) != answers);
+        char magic = 0;
+        CHECK(::pread(opened->readable(), &magic, 1, 1) == 1);
+        CHECK(magic == 'E');
+    }
+    const auto another = reader.open_program(own_tgid(), path, self.st_ino, bytes + 1,
+                                             [](std::uint32_t) { return true; });
+    REQUIRE_FALSE(another.has_value());
+    CHECK(another.error().code == ESRCH);
+}

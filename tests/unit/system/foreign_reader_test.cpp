@@ -1,0 +1,154 @@
+#include "exporter/system/foreign_reader.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "exporter/symbols/elf/elf_file.h"
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+
+namespace {
+
+class Directory {
+public:
+    Directory() {
+        std::string path = std::filesystem::temp_directory_path() / "foreign_reader.XXXXXX";
+        REQUIRE(::mkdtemp(path.data()) != nullptr);
+        path_ = path;
+    }
+    ~Directory() { std::filesystem::remove_all(path_); }
+    Directory(const Directory &) = delete;
+    Directory &operator=(const Directory &) = delete;
+
+    [[nodiscard]] std::string operator/(const std::string &name) const { return path_ / name; }
+
+private:
+    std::filesystem::path path_;
+};
+
+std::unique_ptr<ForeignReader> reader() {
+    auto started = ForeignReader::start();
+    REQUIRE(started.has_value());
+    return std::move(*started);
+}
+
+ForeignReader::Answer answer_of(ForeignReader &reader, const Result<> &asked) {
+    REQUIRE(asked.has_value());
+    auto answer = reader.wait(20s);
+    REQUIRE(answer.has_value());
+    return std::move(*answer);
+}
+
+std::string start_of(const Fd &file) {
+    std::array<char, 64> bytes{};
+    const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+    return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
+}
+
+}  // namespace
+
+TEST_CASE("a foreign reader opens a file, and hands it over") {
+    const Directory directory;
+    std::ofstream(directory / "file") << "some text";
+    const auto child = reader();
+    const auto opened = answer_of(*child, child->open("", directory / "file", true));
+    CHECK(opened.error == 0);
+    CHECK(opened.bytes == 9);
+    CHECK(opened.number != 0);
+    CHECK(opened.file_system != 0);
+    CHECK(start_of(opened.file).empty());  // it only names the file
+    CHECK(start_of(answer_of(*child, child->take()).file) == "some text");
+    // It is closed there now.
+    CHECK(answer_of(*child, child->copy(ForeignReader::Part::symbols)).error == EBADF);
+}
+
+TEST_CASE("a foreign reader opens nothing outside of a root") {
+    const Directory directory;
+    std::ofstream(directory / "file") << "some text";
+    std::filesystem::create_directory(directory / "root");
+    std::filesystem::create_symlink("../file", directory / "root/link");
+    const auto child = reader();
+    CHECK(answer_of(*child, child->open(directory / "root", "link")).error != 0);
+    CHECK(answer_of(*child, child->open(directory / "root", "/../file")).error == ENOENT);
+    CHECK(answer_of(*child, child->open(directory / "", "file")).error == 0);
+}
+
+TEST_CASE("a foreign reader opens nothing that may wait, or that is no file") {
+    const Directory directory;
+    const auto child = reader();
+    REQUIRE(::mkfifo((directory / "fifo").c_str(), 0600) == 0);
+    CHECK(answer_of(*child, child->open("", directory / "fifo")).error == EINVAL);
+    CHECK(answer_of(*child, child->open("", "/dev/null")).error == EINVAL);
+    CHECK(answer_of(*child, child->open("", directory / "nothing")).error == ENOENT);
+
+    ::signal(SIGIO, SIG_IGN);
+    std::ofstream(directory / "leased") << "some text";
+    const Fd leased(::open((directory / "leased").c_str(), O_RDWR | O_CLOEXEC));
+    if (::fcntl(leased.get(), F_SETLEASE, F_WRLCK) == 0) {
+        CHECK(answer_of(*child, child->open("", directory / "leased")).error == EAGAIN);
+        REQUIRE(::fcntl(leased.get(), F_SETLEASE, F_UNLCK) == 0);
+    }
+    CHECK(answer_of(*child, child->open("", directory / "leased")).error == 0);
+}
+
+TEST_CASE("a copy of an ELF file answers as the file does") {
+    const auto child = reader();
+    CHECK(answer_of(*child, child->open("", "/proc/self/exe")).error == 0);
+    const auto copy = answer_of(*child, child->copy(ForeignReader::Part::symbols_and_code));
+    REQUIRE(copy.error == 0);
+    const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    const auto of_copy = symbols::ElfFile::open(copy.file.get());
+    const auto of_file = symbols::ElfFile::open(self.get());
+    REQUIRE(of_copy.has_value());
+    REQUIRE(of_file.has_value());
+    CHECK(of_copy->build_id() == of_file->build_id());
+    CHECK(of_copy->section_problem() == of_file->section_problem());
+    const std::array<std::string_view, 1> names = {"main"};
+    const auto in_copy = of_copy->find_functions(names);
+    const auto in_file = of_file->find_functions(names);
+    REQUIRE(in_copy.has_value());
+    REQUIRE(in_file.has_value());
+    REQUIRE(in_copy->size() == 1);
+    REQUIRE(in_file->size() == 1);
+    CHECK(in_copy->front().file_offset == in_file->front().file_offset);
+    std::array<std::array<char, 64>, 2> code{};
+    const auto at = static_cast<off_t>(in_file->front().file_offset);
+    CHECK(::pread(copy.file.get(), code[0].data(), 64, at) == 64);
+    CHECK(::pread(self.get(), code[1].data(), 64, at) == 64);
+    CHECK(code[0] == code[1]);
+}
+
+TEST_CASE("a copy of a file that is no ELF file has its size and its start") {
+    const Directory directory;
+    std::ofstream(directory / "file") << std::string(5000, 'x');
+    const auto child = reader();
+    CHECK(answer_of(*child, child->open("", directory / "file")).error == 0);
+    const auto copy = answer_of(*child, child->copy(ForeignReader::Part::symbols));
+    REQUIRE(copy.error == 0);
+    CHECK(start_of(copy.file) == std::string(64, 'x'));
+    CHECK(std::filesystem::file_size("/proc/self/fd/" + std::to_string(copy.file.get())) == 5000);
+}
+
+TEST_CASE("a foreign reader that is killed is gone, and says so") {
+    const auto child = reader();
+    CHECK_FALSE(child->wait(0ms).has_value());
+    while (!child->end()) {
+        ::usleep(1000);
+    }
+    CHECK(answer_of(*child, Result<>()).error == EPIPE);
+}
