@@ -41,7 +41,7 @@ App::~App() {
         std::_Exit(0);
     }
     discovery_.reset();
-    const kernel::Handover handover;
+    const ebpf::Handover handover;
     probes_.clear();
 }
 
@@ -128,8 +128,8 @@ http::Response App::ready_page() const {
 
 Result<> App::start_probes() {
     allow_many_files();
-    features_ = kernel::probe_features();
-    if (const auto usable = kernel::check_requirements(features_); !usable) {
+    features_ = ebpf::probe_features();
+    if (const auto usable = ebpf::check_requirements(features_); !usable) {
         return usable;
     }
     if (!features_.has_harmless_return_probes()) {
@@ -266,7 +266,7 @@ Result<std::string> App::render(metrics::Format format) {
          discovery_->progress().slow_files()}));
     families.push_back(metrics::feature_family(features_));
     append(metrics::reload_families(last_reload_.last()));
-    families.push_back(metrics::build_info(kernel::libbpf_version()));
+    families.push_back(metrics::build_info(ebpf::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
     return metrics::write_page(format, snapshot->families, families);
 }

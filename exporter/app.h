@@ -70,7 +70,7 @@ private:
     bool discovery_was_stuck_ = false;  // the pipeline's
     const Notifier manager_ = Notifier::from_environment();
     Heartbeat heartbeat_{watchdog_timeout()};  // of the pipeline's thread
-    kernel::Features features_;
+    ebpf::Features features_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;
     std::unique_ptr<probes::Pipeline> pipeline_;

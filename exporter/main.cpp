@@ -58,7 +58,7 @@ int unpin(const Settings &settings) {
         return complain(config.error());
     }
     const std::string &path = config->cuda.pin_path;
-    const auto removed = gpusnoop::kernel::remove_pins(path);
+    const auto removed = gpusnoop::ebpf::remove_pins(path);
     if (!removed) {
         return complain(removed.error());
     }
@@ -72,7 +72,7 @@ int serve(const Settings &settings) {
         return complain(config.error());
     }
     log::setup(config->log.level, config->log.format);
-    gpusnoop::kernel::route_libbpf_messages();
+    gpusnoop::ebpf::route_libbpf_messages();
     // The text of a page is given back when it was sent. Without this, the size of the first one
     // freed becomes the size below which nothing is given back.
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
@@ -111,8 +111,7 @@ int main(int argc, char **argv) {
                      "gpusnoop_exporter");
     Settings settings;
     cli::add_settings(command, settings);
-    command.set_version_flag("--version",
-                             gpusnoop::version_text(gpusnoop::kernel::libbpf_version()));
+    command.set_version_flag("--version", gpusnoop::version_text(gpusnoop::ebpf::libbpf_version()));
     CLI::App *check = command.add_subcommand(
         "check-config", "Checks the file of --config.file and exits, with 1 if it is wrong.");
     check->fallthrough();

@@ -24,11 +24,11 @@ inline constexpr std::chrono::milliseconds drain_interval{10};  // the exporter'
 // More than anybody can call: the budget costs what it costs, but throttles nothing.
 inline constexpr std::uint32_t no_throttling = 1'000'000'000;
 
-inline config::Config::Cuda::Attach attach_as(kernel::AttachMode mode) {
+inline config::Config::Cuda::Attach attach_as(ebpf::AttachMode mode) {
     using Attach = config::Config::Cuda::Attach;
-    return mode == kernel::AttachMode::session ? Attach::session
-           : mode == kernel::AttachMode::multi ? Attach::multi
-                                               : Attach::perf;
+    return mode == ebpf::AttachMode::session ? Attach::session
+           : mode == ebpf::AttachMode::multi ? Attach::multi
+                                             : Attach::perf;
 }
 
 template <typename Programs>
@@ -39,7 +39,7 @@ public:
         auto drained = std::make_unique<Drained>();
         drained->programs_ = std::move(programs);
         for (const int map : rings) {
-            auto ring = kernel::Ring::open(map, [](auto) {});
+            auto ring = ebpf::Ring::open(map, [](auto) {});
             if (!ring) {
                 return tl::unexpected(ring.error());
             }
@@ -57,10 +57,10 @@ public:
     }
 
     [[nodiscard]] Programs &programs() { return *programs_; }
-    void keep(kernel::UprobeSet probes) { probes_ = std::move(probes); }
+    void keep(ebpf::UprobeSet probes) { probes_ = std::move(probes); }
 
     [[nodiscard]] Result<std::uint64_t> lost() const override {
-        const auto account = kernel::read_account(programs_->account_map());
+        const auto account = ebpf::read_account(programs_->account_map());
         if (!account) {
             return tl::unexpected(account.error());
         }
@@ -73,9 +73,9 @@ public:
 
 private:
     std::unique_ptr<Programs> programs_;
-    std::vector<std::unique_ptr<kernel::Ring>> rings_;
+    std::vector<std::unique_ptr<ebpf::Ring>> rings_;
     std::jthread drain_;
-    kernel::UprobeSet probes_;
+    ebpf::UprobeSet probes_;
 };
 
 }  // namespace gpusnoop::bench

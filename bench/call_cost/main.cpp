@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
         return cli.exit(error) == 0 ? 0 : 1;
     }
-    kernel::route_libbpf_messages();
+    ebpf::route_libbpf_messages();
     if (const auto done = run(options); !done) {
         std::fprintf(stderr, "call_cost: %s\n", done.error().message.c_str());
         return 1;

@@ -8,16 +8,16 @@
 
 namespace gpusnoop::bench {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 namespace {
 
 struct Nothing final : Tracing {
-    kernel::Skeleton<empty_bpf> programs;
-    kernel::UprobeSet probes;  // detached before the programs go
+    ebpf::Skeleton<empty_bpf> programs;
+    ebpf::UprobeSet probes;  // detached before the programs go
 };
 
-kernel::CallPrograms programs_of(AttachMode mode, const empty_bpf &skeleton) {
+ebpf::CallPrograms programs_of(AttachMode mode, const empty_bpf &skeleton) {
     switch (mode) {
         case AttachMode::session:
             return {mode, skeleton.progs.session, nullptr};
@@ -39,7 +39,7 @@ TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     }
     auto &programs = nothing->programs->progs;
     bpf_program__set_autoload(programs.session, mode == AttachMode::session);
-    kernel::expect_session(programs.session);
+    ebpf::expect_session(programs.session);
     if (const int error = empty_bpf::load(nothing->programs.get()); error != 0) {
         return fail_errno("load the empty programs", -error);
     }
@@ -52,12 +52,12 @@ TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     if (!places) {
         return tl::unexpected(places.error());
     }
-    std::vector<kernel::AttachPoint> points;
+    std::vector<ebpf::AttachPoint> points;
     for (const auto &place : *places) {
         points.push_back({place.file_offset, 0});
     }
-    auto probes = kernel::UprobeSet::attach(programs_of(mode, *nothing->programs),
-                                            library.found().file.get(), points);
+    auto probes = ebpf::UprobeSet::attach(programs_of(mode, *nothing->programs),
+                                          library.found().file.get(), points);
     if (!probes) {
         return tl::unexpected(probes.error());
     }

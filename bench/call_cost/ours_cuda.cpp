@@ -6,7 +6,7 @@
 
 namespace gpusnoop::bench {
 
-TracingResult trace_with_cuda(kernel::AttachMode mode, bool call_stacks, const Library &library) {
+TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library) {
     config::Config::Cuda config;
     config.attach = attach_as(mode);
     config.call_stacks = call_stacks;

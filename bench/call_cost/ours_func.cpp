@@ -44,7 +44,7 @@ struct Programs {
 
 }  // namespace
 
-TracingResult trace_with_func(kernel::AttachMode mode, const Library &library) {
+TracingResult trace_with_func(ebpf::AttachMode mode, const Library &library) {
     const auto functions = select(library);
     if (!functions) {
         return tl::unexpected(functions.error());

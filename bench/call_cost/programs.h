@@ -8,12 +8,12 @@
 namespace gpusnoop::bench {
 
 // Programs that do nothing: the floor under everything that attaches in the same way.
-TracingResult trace_with_nothing(kernel::AttachMode mode, const Library &library);
+TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
 
 // The exporter's CUDA probe.
-TracingResult trace_with_cuda(kernel::AttachMode mode, bool call_stacks, const Library &library);
+TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library);
 
 // FuncSnoop, with a latency, an error and a threshold for slow calls for each function.
-TracingResult trace_with_func(kernel::AttachMode mode, const Library &library);
+TracingResult trace_with_func(ebpf::AttachMode mode, const Library &library);
 
 }  // namespace gpusnoop::bench

@@ -10,7 +10,7 @@
 
 namespace gpusnoop::bench {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 namespace {
 
@@ -19,7 +19,7 @@ constexpr const char *runtime_layer = "runtime only";
 constexpr const char *driver_layer = "driver only";
 
 std::string name_of(AttachMode mode) {
-    return std::string(kernel::to_string(mode)) + (mode == AttachMode::session ? "" : " pair");
+    return std::string(ebpf::to_string(mode)) + (mode == AttachMode::session ? "" : " pair");
 }
 
 class Builder {

@@ -56,7 +56,7 @@ Result<> choose_functions(unsigned short *functions) {
 
 }  // namespace
 
-Flood::Flood(kernel::Skeleton<flood_bpf> programs) : programs_(std::move(programs)) {}
+Flood::Flood(ebpf::Skeleton<flood_bpf> programs) : programs_(std::move(programs)) {}
 Flood::~Flood() = default;
 Flood::Flood(Flood &&) noexcept = default;
 
@@ -69,7 +69,7 @@ Result<Flood> Flood::alone() {
 }
 
 Result<Flood> Flood::load(const Rings *rings) {
-    kernel::Skeleton<flood_bpf> programs(flood_bpf::open());
+    ebpf::Skeleton<flood_bpf> programs(flood_bpf::open());
     if (!programs) {
         return fail_errno("open the programs that write");
     }

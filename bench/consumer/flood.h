@@ -58,13 +58,13 @@ public:
     [[nodiscard]] std::uint64_t launches() const { return launches_; }
 
 private:
-    explicit Flood(kernel::Skeleton<flood_bpf> programs);
+    explicit Flood(ebpf::Skeleton<flood_bpf> programs);
     static Result<Flood> load(const Rings *rings);
     Result<> introduce(std::size_t index, pid_t process);
     Result<> run(int program) const;
     Result<> write_batch(std::uint32_t events, Written &written);
 
-    kernel::Skeleton<flood_bpf> programs_;
+    ebpf::Skeleton<flood_bpf> programs_;
     std::size_t introduced_ = 0;
     std::uint32_t used_ = 0;
     std::uint64_t next_ = 0;  // event

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         return cli.exit(error) == 0 ? 0 : 1;
     }
     log::set_level(log::Level::error);
-    kernel::route_libbpf_messages();
+    ebpf::route_libbpf_messages();
     Effort effort = quick ? quick_effort() : Effort{};
     if (!processes.empty()) {
         effort.processes = processes;

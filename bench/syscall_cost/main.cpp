@@ -43,8 +43,8 @@ using namespace gpusnoop::bench;
 namespace {
 
 struct Empty {
-    kernel::Skeleton<empty_syscall_bpf> skeleton;
-    std::array<kernel::Link, 2> links;
+    ebpf::Skeleton<empty_syscall_bpf> skeleton;
+    std::array<ebpf::Link, 2> links;
 };
 
 struct Ours {
@@ -117,7 +117,7 @@ double turn(Way way, unsigned calls, unsigned threads, std::uint64_t &lost) {
         }
     }
     if (const auto *ours = std::get_if<Ours>(&tracing)) {
-        lost += kernel::lost_calls(ours->probe->health().account);
+        lost += ebpf::lost_calls(ours->probe->health().account);
     }
     return *std::ranges::max_element(took);
 }
@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
         options.rounds = 2;
         options.calls = 10'000;
     }
-    kernel::route_libbpf_messages();
+    ebpf::route_libbpf_messages();
     Figures figures;
     std::uint64_t lost = 0;
     for (unsigned round = 0; round < options.rounds; round++) {

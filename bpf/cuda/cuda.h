@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* The CUDA probe's contract: the records it sends, and the tables it keeps. Which functions it
- * traces is in cuda_functions.h. */
+ * traces is in cuda/functions.h. */
 #ifndef GPUSNOOP_CUDA_H
 #define GPUSNOOP_CUDA_H
 

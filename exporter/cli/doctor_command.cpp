@@ -23,7 +23,7 @@ const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
 }
 
 int examine(const Settings &settings, DoctorFormat format) {
-    kernel::route_libbpf_messages();
+    ebpf::route_libbpf_messages();
     const auto findings = doctor::examine(configure(settings), settings.config_file.empty()
                                                                    ? "the built-in configuration"
                                                                    : settings.config_file);

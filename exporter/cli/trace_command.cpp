@@ -149,7 +149,7 @@ int TraceCommand::run(const Settings &settings) const {
         return complain(config.error());
     }
     log::setup(config->log.level, config->log.format);
-    kernel::route_libbpf_messages();
+    ebpf::route_libbpf_messages();
     const sigset_t stop_signals = block_signals({SIGINT, SIGTERM});
     const Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
     const auto traced = trace(*config, stop.get());

@@ -34,7 +34,7 @@ Discovery::~Discovery() = default;
 Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
                                                    std::vector<Attacher *> attachers) {
     std::unique_ptr<Discovery> discovery(new Discovery(std::move(settings), std::move(attachers)));
-    auto mappings = kernel::MappingList::open();
+    auto mappings = ebpf::MappingList::open();
     if (!mappings) {
         return tl::unexpected(mappings.error());
     }
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
             "--pid=host or hostPID");
     }
     discovery->opener_ = std::make_unique<FileOpener>(*discovery->mappings_);
-    auto events = kernel::MmapEvents::open();
+    auto events = ebpf::MmapEvents::open();
     if (events) {
         discovery->events_ = std::move(*events);
     } else {
@@ -166,10 +166,10 @@ void Discovery::look_at(std::uint32_t tgid) {
 
 // Every wanted library, and the programs of the processes that map one: a library may be linked
 // into them as well. What others call inside comes last, see Attacher::is_inner().
-void Discovery::consider_all(const std::vector<kernel::Mapping> &mappings) {
+void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
     std::set<std::pair<Attacher *, std::uint32_t>> users;
-    std::vector<std::pair<Attacher *, const kernel::Mapping *>> inner;
-    for (const kernel::Mapping &mapping : mappings) {
+    std::vector<std::pair<Attacher *, const ebpf::Mapping *>> inner;
+    for (const ebpf::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
             if (!attacher->wants(mapping.name)) {
                 continue;
@@ -182,7 +182,7 @@ void Discovery::consider_all(const std::vector<kernel::Mapping> &mappings) {
             }
         }
     }
-    for (const kernel::Mapping &mapping : mappings) {
+    for (const ebpf::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
             if (mapping.is_program && users.contains({attacher, mapping.tgid})) {
                 consider(mapping, *attacher, known_[{attacher, mapping.file}]);
@@ -275,7 +275,7 @@ void Discovery::offer_again(Attacher &attacher) {
         }
         known.is_due = true;
         if (known.is_attached() && known.last && !known.opening) {
-            begin_to_open(kernel::Mapping(*known.last), key, known);
+            begin_to_open(ebpf::Mapping(*known.last), key, known);
         }
     }
     look_at_all(false);

@@ -29,8 +29,8 @@
 
 namespace gpusnoop::discovery {
 
-// A thread that hears of new mappings (kernel::MmapEvents), asks the kernel which files they are
-// (kernel::MappingList), and has each wanted file attached to once. A slow rescan of all processes
+// A thread that hears of new mappings (ebpf::MmapEvents), asks the kernel which files they are
+// (ebpf::MappingList), and has each wanted file attached to once. A slow rescan of all processes
 // is the net below, and notices what nobody maps any more.
 //
 // It does not wait for files that others own (FileOpener), and what one process maps keeps it from
@@ -88,10 +88,10 @@ private:
         std::optional<FileState> attached_as;
 
         std::unique_ptr<FileOpener::Opening> opening;
-        std::optional<kernel::Mapping> last;  // that was opened
-        std::optional<kernel::Mapping> next;  // another way to it
-        Clock::time_point not_before{};       // it is tried again then
-        std::uint32_t failed_for = 0;         // only for this process, unless it is 0
+        std::optional<ebpf::Mapping> last;  // that was opened
+        std::optional<ebpf::Mapping> next;  // another way to it
+        Clock::time_point not_before{};     // it is tried again then
+        std::uint32_t failed_for = 0;       // only for this process, unless it is 0
 
         [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
     };
@@ -110,7 +110,7 @@ private:
     void look_at_changed();
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
-    void consider_all(const std::vector<kernel::Mapping> &mappings);
+    void consider_all(const std::vector<ebpf::Mapping> &mappings);
     void forget_unused();
     void make_changes();
     void offer_again(Attacher &attacher);
@@ -119,28 +119,28 @@ private:
     // What becomes of each: discovery_files.cpp.
     void forget_changed();
     void let_go(const Key &key, Known &known);
-    void consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known);
-    [[nodiscard]] bool may_try(const kernel::Mapping &mapping);
-    void begin_to_open(const kernel::Mapping &mapping, const Key &key, Known &known);
+    void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);
+    [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
+    void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
     [[nodiscard]] bool is_opening() const;
     void go_on_opening();
     void finish_opening();
     void advance(const Key &key, Known &known, std::chrono::milliseconds patience);
-    void postpone(const Key &key, Known &known, const kernel::Mapping &mapping,
+    void postpone(const Key &key, Known &known, const ebpf::Mapping &mapping,
                   Clock::duration delay);
-    void refuse(const Key &key, Known &known, const kernel::Mapping &mapping, const Error &error);
-    [[nodiscard]] bool is_excluded(const Key &key, Known &known, const kernel::Mapping &mapping,
+    void refuse(const Key &key, Known &known, const ebpf::Mapping &mapping, const Error &error);
+    [[nodiscard]] bool is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
                                    const Library &library);
     void offer(const Key &key, Known &known, const FileOpener::Opening &opening, MappedFile file);
     [[nodiscard]] bool must_wait_for(const FileId &id);
-    void settle(Known &known, const kernel::Mapping &mapping);
+    void settle(Known &known, const ebpf::Mapping &mapping);
     void count_slow_files();
-    void complain(std::string_view what, const kernel::Mapping &mapping, const Error &error);
+    void complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error);
 
     Settings settings_;
     std::vector<Attacher *> attachers_;
-    std::unique_ptr<kernel::MappingList> mappings_;
-    std::unique_ptr<kernel::MmapEvents> events_;
+    std::unique_ptr<ebpf::MappingList> mappings_;
+    std::unique_ptr<ebpf::MmapEvents> events_;
     std::unique_ptr<FileOpener> opener_;
     std::map<Key, Known> known_;
     std::set<Key> opening_;  // of which an answer is waited for, or which are tried again later

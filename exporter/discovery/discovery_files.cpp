@@ -74,7 +74,7 @@ bool Discovery::must_wait_for(const FileId &id) {
     return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
 }
 
-void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Known &known) {
+void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
     // Our own mapping of it: it is linked into us.
     if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
@@ -98,7 +98,7 @@ void Discovery::consider(const kernel::Mapping &mapping, Attacher &attacher, Kno
     }
 }
 
-bool Discovery::may_try(const kernel::Mapping &mapping) {
+bool Discovery::may_try(const ebpf::Mapping &mapping) {
     const auto next = failures_.next(mapping.tgid);
     if (next == FailedFiles::Next::next_look) {
         changed_.insert(mapping.tgid);
@@ -114,7 +114,7 @@ bool Discovery::may_try(const kernel::Mapping &mapping) {
     return next == FailedFiles::Next::now;
 }
 
-void Discovery::begin_to_open(const kernel::Mapping &mapping, const Key &key, Known &known) {
+void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
     if (must_wait_for(mapping.file)) {
         postpone(key, known, mapping, kBeforeNextWait);
         return;
@@ -180,7 +180,7 @@ void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     }
 }
 
-void Discovery::postpone(const Key &key, Known &known, const kernel::Mapping &mapping,
+void Discovery::postpone(const Key &key, Known &known, const ebpf::Mapping &mapping,
                          Clock::duration delay) {
     known.not_before = Clock::now() + delay;
     known.failed_for = 0;
@@ -188,7 +188,7 @@ void Discovery::postpone(const Key &key, Known &known, const kernel::Mapping &ma
     opening_.insert(key);
 }
 
-void Discovery::settle(Known &known, const kernel::Mapping &mapping) {
+void Discovery::settle(Known &known, const ebpf::Mapping &mapping) {
     known.settled = true;
     known.is_due = false;
     known.state = mapping.state;
@@ -200,8 +200,7 @@ void Discovery::count_slow_files() {
 }
 
 // Any user can have many files of a library's name, all of them bad.
-void Discovery::complain(std::string_view what, const kernel::Mapping &mapping,
-                         const Error &error) {
+void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
     if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
         log::warn(what, {{"library", mapping.name},
                          {"pid", std::to_string(mapping.tgid)},
@@ -210,7 +209,7 @@ void Discovery::complain(std::string_view what, const kernel::Mapping &mapping,
     }
 }
 
-bool Discovery::is_excluded(const Key &key, Known &known, const kernel::Mapping &mapping,
+bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
                             const Library &library) {
     const auto reason =
         settings_.exclude && !known.is_attached() ? settings_.exclude(library) : std::nullopt;
@@ -223,7 +222,7 @@ bool Discovery::is_excluded(const Key &key, Known &known, const kernel::Mapping 
 }
 
 // What cannot be opened.
-void Discovery::refuse(const Key &key, Known &known, const kernel::Mapping &mapping,
+void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mapping,
                        const Error &error) {
     Attacher &attacher = *key.first;
     if (is_gone(error.code)) {
@@ -257,7 +256,7 @@ void Discovery::refuse(const Key &key, Known &known, const kernel::Mapping &mapp
 // the same way. Nothing of it stays open.
 void Discovery::offer(const Key &key, Known &known, const FileOpener::Opening &opening,
                       MappedFile file) {
-    const kernel::Mapping &mapping = opening.mapping();
+    const ebpf::Mapping &mapping = opening.mapping();
     Attacher &attacher = *key.first;
     const auto state = state_of(file.file);
     Library library{mapping.file,

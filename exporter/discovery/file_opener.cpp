@@ -76,7 +76,7 @@ std::string without_mark(std::string_view path) {
 }
 
 // For who may not enter map_files, which takes CAP_DAC_READ_SEARCH or root. All mappings are read.
-Result<std::string> path_in_maps(const kernel::Mapping &mapping) {
+Result<std::string> path_in_maps(const ebpf::Mapping &mapping) {
     const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
     std::ifstream maps(file);
     if (!maps) {
@@ -96,7 +96,7 @@ Result<std::string> path_in_maps(const kernel::Mapping &mapping) {
 
 }  // namespace
 
-Result<std::string> mapped_path(const kernel::Mapping &mapping) {
+Result<std::string> mapped_path(const ebpf::Mapping &mapping) {
     const std::string link = "/proc/" + std::to_string(mapping.tid) + "/map_files/" +
                              hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);
     std::array<char, 4096> bytes;
@@ -115,7 +115,7 @@ Result<std::string> mapped_path(const kernel::Mapping &mapping) {
 // needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; else its path below the process's root, and below
 // ours.
 Result<> FileOpener::ask_to_open(Opening &opening) {
-    const kernel::Mapping &mapping = opening.mapping_;
+    const ebpf::Mapping &mapping = opening.mapping_;
     const std::string process = "/proc/" + std::to_string(mapping.tid);
     if (opening.way_ < 0) {
         return opening.reader_->open(opening.again_);
@@ -130,7 +130,7 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
     return opening.reader_->open(opening.way_ == 1 ? process + "/root" : "/", *opening.path_);
 }
 
-bool FileOpener::is_blocked(const kernel::Mapping &mapping) {
+bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
     return !always_answers(mapping.file_system) &&
@@ -204,7 +204,7 @@ std::optional<Result<MappedFile>> FileOpener::advance(Opening &opening, millisec
 std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
                                                        ForeignReader::Answer answer) {
     ForeignReader &reader = *opening.reader_;
-    const kernel::Mapping &mapping = opening.mapping_;
+    const ebpf::Mapping &mapping = opening.mapping_;
     if (opening.is_found_) {
         if (answer.error != 0) {
             return end(opening, fail_errno("read " + mapping.name, answer.error));
@@ -289,7 +289,7 @@ void FileOpener::rest(std::chrono::seconds unused) {
     }
 }
 
-Result<MappedFile> FileOpener::open(const kernel::Mapping &mapping, ForeignReader::Part part) {
+Result<MappedFile> FileOpener::open(const ebpf::Mapping &mapping, ForeignReader::Part part) {
     Opening opening(mapping, mapped_path(mapping), part);
     for (;;) {
         if (auto result = advance(opening, kPatience)) {

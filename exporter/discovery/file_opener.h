@@ -37,14 +37,14 @@ public:
     class Opening {
     public:
         // With `again`, a descriptor that names the file is tried first; it must stay open.
-        Opening(kernel::Mapping mapping, Result<std::string> path, ForeignReader::Part part,
+        Opening(ebpf::Mapping mapping, Result<std::string> path, ForeignReader::Part part,
                 int again = -1)
             : mapping_(std::move(mapping)),
               path_(std::move(path)),
               part_(part),
               again_(again),
               way_(again >= 0 ? -1 : 0) {}
-        [[nodiscard]] const kernel::Mapping &mapping() const { return mapping_; }
+        [[nodiscard]] const ebpf::Mapping &mapping() const { return mapping_; }
         // As mapped_path() says.
         [[nodiscard]] std::string path() const { return path_.value_or(""); }
 
@@ -52,7 +52,7 @@ public:
         friend class FileOpener;
         using Clock = std::chrono::steady_clock;
 
-        kernel::Mapping mapping_;
+        ebpf::Mapping mapping_;
         Result<std::string> path_;
         ForeignReader::Part part_;
         int again_;
@@ -68,7 +68,7 @@ public:
     };
 
     // `mappings` must outlive it.
-    explicit FileOpener(kernel::MappingList &mappings) : mappings_(&mappings) {}
+    explicit FileOpener(ebpf::MappingList &mappings) : mappings_(&mappings) {}
 
     // Exactly the mapped file, or a failure: ENOENT or ESRCH when the process or the mapping is
     // gone, EAGAIN when somebody has a lease on it, ETIMEDOUT when it does not answer. Empty while
@@ -76,12 +76,12 @@ public:
     [[nodiscard]] std::optional<Result<MappedFile>> advance(Opening &opening,
                                                             std::chrono::milliseconds patience);
     // All in one.
-    [[nodiscard]] Result<MappedFile> open(const kernel::Mapping &mapping, ForeignReader::Part part);
+    [[nodiscard]] Result<MappedFile> open(const ebpf::Mapping &mapping, ForeignReader::Part part);
 
     // Nothing more is wanted of it.
     void abandon(Opening &opening);
     // Whether a file of that file system would not be touched now.
-    [[nodiscard]] bool is_blocked(const kernel::Mapping &mapping);
+    [[nodiscard]] bool is_blocked(const ebpf::Mapping &mapping);
 
     // Ends the children that nothing was asked of for so long: they keep memory.
     void rest(std::chrono::seconds unused);
@@ -107,7 +107,7 @@ private:
     Result<MappedFile> give_up(Opening &opening);
     void forget_gone();
 
-    kernel::MappingList *mappings_;
+    ebpf::MappingList *mappings_;
     std::vector<std::unique_ptr<ForeignReader>> idle_;
     std::vector<Stuck> stuck_;
     std::vector<Slow> slow_;
@@ -121,6 +121,6 @@ private:
 
 // The path of the mapped file as /proc shows it: from our own root where the file can be reached
 // from there, else from the root of the process's mount namespace.
-[[nodiscard]] Result<std::string> mapped_path(const kernel::Mapping &mapping);
+[[nodiscard]] Result<std::string> mapped_path(const ebpf::Mapping &mapping);
 
 }  // namespace gpusnoop::discovery

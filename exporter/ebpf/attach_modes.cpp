@@ -2,10 +2,10 @@
 
 namespace gpusnoop::probes {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 std::vector<AttachMode> attach_modes(config::Config::Cuda::Attach wanted,
-                                     const kernel::Features &features) {
+                                     const ebpf::Features &features) {
     using Attach = config::Config::Cuda::Attach;
     switch (wanted) {
         case Attach::session:

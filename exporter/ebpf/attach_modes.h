@@ -9,7 +9,7 @@
 namespace gpusnoop::probes {
 
 // The one that the configuration names, or those that work on this machine, best first.
-std::vector<kernel::AttachMode> attach_modes(config::Config::Cuda::Attach wanted,
-                                             const kernel::Features &features);
+std::vector<ebpf::AttachMode> attach_modes(config::Config::Cuda::Attach wanted,
+                                           const ebpf::Features &features);
 
 }  // namespace gpusnoop::probes

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 Result<probe_account> read_account(int map_fd) {
     const int cpus = libbpf_num_possible_cpus();
@@ -45,4 +45,4 @@ std::uint64_t lost_calls(const probe_account &account) {
     return std::accumulate(std::begin(account.lost), std::end(account.lost), std::uint64_t{0});
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -8,7 +8,7 @@
 #include "bpf/lib/wire.h"
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // The values of the label `reason`, in the order of enum lost_reason.
 inline constexpr std::array<std::string_view, LOST_REASON_COUNT> lost_reason_names = {
@@ -34,4 +34,4 @@ std::uint64_t in_flight(const probe_account &account);
 // Calls without an event, for whatever reason.
 std::uint64_t lost_calls(const probe_account &account);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -133,4 +133,4 @@ bool Detacher::must_wait_for(const FileId &file) {
     return must_wait;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -14,7 +14,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/ebpf/uprobe.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Closing a link waits until no CPU can be running its program any more: a twentieth of a second
 // and more, each. Links of session and multi probes wait side by side, so there are several
@@ -68,4 +68,4 @@ private:
     std::vector<std::jthread> threads_;  // the last: they end before what they use
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -21,7 +21,7 @@ extern "C" __attribute__((noinline, used, visibility("default"))) void gpusnoop_
     asm volatile("nop");
 }
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -233,4 +233,4 @@ Result<> check_requirements(const Features &features) {
     return {};
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -7,7 +7,7 @@
 #include "exporter/base/result.h"
 #include "exporter/ebpf/uprobe.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct Feature {
     std::string name;  // the label `feature`
@@ -33,4 +33,4 @@ Features probe_features();
 // The sentence for someone whose machine cannot run the exporter at all, or success.
 Result<> check_requirements(const Features &features);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <string>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -70,4 +70,4 @@ Result<> survives_without(int system_call, void (*work)()) {
     return {};
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -20,7 +20,7 @@
 
 #include "exporter/base/log.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -158,4 +158,4 @@ Handover::~Handover() {
     thread_.request_stop();
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

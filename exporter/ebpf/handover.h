@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Whatever detaches while this lives has `patience` for it. What is attached then is inherited by a
 // process of its own, which does nothing but detach, after this one has ended: so closing links
@@ -25,4 +25,4 @@ private:
     std::jthread thread_;  // the last: it ends before what it uses
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

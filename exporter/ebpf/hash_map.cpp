@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 Result<Link> link_to_entries(const bpf_program *program, int map) {
     bpf_iter_link_info info{};
@@ -15,4 +15,4 @@ Result<Link> link_to_entries(const bpf_program *program, int map) {
     return link;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -16,7 +16,7 @@
 #include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/link.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Calls use(key, value) for every entry of a hash map. Entries that come or go meanwhile may be
 // seen or not. While the kernel goes through the map for it, it runs no programs of kprobes on that
@@ -64,4 +64,4 @@ Result<> for_each_entry(const Link &entries, Use use) {
                          });
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -9,7 +9,7 @@
 
 #include "exporter/base/fd.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 Result<> read_iterator(int link, std::size_t record_bytes,
                        const std::function<void(std::span<const std::byte>)> &use) {
@@ -41,4 +41,4 @@ Result<> read_iterator(int link, std::size_t record_bytes,
     }
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

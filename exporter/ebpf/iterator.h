@@ -7,7 +7,7 @@
 
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Runs an iterator once, and calls `use` for each record of what it writes: all are of one size.
 // `link` is a descriptor of the iterator's link. Errors: of the kernel, and fewer bytes at the end
@@ -15,4 +15,4 @@ namespace gpusnoop::kernel {
 Result<> read_iterator(int link, std::size_t record_bytes,
                        const std::function<void(std::span<const std::byte>)> &use);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -9,7 +9,7 @@
 
 #include "exporter/base/read_file.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -75,4 +75,4 @@ Result<std::string> loaded_modules(const std::string &path) {
     return modules;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -9,7 +9,7 @@
 
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Those of `names` that there are now, each with its address. `path` is /proc/kallsyms, which shows
 // the addresses to the privileged only (0 to others).
@@ -20,4 +20,4 @@ namespace gpusnoop::kernel {
 // than reading all symbols.
 [[nodiscard]] Result<std::string> loaded_modules(const std::string &path = "/proc/modules");
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -51,4 +51,4 @@ Result<> KprobeSet::attach(const bpf_program *enter, const bpf_program *leave,
     return {};
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

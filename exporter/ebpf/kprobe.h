@@ -11,7 +11,7 @@
 
 struct bpf_program;
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Success, or why there are no kprobes here.
 [[nodiscard]] Result<> check_kprobes();
@@ -36,4 +36,4 @@ private:
     std::vector<Link> links_;
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -11,7 +11,7 @@
 
 #include "exporter/ebpf/link.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -58,4 +58,4 @@ void LinkDeleter::operator()(bpf_link *link) const {
     bpf_link__destroy(link);
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Sends libbpf's messages to our log: warnings as debug lines, because every failure that matters
 // is also returned to us and reported once, in our own words.
@@ -15,4 +15,4 @@ std::string libbpf_version();
 // Does this kernel have a type of that name?
 bool has_type(const std::string &name);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

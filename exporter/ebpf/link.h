@@ -5,7 +5,7 @@
 
 struct bpf_link;
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct LinkDeleter {
     void operator()(bpf_link *link) const;
@@ -13,4 +13,4 @@ struct LinkDeleter {
 
 using Link = std::unique_ptr<bpf_link, LinkDeleter>;
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -16,7 +16,7 @@
 #include "exporter/ebpf/skeleton.h"
 #include "mappings.skel.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct MappingList::Program {
     Skeleton<mappings_bpf> skeleton;
@@ -138,4 +138,4 @@ Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) 
         "our own mapping is not listed: is this another pid namespace than the kernel's first?");
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -11,7 +11,7 @@
 #include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct Mapping {
     std::uint32_t tgid;
@@ -51,4 +51,4 @@ private:
     std::unique_ptr<Program> program_;
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

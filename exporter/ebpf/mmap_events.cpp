@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -150,4 +150,4 @@ std::uint64_t MmapEvents::read(const OnMap &on_map) {
     return dropped;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

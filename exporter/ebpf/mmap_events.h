@@ -10,7 +10,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Perf's MMAP2 records, one small buffer per CPU, read by polling: a wakeup per mapping would cost
 // more than looking every few milliseconds. One thread reads.
@@ -36,4 +36,4 @@ private:
     std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

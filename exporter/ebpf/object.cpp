@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -41,4 +41,4 @@ void load_if(bpf_program *program, bool wanted) {
     bpf_program__set_autoload(program, wanted);
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -8,7 +8,7 @@
 
 struct bpf_object;
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct Runs {
     // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
@@ -47,4 +47,4 @@ CallPrograms choose_call_programs(const Programs &programs, AttachMode mode) {
     return {mode, programs.perf_enter, programs.perf_leave};
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

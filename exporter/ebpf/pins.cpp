@@ -13,7 +13,7 @@
 #include "exporter/base/log.h"
 #include "exporter/system/machine.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -162,4 +162,4 @@ Result<unsigned> remove_pins(const std::string &root) {
     return removed;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

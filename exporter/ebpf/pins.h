@@ -9,7 +9,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // A directory of pins, locked for as long as this lives: two exporters cannot share one.
 class Pins {
@@ -44,4 +44,4 @@ private:
 // uses them.
 [[nodiscard]] Result<unsigned> remove_pins(const std::string &root);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

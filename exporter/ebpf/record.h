@@ -7,7 +7,7 @@
 #include <span>
 #include <type_traits>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // The record, or nothing when the bytes are not exactly one.
 template <typename T>
@@ -21,4 +21,4 @@ template <typename T>
     return record;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

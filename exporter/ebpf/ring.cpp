@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -135,4 +135,4 @@ std::uint64_t Ring::consumed() const {
     return read<std::uint64_t>(consumer_.address());
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

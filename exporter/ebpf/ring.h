@@ -10,7 +10,7 @@
 
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 class Ring {
 public:
@@ -66,4 +66,4 @@ private:
     std::vector<std::byte> whole_;  // a record that goes on at the begin of the ring
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. Links are not
 // kept in it: attach through kernel/uprobe.h or kernel/link.h, and destroy those first.
@@ -15,4 +15,4 @@ struct SkeletonDeleter {
 template <typename S>
 using Skeleton = std::unique_ptr<S, SkeletonDeleter<S>>;
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

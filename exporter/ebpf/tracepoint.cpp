@@ -6,7 +6,7 @@
 #include <optional>
 #include <sstream>
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -59,4 +59,4 @@ Result<TracepointFields> tracepoint_fields(const std::string &category, const st
                 ENOENT);
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -8,7 +8,7 @@
 
 #include "exporter/base/result.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 struct TracepointField {
     std::uint32_t offset = 0;
@@ -25,4 +25,4 @@ using TracepointFields = std::map<std::string, TracepointField, std::less<>>;
 [[nodiscard]] Result<TracepointFields> tracepoint_fields(const std::string &category,
                                                          const std::string &name);
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

@@ -21,7 +21,7 @@
 
 #include "exporter/system/capabilities.h"
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 namespace {
 
@@ -284,4 +284,4 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     return set;
 }
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

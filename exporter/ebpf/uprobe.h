@@ -12,7 +12,7 @@
 
 struct bpf_program;
 
-namespace gpusnoop::kernel {
+namespace gpusnoop::ebpf {
 
 // Best first.
 enum class AttachMode {
@@ -111,4 +111,4 @@ private:
     Refused refused_;
 };
 
-}  // namespace gpusnoop::kernel
+}  // namespace gpusnoop::ebpf

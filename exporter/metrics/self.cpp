@@ -58,7 +58,7 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
     for (const probes::Health &probe : probes) {
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
             builder.add({{"probe", probe.name},
-                         {"reason", std::string(kernel::lost_reason_names.at(reason))}},
+                         {"reason", std::string(ebpf::lost_reason_names.at(reason))}},
                         static_cast<double>(probe.account.lost[reason]));
         }
         builder.add({{"probe", probe.name}, {"reason", "undecodable"}},
@@ -96,9 +96,9 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
             continue;  // no user's code runs in the calls of the others
         }
         for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {
-            builder.add({{"probe", probe.name},
-                         {"signal", std::string(kernel::death_signal_names[signal])}},
-                        static_cast<double>(probe.account.deaths[signal]));
+            builder.add(
+                {{"probe", probe.name}, {"signal", std::string(ebpf::death_signal_names[signal])}},
+                static_cast<double>(probe.account.deaths[signal]));
         }
     }
     return builder.take();
@@ -165,7 +165,7 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &prob
         per_probe(probes, "probe_events_total", "Calls that returned and sent their event.",
                   counter, [](const Health &probe) { return probe.account.events; }),
         per_probe(probes, "probe_in_flight_calls", "Calls that have not returned yet.", gauge,
-                  [](const Health &probe) { return kernel::in_flight(probe.account); }),
+                  [](const Health &probe) { return ebpf::in_flight(probe.account); }),
         per_probe(probes, "probe_stale_calls_total",
                   "Calls that never returned: left by longjmp, or their thread or program ended.",
                   counter, [](const Health &probe) { return probe.account.stale; }),
@@ -219,11 +219,11 @@ std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
             slow.add({}, static_cast<double>(state.slow_files)).take()};
 }
 
-MetricFamily feature_family(const kernel::Features &features) {
+MetricFamily feature_family(const ebpf::Features &features) {
     Builder builder("kernel_feature",
                     "1 if the kernel offers the feature to us, found by trying it.",
                     MetricType::Gauge);
-    for (const kernel::Feature &feature : features.list) {
+    for (const ebpf::Feature &feature : features.list) {
         builder.add({{"feature", feature.name}}, feature.available ? 1 : 0);
     }
     return builder.take();

@@ -29,7 +29,7 @@ struct DiscoveryState {
 std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &state);
 
 // gpusnoop_kernel_feature.
-prometheus::MetricFamily feature_family(const kernel::Features &features);
+prometheus::MetricFamily feature_family(const ebpf::Features &features);
 
 // gpusnoop_series and gpusnoop_series_folded_total, of the families on the same page.
 std::vector<prometheus::MetricFamily> series_families(

@@ -2,7 +2,7 @@
 
 namespace gpusnoop::discovery {
 
-Result<MappedFile> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings) {
+Result<MappedFile> open_mapped(const ebpf::Mapping &mapping, ebpf::MappingList &mappings) {
     return FileOpener(mappings).open(mapping, ForeignReader::Part::symbols_and_code);
 }
 

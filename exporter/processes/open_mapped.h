@@ -11,6 +11,6 @@ namespace gpusnoop::discovery {
 // gone. The process controls its own paths, so they are resolved below its root, without magic
 // links, and what was opened is compared with what is mapped. For those who open few files; it
 // takes a second at most where there is no answer.
-Result<MappedFile> open_mapped(const kernel::Mapping &mapping, kernel::MappingList &mappings);
+Result<MappedFile> open_mapped(const ebpf::Mapping &mapping, ebpf::MappingList &mappings);
 
 }  // namespace gpusnoop::discovery

@@ -81,9 +81,9 @@ struct Targets::Following {
 
     config::Config::Targets config;
     nanoseconds rescan_interval{};
-    kernel::Skeleton<targets_bpf> skeleton;
-    std::vector<kernel::Link> links;  // detached before the skeleton goes
-    std::unique_ptr<kernel::Ring> execs;
+    ebpf::Skeleton<targets_bpf> skeleton;
+    std::vector<ebpf::Link> links;  // detached before the skeleton goes
+    std::unique_ptr<ebpf::Ring> execs;
     Fd stopping;
     std::uint64_t lost = 0;
     bool is_full = false;
@@ -114,9 +114,9 @@ Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
         }
     }
     const auto &programs = following->skeleton->progs;
-    auto execs = kernel::Ring::open(
+    auto execs = ebpf::Ring::open(
         bpf_map__fd(following->skeleton->maps.execs), [self = following.get()](auto bytes) {
-            if (const auto record = kernel::decode<target_exec_record>(bytes)) {
+            if (const auto record = ebpf::decode<target_exec_record>(bytes)) {
                 self->on_exec(*record);
             }
         });
@@ -130,7 +130,7 @@ Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
     }
     for (const bpf_program *program :
          {programs.process_exit, programs.process_fork, programs.process_exec}) {
-        kernel::Link link(bpf_program__attach(program));
+        ebpf::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +
                               bpf_program__name(program));
@@ -182,7 +182,7 @@ void Targets::Following::look_around() {
     // The net below the programs: they delete what ends.
     std::vector<std::uint32_t> gone;
     const int map = bpf_map__fd(skeleton->maps.targets);
-    (void)kernel::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
+    (void)ebpf::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
         const nanoseconds started(static_cast<std::int64_t>(one.start_boottime_ns));
         if (discovery::presence(tgid, started) == discovery::Presence::gone) {
             gone.push_back(tgid);

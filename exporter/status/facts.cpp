@@ -12,9 +12,9 @@ namespace {
 
 std::map<std::string, std::uint64_t> lost_by_reason(const probes::Health &probe) {
     std::map<std::string, std::uint64_t> lost;
-    for (std::size_t reason = 0; reason < kernel::lost_reason_names.size(); reason++) {
+    for (std::size_t reason = 0; reason < ebpf::lost_reason_names.size(); reason++) {
         if (probe.account.lost[reason] > 0) {
-            lost[std::string(kernel::lost_reason_names.at(reason))] = probe.account.lost[reason];
+            lost[std::string(ebpf::lost_reason_names.at(reason))] = probe.account.lost[reason];
         }
     }
     if (probe.undecodable > 0) {

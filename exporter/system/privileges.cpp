@@ -55,10 +55,10 @@ std::span<const Privilege> privileges() {
     return all_privileges;
 }
 
-bool attaches_by_perf(const config::Config &config, const kernel::Features &features) {
+bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
     const auto by_perf = [&](bool enabled, config::Config::Cuda::Attach attach) {
         const auto modes = probes::attach_modes(attach, features);
-        return enabled && !modes.empty() && modes.front() == kernel::AttachMode::perf;
+        return enabled && !modes.empty() && modes.front() == ebpf::AttachMode::perf;
     };
     return by_perf(config.cuda.enabled, config.cuda.attach) ||
            by_perf(config.functions.enabled, config.functions.attach);
@@ -72,7 +72,7 @@ bool perf_events_take_admin() {
 }
 
 std::vector<Capability> needed_capabilities(const config::Config &config,
-                                            const kernel::Features &features,
+                                            const ebpf::Features &features,
                                             bool perf_events_take_admin) {
     std::vector<Capability> needed;
     for (const Privilege &privilege : all_privileges) {
@@ -92,7 +92,7 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
     return needed;
 }
 
-Result<> drop_privileges(const config::Config &config, const kernel::Features &features) {
+Result<> drop_privileges(const config::Config &config, const ebpf::Features &features) {
     if (config.capabilities.keep == config::Config::Capabilities::Keep::all) {
         log::info("all capabilities are kept, as the configuration says");
         return {};

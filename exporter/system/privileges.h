@@ -24,7 +24,7 @@ struct Privilege {
 [[nodiscard]] std::span<const Privilege> privileges();
 
 // Will functions be attached to by perf events, which takes CAP_SYS_ADMIN?
-[[nodiscard]] bool attaches_by_perf(const config::Config &config, const kernel::Features &features);
+[[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 
 // Do perf events of any kind (new mappings, kprobes) take CAP_SYS_ADMIN? So it is with Debian's
 // kernels where kernel.perf_event_paranoid is above 2, which it is by default (their patch
@@ -33,13 +33,13 @@ struct Privilege {
 
 // What this configuration uses on this kernel, for as long as the exporter runs.
 [[nodiscard]] std::vector<Capability> needed_capabilities(const config::Config &config,
-                                                          const kernel::Features &features,
+                                                          const ebpf::Features &features,
                                                           bool perf_events_take_admin);
 
 // Gives up the others and refused_system_calls(), unless the configuration says to keep all, and
 // logs what it is left with.
 // Before any thread is started.
 [[nodiscard]] Result<> drop_privileges(const config::Config &config,
-                                       const kernel::Features &features);
+                                       const ebpf::Features &features);
 
 }  // namespace gpusnoop

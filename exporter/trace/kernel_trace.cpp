@@ -39,7 +39,7 @@ public:
     Result<> run(std::chrono::milliseconds interval);
 
 private:
-    Result<> find_gpu_processes(config::Config config, const kernel::Features &features);
+    Result<> find_gpu_processes(config::Config config, const ebpf::Features &features);
     std::unique_ptr<probes::Probe> make_tracer(const config::Config &config);
     void drain();
     void write(const Event &event);
@@ -93,8 +93,8 @@ std::string_view column_of(KernelEvents events) {
 
 Result<> KernelTracer::open(const config::Config &config) {
     allow_many_files();
-    const auto features = kernel::probe_features();
-    if (const auto usable = kernel::check_requirements(features); !usable) {
+    const auto features = ebpf::probe_features();
+    if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;
     }
     const config::Config::Targets targets = targets_of(options_, config.targets);
@@ -126,7 +126,7 @@ Result<> KernelTracer::open(const config::Config &config) {
 }
 
 // The CUDA probe's programs know them; what else it would tell is left out as far as that goes.
-Result<> KernelTracer::find_gpu_processes(config::Config config, const kernel::Features &features) {
+Result<> KernelTracer::find_gpu_processes(config::Config config, const ebpf::Features &features) {
     config.cuda.call_stacks = false;
     config.cuda.max_calls_per_second = 1;
     config.cuda.pin = false;
@@ -199,7 +199,7 @@ Result<> KernelTracer::run(std::chrono::milliseconds interval) {
     return writer_.run({interval, text_header(column_of(options_.events)), [this] { drain(); },
                         [this] {
                             const probes::Health health = probe_->health();
-                            return kernel::lost_calls(health.account) + health.skipped;
+                            return ebpf::lost_calls(health.account) + health.skipped;
                         }});
 }
 

@@ -47,8 +47,8 @@ void require_bpf() {
     if (::geteuid() != 0) {
         missing("root");
     }
-    const auto features = gpusnoop::kernel::probe_features();
-    if (!gpusnoop::kernel::check_requirements(features) || features.attach_modes().empty()) {
+    const auto features = gpusnoop::ebpf::probe_features();
+    if (!gpusnoop::ebpf::check_requirements(features) || features.attach_modes().empty()) {
         missing("a kernel with BPF and uprobes");
     }
 }

@@ -14,9 +14,9 @@ using namespace harness;
 namespace {
 
 std::string best_mode() {
-    const auto modes = gpusnoop::kernel::probe_features().attach_modes();
+    const auto modes = gpusnoop::ebpf::probe_features().attach_modes();
     REQUIRE(!modes.empty());
-    return std::string(gpusnoop::kernel::to_string(modes.front()));
+    return std::string(gpusnoop::ebpf::to_string(modes.front()));
 }
 
 // Runs a workload and compares the page with what the library counted.

@@ -49,14 +49,14 @@ std::uint32_t own_pid() {
 
 TEST_CASE("an executable mapping is listed with its file, offset and name", "[kernel]") {
     require_bpf();
-    auto list = kernel::MappingList::open();
+    auto list = ebpf::MappingList::open();
     REQUIRE(list.has_value());
     Mapped mapped;
     mapped.map();
     for (const auto of : {std::optional(own_pid()), std::optional<std::uint32_t>()}) {
         const auto all = (*list)->read(of);
         REQUIRE(all.has_value());
-        const auto found = std::ranges::find_if(*all, [&](const kernel::Mapping &one) {
+        const auto found = std::ranges::find_if(*all, [&](const ebpf::Mapping &one) {
             return one.tgid == own_pid() &&
                    one.start == reinterpret_cast<std::uint64_t>(mapped.address);
         });
@@ -69,7 +69,7 @@ TEST_CASE("an executable mapping is listed with its file, offset and name", "[ke
         CHECK(found->file.inode == status.st_ino);
         CHECK(found->file.device == ((major(status.st_dev) << 20) | minor(status.st_dev)));
         CHECK((*list)->identify(mapped.fd.get()) == found->file);
-        CHECK(std::ranges::count_if(*all, [&](const kernel::Mapping &one) {
+        CHECK(std::ranges::count_if(*all, [&](const ebpf::Mapping &one) {
                   return one.tgid == own_pid() && one.start == found->start;
               }) == 1);
     }
@@ -77,7 +77,7 @@ TEST_CASE("an executable mapping is listed with its file, offset and name", "[ke
 
 TEST_CASE("a process that is gone has no mappings", "[kernel]") {
     require_bpf();
-    auto list = kernel::MappingList::open();
+    auto list = ebpf::MappingList::open();
     REQUIRE(list.has_value());
     Process brief({"true"});
     const auto pid = static_cast<std::uint32_t>(brief.pid());
@@ -89,13 +89,13 @@ TEST_CASE("a process that is gone has no mappings", "[kernel]") {
 
 TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]") {
     require_bpf();
-    auto list = kernel::MappingList::open();
+    auto list = ebpf::MappingList::open();
     REQUIRE(list.has_value());
     Mapped mapped;
     mapped.map();
     const auto all = (*list)->read(own_pid());
     REQUIRE(all.has_value());
-    const auto found = std::ranges::find(*all, "libmapped.so.7", &kernel::Mapping::name);
+    const auto found = std::ranges::find(*all, "libmapped.so.7", &ebpf::Mapping::name);
     REQUIRE(found != all->end());
     std::filesystem::remove(mapped.path);
     write_file(mapped.path, "another file");
@@ -109,7 +109,7 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
 
 TEST_CASE("a new executable mapping is heard of", "[kernel]") {
     require_bpf();
-    auto events = kernel::MmapEvents::open();
+    auto events = ebpf::MmapEvents::open();
     REQUIRE(events.has_value());
     Mapped mapped;
     std::size_t heard = 0;
@@ -125,7 +125,7 @@ TEST_CASE("a new executable mapping is heard of", "[kernel]") {
 
 TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel]") {
     require_bpf();
-    auto events = kernel::MmapEvents::open();
+    auto events = ebpf::MmapEvents::open();
     REQUIRE(events.has_value());
     Mapped mapped;
     for (int i = 0; i < 5'000; i++) {

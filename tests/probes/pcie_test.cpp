@@ -93,7 +93,7 @@ TEST_CASE("where the kernel has no kprobes, the probes that need them say so, an
     const Page page = exporter.scrape();
     const std::string front = http(exporter.port(), "/").body;
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "cuda"}}) == 1);
-    const bool has_kprobes = kernel::check_kprobes().has_value();
+    const bool has_kprobes = ebpf::check_kprobes().has_value();
     CHECK(page.sum("gpusnoop_probe_up", of_probe) == (has_kprobes ? 1 : 0));
     CHECK(page.sum("gpusnoop_probe_attached_functions", of_probe) == (has_kprobes ? 12 : 0));
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "nvlink"}}) == 0);

@@ -243,7 +243,7 @@ TEST_CASE("a trace of the whole machine does not trace itself", "[kernel]") {
 
 TEST_CASE("a trace of fences says that it traces, and ends when it is told to", "[kernel]") {
     require_bpf();
-    if (!gpusnoop::kernel::tracepoint_fields("dma_fence", "dma_fence_init")) {
+    if (!gpusnoop::ebpf::tracepoint_fields("dma_fence", "dma_fence_init")) {
         missing("tracefs, or a kernel with DMA fences");
     }
     Trace trace("fence", "targets: {everything: true}\n", {"--format=text"});
@@ -259,7 +259,7 @@ TEST_CASE("what cannot be traced ends at once, with the reason", "[kernel]") {
     for (const std::string what : {"pcie", "nvlink"}) {
         CAPTURE(what);
         const Finished end = run({exporter_binary(), "trace", what, "--duration=100ms"});
-        const bool has_kprobes = gpusnoop::kernel::check_kprobes().has_value();
+        const bool has_kprobes = gpusnoop::ebpf::check_kprobes().has_value();
         CHECK(end.code == (has_kprobes ? 0 : 1));
         const std::string reason =
             "this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed";

@@ -14,7 +14,7 @@
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
     harness::require_bpf();
@@ -22,10 +22,10 @@ TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
     const auto [mode, links] =
         GENERATE(std::pair{AttachMode::session, 1}, std::pair{AttachMode::multi, 2},
                  std::pair{AttachMode::perf, 4});
-    CAPTURE(kernel::to_string(mode));
-    kernel::Skeleton<empty_bpf> programs(empty_bpf::open());
+    CAPTURE(ebpf::to_string(mode));
+    ebpf::Skeleton<empty_bpf> programs(empty_bpf::open());
     REQUIRE(programs);
-    const auto chosen = kernel::choose_call_programs(programs->progs, mode);
+    const auto chosen = ebpf::choose_call_programs(programs->progs, mode);
     REQUIRE(empty_bpf::load(programs.get()) == 0);
 
     const Fd library(::open(harness::standin("12/libcudart.so.12").c_str(), O_RDONLY | O_CLOEXEC));
@@ -35,14 +35,14 @@ TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
     const auto places = elf->find_functions(names);
     REQUIRE(places);
     REQUIRE(places->size() == 2);
-    std::vector<kernel::AttachPoint> points;
+    std::vector<ebpf::AttachPoint> points;
     for (const auto &place : *places) {
         points.push_back({place.file_offset, 0});
     }
 
     int steps = 0;
     const auto set =
-        kernel::UprobeSet::attach(chosen, library.get(), points, {}, {}, [&] { steps++; });
+        ebpf::UprobeSet::attach(chosen, library.get(), points, {}, {}, [&] { steps++; });
     REQUIRE(set);
     CHECK(set->functions() == 2);
     CHECK(steps == links);

@@ -20,7 +20,7 @@ std::vector<Finding> examine(const Result<config::Config> &config, const std::st
         findings.insert(findings.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
-    const kernel::Features features = kernel::probe_features();
+    const ebpf::Features features = ebpf::probe_features();
     append(examine_privileges(features, settings));
     append(examine_kernel(features, settings));
     append(examine_node(settings));

@@ -23,7 +23,7 @@ namespace gpusnoop::doctor {
 
 namespace {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 std::optional<std::string> setting(const std::string &path) {
     auto text = read_start(path, 256);
@@ -36,26 +36,26 @@ std::optional<std::string> setting(const std::string &path) {
     return *text;
 }
 
-bool is_available(const kernel::Features &features, std::string_view name) {
-    const kernel::Feature *feature = features.find(name);
+bool is_available(const ebpf::Features &features, std::string_view name) {
+    const ebpf::Feature *feature = features.find(name);
     return feature != nullptr && feature->available;
 }
 
-std::string found(const kernel::Features &features, std::string_view name) {
-    const kernel::Feature *feature = features.find(name);
+std::string found(const ebpf::Features &features, std::string_view name) {
+    const ebpf::Feature *feature = features.find(name);
     return is_available(features, name)
                ? "works"
                : "does not work (" + (feature ? feature->reason : "") + ")";
 }
 
-Finding needed(const kernel::Features &features, std::string_view name, std::string costs) {
+Finding needed(const ebpf::Features &features, std::string_view name, std::string costs) {
     const bool works = is_available(features, name);
     return {std::string(name), works ? Verdict::ok : Verdict::fail, found(features, name),
             works ? "" : std::move(costs)};
 }
 
 // A way to attach that does not work matters where nothing better does.
-Finding attach_way(const kernel::Features &features, AttachMode mode, bool has_better,
+Finding attach_way(const ebpf::Features &features, AttachMode mode, bool has_better,
                    std::string costs) {
     const std::string name = "uprobe_" + std::string(to_string(mode));
     const bool works = is_available(features, name);
@@ -66,7 +66,7 @@ Finding attach_way(const kernel::Features &features, AttachMode mode, bool has_b
 }
 
 // The modes that the configuration asks for by name.
-void check_wanted(const kernel::Features &features, const std::string &key, bool enabled,
+void check_wanted(const ebpf::Features &features, const std::string &key, bool enabled,
                   config::Config::Cuda::Attach attach, std::vector<Finding> &findings) {
     if (!enabled || attach == config::Config::Cuda::Attach::automatic) {
         return;
@@ -132,8 +132,7 @@ Finding kernel_version() {
 
 }  // namespace
 
-std::vector<Finding> judge_features(const kernel::Features &features,
-                                    const config::Config &config) {
+std::vector<Finding> judge_features(const ebpf::Features &features, const config::Config &config) {
     std::vector<Finding> findings;
     findings.push_back(
         needed(features, "btf",
@@ -220,8 +219,7 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
                       "found by the rescan"};
 }
 
-std::vector<Finding> examine_kernel(const kernel::Features &features,
-                                    const config::Config &config) {
+std::vector<Finding> examine_kernel(const ebpf::Features &features, const config::Config &config) {
     const bool has_bpf = has_capability(CAP_BPF);
     const bool has_perfmon = has_capability(CAP_PERFMON);
     std::vector<Finding> findings = {kernel_version()};

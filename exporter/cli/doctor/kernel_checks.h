@@ -14,7 +14,7 @@ namespace gpusnoop::doctor {
 
 // What the features of the exporter itself mean: BTF, the ring buffer, and the ways to attach, of
 // which one is enough.
-[[nodiscard]] std::vector<Finding> judge_features(const kernel::Features &features,
+[[nodiscard]] std::vector<Finding> judge_features(const ebpf::Features &features,
                                                   const config::Config &config);
 
 // Of the file /sys/kernel/security/lockdown: "none [integrity] confidentiality". Nothing: there is
@@ -28,7 +28,7 @@ namespace gpusnoop::doctor {
 
 // All of the above of this kernel, and what the probes of the kernel's side need: kprobes,
 // tracepoints, protection from preemption.
-[[nodiscard]] std::vector<Finding> examine_kernel(const kernel::Features &features,
+[[nodiscard]] std::vector<Finding> examine_kernel(const ebpf::Features &features,
                                                   const config::Config &config);
 
 }  // namespace gpusnoop::doctor

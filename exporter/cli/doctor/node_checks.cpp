@@ -30,10 +30,10 @@ std::string with_hint(const Error &error, std::initializer_list<Capability> want
     return error.message + missing_for(error.code, {wanted.begin(), wanted.size()});
 }
 
-std::vector<FoundLibrary> find_libraries(const std::vector<kernel::Mapping> &mappings,
-                                         kernel::MappingList &list, const config::Config &config) {
+std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappings,
+                                         ebpf::MappingList &list, const config::Config &config) {
     std::map<FileId, FoundLibrary> found;
-    for (const kernel::Mapping &mapping : mappings) {
+    for (const ebpf::Mapping &mapping : mappings) {
         if (!is_wanted(config, mapping.name)) {
             continue;
         }
@@ -58,7 +58,7 @@ std::vector<FoundLibrary> find_libraries(const std::vector<kernel::Mapping> &map
 
 std::vector<Finding> examine_processes(const config::Config &config) {
     const std::string costs = "no library is found, so nothing is traced";
-    auto list = kernel::MappingList::open();
+    auto list = ebpf::MappingList::open();
     if (!list) {
         return {
             {"processes", Verdict::fail, with_hint(list.error(), {CAP_BPF, CAP_PERFMON}), costs}};
@@ -71,7 +71,7 @@ std::vector<Finding> examine_processes(const config::Config &config) {
                  costs + " (containers need the host's process ids: --pid=host, hostPID)"}};
     }
     std::set<std::uint32_t> processes;
-    for (const kernel::Mapping &mapping : *mappings) {
+    for (const ebpf::Mapping &mapping : *mappings) {
         processes.insert(mapping.tgid);
     }
     std::vector<Finding> findings = {
@@ -83,7 +83,7 @@ std::vector<Finding> examine_processes(const config::Config &config) {
 }
 
 Finding examine_events() {
-    const auto events = kernel::MmapEvents::open();
+    const auto events = ebpf::MmapEvents::open();
     return {"mapping_events", events ? Verdict::ok : Verdict::warn,
             events ? "work" : "do not work (" + with_hint(events.error(), {CAP_PERFMON}) + ")",
             events
@@ -110,7 +110,7 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
 std::vector<Finding> examine_pins(const config::Config &config) {
     const std::string &path = config.cuda.pin_path;
     if (!config.cuda.pin) {
-        if (kernel::has_pins(path)) {
+        if (ebpf::has_pins(path)) {
             return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
                      "its probes are still attached, and cost as much; `unpin` removes them"}};
         }

@@ -86,7 +86,7 @@ Finding judge_priority(bool is_preferred) {
                                niceness + " in a unit, --ulimit nice=35 in Docker)"};
 }
 
-std::vector<Finding> examine_privileges(const kernel::Features &features,
+std::vector<Finding> examine_privileges(const ebpf::Features &features,
                                         const config::Config &config) {
     const bool by_perf = attaches_by_perf(config, features);
     std::vector<Finding> findings = judge_capabilities(has_capability, by_perf);

@@ -26,7 +26,7 @@ namespace gpusnoop::doctor {
 // May the thread that counts get the CPU before others?
 [[nodiscard]] Finding judge_priority(bool is_preferred);
 
-[[nodiscard]] std::vector<Finding> examine_privileges(const kernel::Features &features,
+[[nodiscard]] std::vector<Finding> examine_privileges(const ebpf::Features &features,
                                                       const config::Config &config);
 
 }  // namespace gpusnoop::doctor

@@ -48,7 +48,7 @@ namespace {
 // The record, if the bytes are one of its type; `use` gets it.
 template <typename Record, typename Use>
 bool decode_for(std::span<const std::byte> bytes, Use use) {
-    const auto record = kernel::decode<Record>(bytes);
+    const auto record = ebpf::decode<Record>(bytes);
     if (record) {
         use(*record);
     }
@@ -56,7 +56,7 @@ bool decode_for(std::span<const std::byte> bytes, Use use) {
 }
 
 std::optional<cuda_record> head_of(std::span<const std::byte> bytes) {
-    return kernel::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
+    return ebpf::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
 }
 
 }  // namespace

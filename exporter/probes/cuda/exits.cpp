@@ -58,12 +58,12 @@ void say_left_out(const discovery::Library &library, const std::vector<std::stri
 
 }  // namespace
 
-std::vector<kernel::AttachPoint> see_ends_at_exits(const symbols::ElfFile &elf,
-                                                   const discovery::Library &library,
-                                                   std::span<const symbols::FoundFunction> found,
-                                                   std::vector<kernel::AttachPoint> &points) {
-    std::map<std::uint64_t, kernel::AttachPoint> by_entry;
-    for (const kernel::AttachPoint &point : points) {
+std::vector<ebpf::AttachPoint> see_ends_at_exits(const symbols::ElfFile &elf,
+                                                 const discovery::Library &library,
+                                                 std::span<const symbols::FoundFunction> found,
+                                                 std::vector<ebpf::AttachPoint> &points) {
+    std::map<std::uint64_t, ebpf::AttachPoint> by_entry;
+    for (const ebpf::AttachPoint &point : points) {
         by_entry.emplace(point.file_offset, point);
     }
     std::vector<symbols::FoundFunction> wanted;
@@ -92,8 +92,8 @@ std::vector<kernel::AttachPoint> see_ends_at_exits(const symbols::ElfFile &elf,
     }
     say_left_out(library, left_out);
 
-    std::vector<kernel::AttachPoint> exits;
-    std::erase_if(points, [&](kernel::AttachPoint &point) {
+    std::vector<ebpf::AttachPoint> exits;
+    std::erase_if(points, [&](ebpf::AttachPoint &point) {
         if (point.entry_only) {
             return false;
         }

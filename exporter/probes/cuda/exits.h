@@ -14,8 +14,8 @@ namespace gpusnoop::probes {
 // result is not seen at its exits is taken out of `points`, and the log names it: it has an exit
 // that is a jump to a function that is not traced, or its code cannot be decoded. One that only
 // jumps to traced functions is taken out as well, as its calls count as theirs.
-[[nodiscard]] std::vector<kernel::AttachPoint> see_ends_at_exits(
+[[nodiscard]] std::vector<ebpf::AttachPoint> see_ends_at_exits(
     const symbols::ElfFile &elf, const discovery::Library &library,
-    std::span<const symbols::FoundFunction> found, std::vector<kernel::AttachPoint> &points);
+    std::span<const symbols::FoundFunction> found, std::vector<ebpf::AttachPoint> &points);
 
 }  // namespace gpusnoop::probes

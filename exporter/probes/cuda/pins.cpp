@@ -43,7 +43,7 @@ std::vector<std::size_t> numbers_in(std::string_view text) {
 
 }  // namespace
 
-std::optional<kernel::UprobeSet> CudaPins::adopt(const discovery::Library &library) const {
+std::optional<ebpf::UprobeSet> CudaPins::adopt(const discovery::Library &library) const {
     const std::string prefix = name_of(library);
     const std::vector<std::string> all = pins_.names(name_of(library.id));
     std::vector<Fd> links;
@@ -65,10 +65,10 @@ std::optional<kernel::UprobeSet> CudaPins::adopt(const discovery::Library &libra
         forget(library.id);
         return std::nullopt;
     }
-    return kernel::UprobeSet::adopt(std::move(links), functions);
+    return ebpf::UprobeSet::adopt(std::move(links), functions);
 }
 
-Result<> CudaPins::keep(const kernel::UprobeSet &probes, const discovery::Library &library) const {
+Result<> CudaPins::keep(const ebpf::UprobeSet &probes, const discovery::Library &library) const {
     const std::vector<int> links = probes.links();
     for (std::size_t i = 0; i < links.size(); i++) {
         const std::string name = name_of(library) + std::to_string(probes.functions()) + "_" +

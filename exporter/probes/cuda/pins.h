@@ -13,14 +13,14 @@ namespace gpusnoop::probes {
 
 class CudaPins {
 public:
-    explicit CudaPins(kernel::Pins pins) : pins_(std::move(pins)) {}
+    explicit CudaPins(ebpf::Pins pins) : pins_(std::move(pins)) {}
 
-    [[nodiscard]] const kernel::Pins &pins() const { return pins_; }
+    [[nodiscard]] const ebpf::Pins &pins() const { return pins_; }
 
     // The probes that an earlier exporter attached to this very file, if they are all there. Of a
     // file that has changed since, they are removed.
-    [[nodiscard]] std::optional<kernel::UprobeSet> adopt(const discovery::Library &library) const;
-    [[nodiscard]] Result<> keep(const kernel::UprobeSet &probes,
+    [[nodiscard]] std::optional<ebpf::UprobeSet> adopt(const discovery::Library &library) const;
+    [[nodiscard]] Result<> keep(const ebpf::UprobeSet &probes,
                                 const discovery::Library &library) const;
     void forget(const FileId &id) const;
 
@@ -28,7 +28,7 @@ public:
     [[nodiscard]] std::chrono::nanoseconds last_attached() const;
 
 private:
-    kernel::Pins pins_;
+    ebpf::Pins pins_;
 };
 
 }  // namespace gpusnoop::probes

@@ -32,7 +32,7 @@ using std::chrono::nanoseconds;
 
 class CudaProbe final : public Probe, public discovery::Attacher {
 public:
-    CudaProbe(const config::Config &config, kernel::Features features, TargetsPtr targets)
+    CudaProbe(const config::Config &config, ebpf::Features features, TargetsPtr targets)
         : config_(config.cuda),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
@@ -109,15 +109,15 @@ private:
     config::Config::Cuda config_;
     TargetsPtr targets_;
     nanoseconds rescan_interval_;
-    kernel::Features features_;
+    ebpf::Features features_;
     discovery::GpuLookup gpus_;
     CudaAggregator aggregator_;
     std::optional<CudaNames> names_;
     std::unique_ptr<CudaPrograms> programs_;
     std::optional<CudaTables> tables_;
-    std::unique_ptr<kernel::Ring> lifecycle_;
-    std::unique_ptr<kernel::Ring> allocations_;
-    std::unique_ptr<kernel::Ring> calls_;
+    std::unique_ptr<ebpf::Ring> lifecycle_;
+    std::unique_ptr<ebpf::Ring> allocations_;
+    std::unique_ptr<ebpf::Ring> calls_;
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     nanoseconds looked_for_losses_{};
@@ -140,7 +140,7 @@ private:
 
     SandboxWarnings sandboxes_{"cuda"};
     AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
-    std::optional<kernel::Detacher> detacher_;  // there with the programs, and gone before them
+    std::optional<ebpf::Detacher> detacher_;  // there with the programs, and gone before them
 };
 
 // Side by side: one after the other, they would take long.
@@ -192,14 +192,14 @@ Result<> CudaProbe::open() {
     if (!programs) {
         return tl::unexpected(programs.error());
     }
-    auto lifecycle = kernel::Ring::open((*programs)->lifecycle_ring(), [this](auto bytes) {
+    auto lifecycle = ebpf::Ring::open((*programs)->lifecycle_ring(), [this](auto bytes) {
         aggregator_.on_allocations_record(bytes);
     });
-    auto allocations = kernel::Ring::open((*programs)->allocations_ring(), [this](auto bytes) {
+    auto allocations = ebpf::Ring::open((*programs)->allocations_ring(), [this](auto bytes) {
         aggregator_.on_allocations_record(bytes);
     });
-    auto calls = kernel::Ring::open((*programs)->calls_ring(),
-                                    [this](auto bytes) { aggregator_.on_calls_record(bytes); });
+    auto calls = ebpf::Ring::open((*programs)->calls_ring(),
+                                  [this](auto bytes) { aggregator_.on_calls_record(bytes); });
     for (const auto *const ring : {&lifecycle, &allocations, &calls}) {
         if (!*ring) {
             return tl::unexpected(ring->error());
@@ -214,7 +214,7 @@ Result<> CudaProbe::open() {
     detacher_.emplace(programs_->mode());
     if (const CudaPins *pins = programs_->pins()) {
         last_attached_ = pins->last_attached();
-    } else if (kernel::has_pins(config_.pin_path)) {
+    } else if (ebpf::has_pins(config_.pin_path)) {
         log::warn(
             "probes that an earlier exporter pinned are still attached: remove them with "
             "gpusnoop_exporter unpin",
@@ -278,7 +278,7 @@ void CudaProbe::look_around(nanoseconds now) {
 // Where records of allocations were lost, or an exporter before this one has kept the table, that
 // says what is allocated. Reading it takes time, so it is not done all the time.
 void CudaProbe::reconcile() {
-    const auto account = kernel::read_account(programs_->account_map());
+    const auto account = ebpf::read_account(programs_->account_map());
     const nanoseconds began = now_on(CLOCK_MONOTONIC);
     const std::uint64_t lost = account ? account->lost[LOST_ring_full] : 0;
     if (reading_ || !agreement_.is_due(began, lost, aggregator_.wants_reconciling())) {
@@ -340,8 +340,7 @@ Result<> CudaProbe::attach(const discovery::Library &library) {
     auto kept = detacher_->take_back(library.id);
     // Before and after: a process that starts meanwhile may be seen from the middle on.
     const nanoseconds before = last_attached_.exchange(nanoseconds::max());
-    auto probes =
-        programs_->attach(library, *places, std::move(kept).value_or(kernel::UprobeSet{}));
+    auto probes = programs_->attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
     last_attached_ = probes ? now_on(CLOCK_BOOTTIME) : before;
     if (!probes) {
         failed(probes.error().reason);
@@ -378,7 +377,7 @@ Health CudaProbe::health() const {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features,
+std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const TargetsPtr &targets) {
     if (!config.cuda.enabled) {
         return nullptr;

@@ -11,7 +11,7 @@
 namespace gpusnoop::probes {
 
 // Shares its table of processes with `targets`.
-std::unique_ptr<Probe> make_cuda(const config::Config &config, const kernel::Features &features,
+std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const TargetsPtr &targets);
 
 }  // namespace gpusnoop::probes

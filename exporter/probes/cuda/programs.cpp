@@ -25,11 +25,11 @@
 
 namespace gpusnoop::probes {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 struct CudaPrograms::Loaded {
     std::optional<CudaPins> pins;
-    kernel::Skeleton<cuda_bpf> skeleton;
+    ebpf::Skeleton<cuda_bpf> skeleton;
     std::vector<Fd> tracepoints;  // links, detached before the skeleton goes
 };
 
@@ -42,7 +42,7 @@ constexpr std::uint32_t max_preallocated = 131'072;
 constexpr std::size_t max_label_bytes = 128;
 
 void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
-    const bool can_grow = kernel::has_type("bpf_mem_alloc");
+    const bool can_grow = ebpf::has_type("bpf_mem_alloc");
     const auto size = [&](bpf_map *map, std::uint32_t entries) {
         bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
         if (!can_grow) {
@@ -77,7 +77,7 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
 }
 
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.
-void pin_maps(cuda_bpf &skeleton, const kernel::Pins &pins) {
+void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     const auto &maps = skeleton.maps;
     for (bpf_map *map : {maps.lifecycle, maps.allocations, maps.calls, maps.account, maps.threads,
                          maps.processes, maps.process_filter, maps.live, maps.stacks, maps.contexts,
@@ -93,7 +93,7 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
             return pinned;
         }
     }
-    const kernel::Link link(bpf_program__attach(program));
+    const ebpf::Link link(bpf_program__attach(program));
     if (!link) {
         return fail_errno(std::string("attach to the tracepoint of ") + bpf_program__name(program));
     }
@@ -130,7 +130,7 @@ void log_refused(const discovery::Library &library,
 
 }  // namespace
 
-CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls)
+CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls)
     : loaded_(std::move(loaded)), calls_(calls) {}
 CudaPrograms::~CudaPrograms() = default;
 
@@ -169,7 +169,7 @@ CudaTables::Maps CudaPrograms::tables() const {
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,
-                                                         const kernel::Features &features,
+                                                         const ebpf::Features &features,
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
     const config::Config::Cuda allowed = as_is_harmless(config, features);
@@ -192,10 +192,10 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
+    ebpf::CallPrograms calls = ebpf::choose_call_programs(programs, mode);
     const bool at_exits = config.endings == config::Endings::exits;
-    kernel::load_if(programs.multi_exit, at_exits && mode != AttachMode::perf);
-    kernel::load_if(programs.perf_exit, at_exits && mode == AttachMode::perf);
+    ebpf::load_if(programs.multi_exit, at_exits && mode != AttachMode::perf);
+    ebpf::load_if(programs.perf_exit, at_exits && mode == AttachMode::perf);
     if (at_exits) {
         calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
     }
@@ -206,7 +206,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
     set_up_tracing(*loaded->skeleton, tracing);
     if (config.pin) {
-        auto pins = kernel::Pins::open(config.pin_path, generation_of(mode, config));
+        auto pins = ebpf::Pins::open(config.pin_path, generation_of(mode, config));
         if (!pins) {
             return tl::unexpected(pins.error());
         }
@@ -263,10 +263,10 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
     return places;
 }
 
-tl::expected<kernel::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
-    const discovery::Library &library, const Places &places, kernel::UprobeSet kept) const {
-    auto set = kernel::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
-                                         std::move(kept), library.note_progress);
+tl::expected<ebpf::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
+    const discovery::Library &library, const Places &places, ebpf::UprobeSet kept) const {
+    auto set = ebpf::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
+                                       std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }
@@ -282,8 +282,8 @@ const CudaPins *CudaPrograms::pins() const {
     return loaded_->pins ? &*loaded_->pins : nullptr;
 }
 
-kernel::Runs CudaPrograms::runs() const {
-    return kernel::runs_of(loaded_->skeleton->obj);
+ebpf::Runs CudaPrograms::runs() const {
+    return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
 }  // namespace gpusnoop::probes

@@ -32,7 +32,7 @@ public:
     // Loads the programs in the best way that works, or in the one that the configuration names.
     // With `tracing` they send every call by itself.
     static Result<std::unique_ptr<CudaPrograms>> load(const config::Config::Cuda &config,
-                                                      const kernel::Features &features,
+                                                      const ebpf::Features &features,
                                                       const CudaTracing *tracing = nullptr);
     ~CudaPrograms();
     CudaPrograms(const CudaPrograms &) = delete;
@@ -45,19 +45,19 @@ public:
     };
     // Where the functions of cuda.h are in a file. Aliases at one place are one point.
     struct Places {
-        std::vector<kernel::AttachPoint> points;
-        std::vector<kernel::AttachPoint> exits;
+        std::vector<ebpf::AttachPoint> points;
+        std::vector<ebpf::AttachPoint> exits;
         std::vector<symbols::FoundFunction> functions;
     };
     // No points: a program without a runtime of its own. A library without functions is a failure.
     [[nodiscard]] tl::expected<Places, Failure> find(const discovery::Library &library) const;
     // Functions that the kernel allows no probe on are left out, and the log names them. `kept` is
     // what is still attached of the library.
-    tl::expected<kernel::UprobeSet, Failure> attach(const discovery::Library &library,
-                                                    const Places &places,
-                                                    kernel::UprobeSet kept = {}) const;
+    tl::expected<ebpf::UprobeSet, Failure> attach(const discovery::Library &library,
+                                                  const Places &places,
+                                                  ebpf::UprobeSet kept = {}) const;
 
-    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int lifecycle_ring() const;
     [[nodiscard]] int allocations_ring() const;
     [[nodiscard]] int calls_ring() const;
@@ -67,19 +67,19 @@ public:
     [[nodiscard]] int account_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
-    [[nodiscard]] kernel::Runs runs() const;
+    [[nodiscard]] ebpf::Runs runs() const;
     // Null unless the configuration asks for pins.
     [[nodiscard]] const CudaPins *pins() const;
 
 private:
     struct Loaded;
-    CudaPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls);
-    static Result<std::unique_ptr<CudaPrograms>> load_as(kernel::AttachMode mode,
+    CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
+    static Result<std::unique_ptr<CudaPrograms>> load_as(ebpf::AttachMode mode,
                                                          const config::Config::Cuda &config,
                                                          const CudaTracing *tracing);
 
     std::unique_ptr<Loaded> loaded_;
-    kernel::CallPrograms calls_;
+    ebpf::CallPrograms calls_;
 };
 
 }  // namespace gpusnoop::probes

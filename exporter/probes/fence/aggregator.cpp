@@ -54,7 +54,7 @@ bool FenceAggregator::on_record(std::span<const std::byte> bytes, const OnFence 
     if (processes_.on_record(bytes)) {
         return true;
     }
-    const auto record = kernel::decode<fence_record>(bytes);
+    const auto record = ebpf::decode<fence_record>(bytes);
     const std::uint32_t event = record ? record->head.type - FENCE_RECORD : ~0U;
     if (event >= FENCE_EVENT_COUNT) {
         return false;

@@ -18,7 +18,7 @@ namespace {
 // though struct dma_fence has 64. A kernel that widens them is read in the same way, as both
 // machines that we trace put the low half first.
 Result<> set_layout(fence_bpf &skeleton) {
-    const auto fields = kernel::tracepoint_fields("dma_fence", "dma_fence_init");
+    const auto fields = ebpf::tracepoint_fields("dma_fence", "dma_fence_init");
     if (!fields) {
         return tl::unexpected(fields.error());
     }
@@ -97,7 +97,7 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_fence(const config::Config &config, const kernel::Features &,
+std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features &,
                                   const TargetsPtr &targets) {
     return config.fence.enabled ? std::make_unique<FenceProbe>(config, targets) : nullptr;
 }

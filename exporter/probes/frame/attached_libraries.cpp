@@ -24,15 +24,15 @@ void AttachedLibraries::started(const Result<> &result) {
     down_because_ = result ? "" : result.error().message;
 }
 
-void AttachedLibraries::add(const discovery::Library &library, kernel::UprobeSet probes,
-                            kernel::AttachMode mode, std::string_view what) {
+void AttachedLibraries::add(const discovery::Library &library, ebpf::UprobeSet probes,
+                            ebpf::AttachMode mode, std::string_view what) {
     note(library, probes.functions(), mode, what);
     const std::lock_guard lock(mutex_);
     attached_.at(library.id).probes = std::move(probes);
 }
 
 void AttachedLibraries::note(const discovery::Library &library, std::size_t functions,
-                             kernel::AttachMode mode, std::string_view what) {
+                             ebpf::AttachMode mode, std::string_view what) {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
     const AttachedLibrary attached{library.id, name, build_of(library), functions};
     {
@@ -47,7 +47,7 @@ void AttachedLibraries::note(const discovery::Library &library, std::size_t func
                      {"mode", to_string(mode)}});
 }
 
-std::optional<kernel::UprobeSet> AttachedLibraries::remove(const FileId &id, std::string_view why) {
+std::optional<ebpf::UprobeSet> AttachedLibraries::remove(const FileId &id, std::string_view why) {
     decltype(attached_)::node_type gone;
     {
         const std::lock_guard lock(mutex_);
@@ -61,9 +61,9 @@ std::optional<kernel::UprobeSet> AttachedLibraries::remove(const FileId &id, std
     return std::move(gone.mapped().probes);
 }
 
-std::map<FileId, kernel::UprobeSet> AttachedLibraries::remove_all() {
+std::map<FileId, ebpf::UprobeSet> AttachedLibraries::remove_all() {
     const std::lock_guard lock(mutex_);
-    std::map<FileId, kernel::UprobeSet> all;
+    std::map<FileId, ebpf::UprobeSet> all;
     for (auto &[id, attached] : attached_) {
         all.emplace(id, std::move(attached.probes));
     }
@@ -93,8 +93,8 @@ Health AttachedLibraries::health() const {
     return health;
 }
 
-void add_counts(Health &health, int account_map, const kernel::Runs &runs) {
-    if (const auto account = kernel::read_account(account_map)) {
+void add_counts(Health &health, int account_map, const ebpf::Runs &runs) {
+    if (const auto account = ebpf::read_account(account_map)) {
         health.account = *account;
     }
     health.runs = runs.count;

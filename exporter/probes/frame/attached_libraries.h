@@ -29,16 +29,16 @@ public:
     void started(const Result<> &result);
 
     // Both log it, `what` being "attached" or the like. With note() the probes are kept elsewhere.
-    void add(const discovery::Library &library, kernel::UprobeSet probes, kernel::AttachMode mode,
+    void add(const discovery::Library &library, ebpf::UprobeSet probes, ebpf::AttachMode mode,
              std::string_view what);
-    void note(const discovery::Library &library, std::size_t functions, kernel::AttachMode mode,
+    void note(const discovery::Library &library, std::size_t functions, ebpf::AttachMode mode,
               std::string_view what);
     // Logs `why`. The probes are still attached as long as they are kept; nothing: it was not
     // attached to that.
-    std::optional<kernel::UprobeSet> remove(
+    std::optional<ebpf::UprobeSet> remove(
         const FileId &id, std::string_view why = "detached: no process uses it any more");
     // All probes that are kept here.
-    std::map<FileId, kernel::UprobeSet> remove_all();
+    std::map<FileId, ebpf::UprobeSet> remove_all();
     // A library could not be attached to; `reason` is a word for a label.
     void failed(std::string_view reason);
 
@@ -48,19 +48,19 @@ public:
 private:
     struct Attached {
         AttachedLibrary library;
-        kernel::UprobeSet probes;
+        ebpf::UprobeSet probes;
     };
 
     std::string probe_;
     std::string idle_;
     mutable std::mutex mutex_;
     std::string down_because_ = "not started";
-    kernel::AttachMode mode_{};
+    ebpf::AttachMode mode_{};
     std::map<FileId, Attached> attached_;
     std::map<std::string, std::uint64_t> failures_;
 };
 
 // Adds to `health` what the programs of a probe count: its map `account`, and its runs.
-void add_counts(Health &health, int account_map, const kernel::Runs &runs);
+void add_counts(Health &health, int account_map, const ebpf::Runs &runs);
 
 }  // namespace gpusnoop::probes

@@ -30,10 +30,10 @@ Result<> BpfProbeBase::open_and_attach() {
         return loaded;
     }
     for (ProbeRing &ring : *rings) {
-        auto opened = kernel::Ring::open(bpf_map__fd(ring.map),
-                                         [this, on_record = std::move(ring.on_record)](auto bytes) {
-                                             undecodable_ += on_record(bytes) ? 0 : 1;
-                                         });
+        auto opened = ebpf::Ring::open(bpf_map__fd(ring.map),
+                                       [this, on_record = std::move(ring.on_record)](auto bytes) {
+                                           undecodable_ += on_record(bytes) ? 0 : 1;
+                                       });
         if (!opened) {
             return tl::unexpected(opened.error());
         }
@@ -45,7 +45,7 @@ Result<> BpfProbeBase::open_and_attach() {
 
 Result<> BpfProbeBase::attach_each(std::span<const bpf_program *const> programs) {
     for (const bpf_program *program : programs) {
-        kernel::Link link(bpf_program__attach(program));
+        ebpf::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach the BPF program ") + bpf_program__name(program));
         }
@@ -93,10 +93,10 @@ Health BpfProbeBase::health() const {
     Health health = state_.health();
     health.undecodable = undecodable_;
     if (is_loaded_) {
-        if (const auto account = kernel::read_account(account_map())) {
+        if (const auto account = ebpf::read_account(account_map())) {
             health.account = *account;
         }
-        const kernel::Runs counted = runs();
+        const ebpf::Runs counted = runs();
         health.runs = counted.count;
         health.run_nanoseconds = counted.nanoseconds;
         health.skipped = counted.skipped;

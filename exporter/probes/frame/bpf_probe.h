@@ -75,15 +75,15 @@ private:
     [[nodiscard]] virtual const series::FamilySet &families() const = 0;
     virtual ProcessTableBase &processes() = 0;
     [[nodiscard]] virtual int account_map() const = 0;
-    [[nodiscard]] virtual kernel::Runs runs() const = 0;
+    [[nodiscard]] virtual ebpf::Runs runs() const = 0;
 
     Result<> open_and_attach();
 
     AttachState state_;
     std::chrono::nanoseconds rescan_interval_;
     bool is_loaded_ = false;  // set before any other thread sees the probe
-    std::vector<std::unique_ptr<kernel::Ring>> rings_;
-    std::vector<kernel::Link> links_;
+    std::vector<std::unique_ptr<ebpf::Ring>> rings_;
+    std::vector<ebpf::Link> links_;
     std::chrono::nanoseconds ticked_{};
     std::chrono::nanoseconds rescanned_{};
     std::atomic<std::uint64_t> undecodable_ = 0;
@@ -138,12 +138,12 @@ private:
     [[nodiscard]] const series::FamilySet &families() const final { return aggregator_.families(); }
     ProcessTableBase &processes() final { return aggregator_.processes(); }
     [[nodiscard]] int account_map() const final { return bpf_map__fd(skeleton_->maps.account); }
-    [[nodiscard]] kernel::Runs runs() const final {
-        return kernel::runs_of(skeleton_->obj, spare_programs(*skeleton_));
+    [[nodiscard]] ebpf::Runs runs() const final {
+        return ebpf::runs_of(skeleton_->obj, spare_programs(*skeleton_));
     }
 
     Aggregator aggregator_;
-    kernel::Skeleton<S> skeleton_;
+    ebpf::Skeleton<S> skeleton_;
 };
 
 }  // namespace gpusnoop::probes

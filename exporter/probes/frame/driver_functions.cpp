@@ -13,14 +13,14 @@ void DriverFunctions::start(const bpf_program *enter, const bpf_program *leave) 
 }
 
 Result<> DriverFunctions::attach() {
-    const auto modules = kernel::loaded_modules();
+    const auto modules = ebpf::loaded_modules();
     if (!modules) {
         return tl::unexpected(modules.error());
     }
     if (*modules == modules_) {
         return {};
     }
-    auto found = kernel::find_kernel_symbols(functions_);
+    auto found = ebpf::find_kernel_symbols(functions_);
     if (!found) {
         return tl::unexpected(found.error());
     }

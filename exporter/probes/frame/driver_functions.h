@@ -49,7 +49,7 @@ private:
     const bpf_program *leave_ = nullptr;
     std::string modules_ = "not looked yet";
     std::map<std::string, std::uint64_t> found_;
-    kernel::KprobeSet probes_;
+    ebpf::KprobeSet probes_;
     std::mutex mutex_;
     std::condition_variable_any wake_;
     std::jthread watcher_;  // stops before the others go

@@ -36,7 +36,7 @@ struct Health {
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
-    std::uint64_t skipped = 0;      // runs of its programs, see kernel::Runs
+    std::uint64_t skipped = 0;      // runs of its programs, see ebpf::Runs
     std::uint64_t forgotten = 0;    // past what it remembers of one process
     // What could not be told of slow calls, by reason; empty for a probe that has none.
     std::map<std::string, std::uint64_t> slow_details_lost;

@@ -50,14 +50,14 @@ void ProcessTableBase::end(const ProcessKey &key, nanoseconds at) {
 }
 
 bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
-    if (const auto record = kernel::decode<traced_came_record>(bytes)) {
+    if (const auto record = ebpf::decode<traced_came_record>(bytes)) {
         if (record->head.type != TRACED_CAME) {
             return false;
         }
         (void)start({record->head.tgid, record->head.since_ns}, record->identity);
         return true;
     }
-    const auto record = kernel::decode<traced_record>(bytes);
+    const auto record = ebpf::decode<traced_record>(bytes);
     if (!record || record->type != TRACED_WENT) {
         return false;
     }

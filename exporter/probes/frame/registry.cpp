@@ -12,12 +12,12 @@ namespace gpusnoop::probes {
 
 namespace {
 
-using Make = std::unique_ptr<Probe> (*)(const config::Config &, const kernel::Features &,
+using Make = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,
                                         const TargetsPtr &);
 
 // For a probe that does not ask whom to trace.
 template <auto make>
-std::unique_ptr<Probe> of_all(const config::Config &config, const kernel::Features &features,
+std::unique_ptr<Probe> of_all(const config::Config &config, const ebpf::Features &features,
                               const TargetsPtr & /*targets*/) {
     return make(config, features);
 }
@@ -31,7 +31,7 @@ constexpr Make all_probes[] = {
 }  // namespace
 
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
-                                                const kernel::Features &features) {
+                                                const ebpf::Features &features) {
     std::vector<std::unique_ptr<Probe>> probes;
     const auto targets =
         std::make_shared<Targets>(config.targets, config.discovery.rescan_interval);

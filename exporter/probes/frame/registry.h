@@ -12,6 +12,6 @@ namespace gpusnoop::probes {
 
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
-                                                const kernel::Features &features);
+                                                const ebpf::Features &features);
 
 }  // namespace gpusnoop::probes

@@ -2,7 +2,7 @@
 
 namespace gpusnoop::probes {
 
-config::Config::Cuda as_is_harmless(config::Config::Cuda cuda, const kernel::Features &features) {
+config::Config::Cuda as_is_harmless(config::Config::Cuda cuda, const ebpf::Features &features) {
     if (!features.has_harmless_return_probes()) {
         cuda.endings = config::Endings::exits;
     }
@@ -10,7 +10,7 @@ config::Config::Cuda as_is_harmless(config::Config::Cuda cuda, const kernel::Fea
 }
 
 config::FunctionGroups as_is_harmless(config::FunctionGroups groups,
-                                      const kernel::Features &features) {
+                                      const ebpf::Features &features) {
     if (features.has_harmless_return_probes()) {
         return groups;
     }

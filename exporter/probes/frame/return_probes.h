@@ -8,10 +8,10 @@
 namespace gpusnoop::probes {
 
 // The same, with the ends of calls seen at exits where this kernel's return probes would end
-// programs (kernel::Features::has_harmless_return_probes()).
+// programs (ebpf::Features::has_harmless_return_probes()).
 [[nodiscard]] config::Config::Cuda as_is_harmless(config::Config::Cuda cuda,
-                                                  const kernel::Features &features);
+                                                  const ebpf::Features &features);
 [[nodiscard]] config::FunctionGroups as_is_harmless(config::FunctionGroups groups,
-                                                    const kernel::Features &features);
+                                                    const ebpf::Features &features);
 
 }  // namespace gpusnoop::probes

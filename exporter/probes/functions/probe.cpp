@@ -45,7 +45,7 @@ bool may_want(const config::FunctionGroups &groups, const std::string &name) {
 
 class FuncProbe final : public Probe, public discovery::Attacher {
 public:
-    FuncProbe(const config::Config &config, kernel::Features features,
+    FuncProbe(const config::Config &config, ebpf::Features features,
               std::optional<FuncTracing> tracing = std::nullopt)
         : config_(config.functions),
           tracing_(std::move(tracing)),
@@ -120,7 +120,7 @@ private:
     std::optional<FuncTracing> tracing_;  // for an exporter, nothing
     config::FunctionGroups named_;        // by what is to be traced, if it says files
     nanoseconds rescan_interval_;
-    kernel::Features features_;
+    ebpf::Features features_;
     FuncTable table_;
     FuncDetails details_;
     SandboxWarnings sandboxes_{"func"};
@@ -131,8 +131,8 @@ private:
     symbols::DebugFiles debug_files_;  // its, too
     std::unique_ptr<FuncPrograms> programs_;
     std::optional<FuncFiles> files_;
-    std::unique_ptr<kernel::Ring> calls_;
-    std::unique_ptr<kernel::Ring> slow_calls_;
+    std::unique_ptr<ebpf::Ring> calls_;
+    std::unique_ptr<ebpf::Ring> slow_calls_;
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     std::atomic<std::uint64_t> undecodable_ = 0;
@@ -151,13 +151,13 @@ Result<> FuncProbe::open() {
     if (!programs) {
         return tl::unexpected(programs.error());
     }
-    auto calls = kernel::Ring::open((*programs)->calls_ring(),
-                                    [this](auto bytes) { aggregator_.on_record(bytes); });
+    auto calls = ebpf::Ring::open((*programs)->calls_ring(),
+                                  [this](auto bytes) { aggregator_.on_record(bytes); });
     if (!calls) {
         return tl::unexpected(calls.error());
     }
-    auto slow_calls = kernel::Ring::open((*programs)->slow_ring(),
-                                         [this](auto bytes) { aggregator_.on_record(bytes); });
+    auto slow_calls = ebpf::Ring::open((*programs)->slow_ring(),
+                                       [this](auto bytes) { aggregator_.on_record(bytes); });
     if (!slow_calls) {
         return tl::unexpected(slow_calls.error());
     }
@@ -357,14 +357,14 @@ Health FuncProbe::health() const {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Features &features) {
+std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Features &features) {
     if (!config.functions.enabled) {
         return nullptr;
     }
     return std::make_unique<FuncProbe>(config, features);
 }
 
-std::unique_ptr<Probe> make_func_tracer(config::Config config, const kernel::Features &features,
+std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FuncTracing tracing) {
     config.sinks.clear();
     config.functions.slow_calls.keep = 0;

@@ -10,10 +10,10 @@
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_func(const config::Config &config, const kernel::Features &features);
+std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Features &features);
 
 // For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
-std::unique_ptr<Probe> make_func_tracer(config::Config config, const kernel::Features &features,
+std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FuncTracing tracing);
 
 }  // namespace gpusnoop::probes

@@ -29,13 +29,13 @@ public:
 
 private:
     Result<> configure(nvlink_bpf &skeleton) override {
-        skeleton.rodata->kernel_stack_bytes = kernel::kernel_stack_bytes();
-        return kernel::check_kprobes();
+        skeleton.rodata->kernel_stack_bytes = ebpf::kernel_stack_bytes();
+        return ebpf::check_kprobes();
     }
 
     std::vector<ProbeRing> rings(nvlink_bpf &skeleton) override {
         return {{skeleton.maps.calls, ring_bytes_, [this](auto bytes) {
-                     const auto record = kernel::decode<nvlink_record>(bytes);
+                     const auto record = ebpf::decode<nvlink_record>(bytes);
                      if (!record || record->op >= NVLINK_OP_COUNT) {
                          return false;
                      }
@@ -63,7 +63,7 @@ std::string_view nvlink_function(std::uint32_t op) {
     return helpers.at(op);
 }
 
-std::unique_ptr<Probe> make_nvlink(const config::Config &config, const kernel::Features &) {
+std::unique_ptr<Probe> make_nvlink(const config::Config &config, const ebpf::Features &) {
     return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
 }
 

@@ -17,7 +17,7 @@ namespace gpusnoop::probes {
 // The function that an enum nvlink_op is about.
 [[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
 
-std::unique_ptr<Probe> make_nvlink(const config::Config &config, const kernel::Features &features);
+std::unique_ptr<Probe> make_nvlink(const config::Config &config, const ebpf::Features &features);
 
 // For a trace: drain() hands over each call, and counts nothing.
 using OnHelper = std::function<void(const nvlink_record &)>;

@@ -18,12 +18,12 @@ namespace gpusnoop::probes {
 
 namespace {
 
-std::vector<kernel::KprobePoint> all_points() {
+std::vector<ebpf::KprobePoint> all_points() {
     constexpr std::pair<const char *, std::uint64_t> origins[] = {{"bus", 0}, {"user", PCIE_USER}};
     constexpr std::pair<const char *, std::uint64_t> ops[] = {{"read", 0}, {"write", PCIE_WRITES}};
     constexpr std::pair<const char *, std::uint64_t> sizes[] = {
         {"byte", 1}, {"word", 2}, {"dword", 4}};
-    std::vector<kernel::KprobePoint> points;
+    std::vector<ebpf::KprobePoint> points;
     for (const auto &[origin, of_origin] : origins) {
         for (const auto &[op, of_op] : ops) {
             for (const auto &[size, of_size] : sizes) {
@@ -43,15 +43,15 @@ public:
 
 private:
     Result<> configure(pcie_bpf &skeleton) override {
-        skeleton.rodata->kernel_stack_bytes = kernel::kernel_stack_bytes();
+        skeleton.rodata->kernel_stack_bytes = ebpf::kernel_stack_bytes();
         skeleton.rodata->every_device =
             std::ranges::find(config_.classes, "") != config_.classes.end();
-        return kernel::check_kprobes();
+        return ebpf::check_kprobes();
     }
 
     std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
         return {{skeleton.maps.accesses, config_.ring_bytes, [this](auto bytes) {
-                     const auto record = kernel::decode<pcie_record>(bytes);
+                     const auto record = ebpf::decode<pcie_record>(bytes);
                      if (record) {
                          on_access_ ? on_access_(*record) : aggregator().on_record(*record);
                      }
@@ -67,14 +67,14 @@ private:
     config::Config::Pcie config_;
     OnAccess on_access_;
     std::set<std::uint64_t> devices_;  // that the programs know
-    kernel::KprobeSet functions_;      // detached before the programs go
+    ebpf::KprobeSet functions_;        // detached before the programs go
 };
 
 // Down if it could be attached to no function.
 Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     find_devices();
     Result<> last;
-    for (const kernel::KprobePoint &point : all_points()) {
+    for (const ebpf::KprobePoint &point : all_points()) {
         const auto attached =
             functions_.attach(skeleton.progs.access_begins, skeleton.progs.access_ends, point);
         if (!attached) {
@@ -126,7 +126,7 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const kernel::Features &) {
+std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features &) {
     return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
 }
 

@@ -11,7 +11,7 @@
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const kernel::Features &features);
+std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features &features);
 
 // For a trace: drain() hands over each access, and counts nothing.
 using OnAccess = std::function<void(const pcie_record &)>;

@@ -45,7 +45,7 @@ bool SyscallAggregator::on_record(std::span<const std::byte> bytes, const OnSysc
     if (processes_.on_record(bytes)) {
         return true;
     }
-    const auto record = kernel::decode<syscall_record>(bytes);
+    const auto record = ebpf::decode<syscall_record>(bytes);
     if (!trace || !record || record->head.type != SYSCALL_RECORD) {
         return false;
     }

@@ -96,7 +96,7 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
 
 }  // namespace
 
-std::unique_ptr<Probe> make_syscall(const config::Config &config, const kernel::Features &,
+std::unique_ptr<Probe> make_syscall(const config::Config &config, const ebpf::Features &,
                                     const TargetsPtr &targets) {
     return config.syscall.enabled ? std::make_unique<SyscallProbe>(config, targets) : nullptr;
 }

@@ -11,7 +11,7 @@
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_syscall(const config::Config &config, const kernel::Features &features,
+std::unique_ptr<Probe> make_syscall(const config::Config &config, const ebpf::Features &features,
                                     const TargetsPtr &targets);
 
 // For a trace: drain() hands over each call, and counts nothing.

@@ -50,8 +50,8 @@ void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
 bool has_functions() {
     constexpr std::string_view names[] = {SYSCALL_ENTER_FUNCTION, SYSCALL_LEAVE_FUNCTION,
                                           SYSCALL_EXIT_FUNCTION};
-    const auto found = kernel::find_kernel_symbols(names);
-    return found && found->size() == std::size(names) && kernel::check_kprobes();
+    const auto found = ebpf::find_kernel_symbols(names);
+    return found && found->size() == std::size(names) && ebpf::check_kprobes();
 }
 
 }  // namespace
@@ -70,10 +70,10 @@ void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &co
     const bool by_function = has_functions();
     for (bpf_program *program :
          {all.exit_function, all.leave_function, all.enter_function, all.keep_functions_called}) {
-        kernel::load_if(program, by_function);
+        ebpf::load_if(program, by_function);
     }
     for (bpf_program *program : {all.leave, all.enter}) {
-        kernel::load_if(program, !by_function);
+        ebpf::load_if(program, !by_function);
     }
 }
 
@@ -90,11 +90,11 @@ Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
     SyscallTables tables;
     tables.counts_fd_ = bpf_map__fd(skeleton.maps.counts);
     tables.errors_fd_ = bpf_map__fd(skeleton.maps.errors);
-    auto counts = kernel::link_to_entries(skeleton.progs.list_counts, tables.counts_fd_);
+    auto counts = ebpf::link_to_entries(skeleton.progs.list_counts, tables.counts_fd_);
     if (!counts) {
         return tl::unexpected(counts.error());
     }
-    auto errors = kernel::link_to_entries(skeleton.progs.list_errors, tables.errors_fd_);
+    auto errors = ebpf::link_to_entries(skeleton.progs.list_errors, tables.errors_fd_);
     if (!errors) {
         return tl::unexpected(errors.error());
     }
@@ -105,13 +105,13 @@ Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
 
 Result<SyscallReading> SyscallTables::read() const {
     SyscallReading reading;
-    const auto counts = kernel::for_each_entry<syscall_key, syscall_counts>(
+    const auto counts = ebpf::for_each_entry<syscall_key, syscall_counts>(
         list_counts_,
         [&](const auto &key, const auto &value) { reading.counts.emplace_back(key, value); });
     if (!counts) {
         return tl::unexpected(counts.error());
     }
-    const auto errors = kernel::for_each_entry<syscall_error_key, std::uint64_t>(
+    const auto errors = ebpf::for_each_entry<syscall_error_key, std::uint64_t>(
         list_errors_,
         [&](const auto &key, std::uint64_t value) { reading.errors.emplace_back(key, value); });
     if (!errors) {

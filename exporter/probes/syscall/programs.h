@@ -35,8 +35,8 @@ public:
 private:
     int counts_fd_ = -1;
     int errors_fd_ = -1;
-    kernel::Link list_counts_;
-    kernel::Link list_errors_;
+    ebpf::Link list_counts_;
+    ebpf::Link list_errors_;
 };
 
 }  // namespace gpusnoop::probes

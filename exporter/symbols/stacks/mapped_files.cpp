@@ -20,13 +20,13 @@ std::string program_of(std::uint32_t tgid) {
 
 class KernelMappedFiles : public MappedFiles {
 public:
-    explicit KernelMappedFiles(std::unique_ptr<kernel::MappingList> mappings)
+    explicit KernelMappedFiles(std::unique_ptr<ebpf::MappingList> mappings)
         : mappings_(std::move(mappings)), opener_(*mappings_) {}
 
-    Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) override {
+    Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
         return mappings_->read(tgid);
     }
-    Result<discovery::MappedFile> open_file(const kernel::Mapping &mapping) override {
+    Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) override {
         return opener_.open(mapping, ForeignReader::Part::symbols);
     }
     Result<discovery::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
@@ -55,12 +55,12 @@ private:
             return discovery::always_answers(file_system);
         }
         const auto mappings = mappings_->read(tgid);
-        return mappings && std::ranges::any_of(*mappings, [](const kernel::Mapping &mapping) {
+        return mappings && std::ranges::any_of(*mappings, [](const ebpf::Mapping &mapping) {
                    return mapping.is_program && discovery::always_answers(mapping.file_system);
                });
     }
 
-    std::unique_ptr<kernel::MappingList> mappings_;
+    std::unique_ptr<ebpf::MappingList> mappings_;
     discovery::FileOpener opener_;
     PatientReader reader_;
 };
@@ -86,7 +86,7 @@ Result<std::string> MappedFiles::read_memory(std::uint32_t tgid, std::uint64_t a
 }
 
 Result<std::unique_ptr<MappedFiles>> MappedFiles::open() {
-    auto mappings = kernel::MappingList::open();
+    auto mappings = ebpf::MappingList::open();
     if (!mappings) {
         return tl::unexpected(mappings.error());
     }

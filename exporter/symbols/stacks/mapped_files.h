@@ -26,10 +26,9 @@ public:
     MappedFiles &operator=(const MappedFiles &) = delete;
 
     // The executable file mappings of a process. One that is gone has none.
-    [[nodiscard]] virtual Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) = 0;
+    [[nodiscard]] virtual Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) = 0;
     // Opens exactly the mapped file, or fails.
-    [[nodiscard]] virtual Result<discovery::MappedFile> open_file(
-        const kernel::Mapping &mapping) = 0;
+    [[nodiscard]] virtual Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) = 0;
 
     // The program that a process runs, if it has the inode and the size.
     [[nodiscard]] virtual Result<discovery::MappedFile> open_program(std::uint32_t tgid,

@@ -53,7 +53,7 @@ std::vector<StackAnswer> StackNamer::name(std::span<const StackRequest> requests
             // A call can be the last instruction of its function: then its return address is in
             // the next one.
             const std::uint64_t call = request.addresses[at] - 1;
-            const kernel::Mapping *mapping = mapping_at(process, call);
+            const ebpf::Mapping *mapping = mapping_at(process, call);
             if (mapping == nullptr) {
                 continue;
             }
@@ -84,23 +84,23 @@ StackNamer::Process StackNamer::read_process(std::uint32_t tgid) {
     Process process;
     if (auto mappings = files_->list(tgid); mappings && !mappings->empty()) {
         process.mappings = std::move(*mappings);
-        std::ranges::sort(process.mappings, {}, &kernel::Mapping::start);
+        std::ranges::sort(process.mappings, {}, &ebpf::Mapping::start);
         // Only now: a program that is still the same was the same when its mappings were read.
         process.code_start = code_start_of(process.mappings.front().tid);
     }
     return process;
 }
 
-const kernel::Mapping *StackNamer::mapping_at(const Process &process, std::uint64_t address) {
+const ebpf::Mapping *StackNamer::mapping_at(const Process &process, std::uint64_t address) {
     const auto after =
-        std::ranges::upper_bound(process.mappings, address, {}, &kernel::Mapping::start);
+        std::ranges::upper_bound(process.mappings, address, {}, &ebpf::Mapping::start);
     if (after == process.mappings.begin() || address >= std::prev(after)->end) {
         return nullptr;
     }
     return &*std::prev(after);
 }
 
-void StackNamer::add_debug_file(CachedFile &file, const kernel::Mapping &mapping) {
+void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) {
     if (file.elf() == nullptr || file.elf()->has_symtab()) {
         return;
     }

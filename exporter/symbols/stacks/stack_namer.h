@@ -48,27 +48,27 @@ public:
 
 private:
     struct Process {
-        std::vector<kernel::Mapping> mappings;    // by address
+        std::vector<ebpf::Mapping> mappings;      // by address
         std::optional<std::uint64_t> code_start;  // empty if it cannot be known
     };
     // What is asked of one file in a batch.
     struct File {
-        std::vector<const kernel::Mapping *> mappings;  // to open it through
+        std::vector<const ebpf::Mapping *> mappings;  // to open it through
         std::vector<std::uint64_t> offsets;
         std::vector<FunctionAt> functions;  // one for each offset
     };
     // Where one address is: in which file, and which of its offsets.
     struct Place {
         std::size_t address;  // index
-        const kernel::Mapping *mapping;
+        const ebpf::Mapping *mapping;
         const File *file;
         std::size_t offset;  // index
     };
 
     Process read_process(std::uint32_t tgid);
-    static const kernel::Mapping *mapping_at(const Process &process, std::uint64_t address);
+    static const ebpf::Mapping *mapping_at(const Process &process, std::uint64_t address);
     static Frame frame_of(const Place &place, std::uint64_t address);
-    static void add_debug_file(CachedFile &file, const kernel::Mapping &mapping);
+    static void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping);
     void look_up(const FileId &id, File &file);
 
     std::unique_ptr<MappedFiles> files_;

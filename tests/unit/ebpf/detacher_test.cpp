@@ -18,9 +18,9 @@
 #include "exporter/ebpf/detacher.h"
 
 using namespace gpusnoop;
-using kernel::AttachMode;
-using kernel::Detacher;
-using kernel::UprobeSet;
+using ebpf::AttachMode;
+using ebpf::Detacher;
+using ebpf::UprobeSet;
 
 namespace {
 

@@ -50,12 +50,12 @@ TEST_CASE("symbols of the kernel are found by their whole name") {
         "\n"
         "ffffffffc0651065 t nvlink_memcpy");  // without the end of the line
     using Found = std::map<std::string, std::uint64_t>;
-    const auto found = kernel::find_kernel_symbols(names, file.path());
+    const auto found = ebpf::find_kernel_symbols(names, file.path());
     REQUIRE(found);
     CHECK(*found == Found{{"nvlink_strcpy", 0xffffffffc0651060},
                           {"nvlink_memset", 0},
                           {"nvlink_memcpy", 0xffffffffc0651065}});
-    const auto missing = kernel::find_kernel_symbols(names, "/nowhere/kallsyms");
+    const auto missing = ebpf::find_kernel_symbols(names, "/nowhere/kallsyms");
     REQUIRE(!missing);
     CHECK(missing.error().message == "/nowhere/kallsyms: No such file or directory");
 }
@@ -67,7 +67,7 @@ TEST_CASE("modules that come, go or come back change their list, and users do no
     const std::string other = "vgem 16384 0 - Live 0xffffffffc0651000\n";
     const auto list_of = [](const std::string &text) {
         const File file(text);
-        const auto list = kernel::loaded_modules(file.path());
+        const auto list = ebpf::loaded_modules(file.path());
         REQUIRE(list);
         return *list;
     };
@@ -76,7 +76,7 @@ TEST_CASE("modules that come, go or come back change their list, and users do no
     CHECK(list_of(nvidia) != list_of(nvidia + other));
     CHECK(list_of(nvidia) != list_of(other));
     CHECK(list_of("").empty());
-    const auto without = kernel::loaded_modules("/nowhere/modules");
+    const auto without = ebpf::loaded_modules("/nowhere/modules");
     REQUIRE(without);
     CHECK(without->empty());
 }

@@ -31,9 +31,9 @@ TEST_CASE("what was entered and is in no other column is in flight") {
     account.stale = 5;
     account.lost[LOST_ring_full] = 3;
     account.lost[LOST_fault] = 2;
-    CHECK(kernel::in_flight(account) == 10);
+    CHECK(ebpf::in_flight(account) == 10);
     account.events = 95;  // read a moment later than entered
-    CHECK(kernel::in_flight(account) == 0);
+    CHECK(ebpf::in_flight(account) == 0);
 }
 
 TEST_CASE("what is lost of slow calls, and what sinks have sent, is on the page") {

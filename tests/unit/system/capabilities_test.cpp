@@ -54,8 +54,8 @@ config::Config configured(const std::string &text) {
     return *config;
 }
 
-kernel::Features features_with(const std::vector<std::string> &available) {
-    kernel::Features features;
+ebpf::Features features_with(const std::vector<std::string> &available) {
+    ebpf::Features features;
     for (const std::string name : {"uprobe_session", "uprobe_multi", "uprobe_perf"}) {
         const bool has = std::ranges::find(available, name) != available.end();
         features.list.push_back({name, has, has ? "" : "no"});
@@ -63,7 +63,7 @@ kernel::Features features_with(const std::vector<std::string> &available) {
     return features;
 }
 
-bool needs(const config::Config &config, const kernel::Features &features, Capability capability,
+bool needs(const config::Config &config, const ebpf::Features &features, Capability capability,
            bool perf_events_take_admin = false) {
     const auto needed = needed_capabilities(config, features, perf_events_take_admin);
     return std::ranges::find(needed, capability) != needed.end();

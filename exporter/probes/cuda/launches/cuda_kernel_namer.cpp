@@ -131,7 +131,7 @@ std::string KernelNamer::name_in_mappings(const KernelRequest &request) {
     if (!mappings) {
         return {};
     }
-    for (const kernel::Mapping &mapping : *mappings) {
+    for (const ebpf::Mapping &mapping : *mappings) {
         if (request.address < mapping.start || request.address >= mapping.end) {
             continue;
         }

@@ -12,7 +12,7 @@
 
 namespace gpusnoop::probes {
 
-using kernel::for_each;
+using ebpf::for_each;
 
 Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
     LiveTable table{.since = now, .entries = {}, .processes = {}};

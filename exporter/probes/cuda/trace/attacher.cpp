@@ -34,7 +34,7 @@ Result<> Attacher::attach(const discovery::Library &library) {
         return {};  // a program without a runtime of its own
     }
     auto kept = detacher_.take_back(library.id);
-    auto probes = programs_.attach(library, *places, std::move(kept).value_or(kernel::UprobeSet{}));
+    auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
     if (!probes) {
         return tl::unexpected(probes.error().error);
     }

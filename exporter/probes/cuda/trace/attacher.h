@@ -36,8 +36,8 @@ public:
 private:
     const probes::CudaPrograms &programs_;
     std::vector<std::string> libraries_;
-    std::map<FileId, kernel::UprobeSet> attached_;
-    kernel::Detacher detacher_;
+    std::map<FileId, ebpf::UprobeSet> attached_;
+    ebpf::Detacher detacher_;
 };
 
 }  // namespace gpusnoop::trace

@@ -69,13 +69,13 @@ Names::Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
 void Names::on_record(std::span<const std::byte> bytes) {
     const auto head = bytes.size() < sizeof(cuda_record)
                           ? std::nullopt
-                          : kernel::decode<cuda_record>(bytes.first(sizeof(cuda_record)));
+                          : ebpf::decode<cuda_record>(bytes.first(sizeof(cuda_record)));
     if (!head) {
         return;
     }
     switch (head->type) {
         case CUDA_RECORD_PROCESS:
-            if (const auto record = kernel::decode<cuda_process_record>(bytes)) {
+            if (const auto record = ebpf::decode<cuda_process_record>(bytes)) {
                 on_process(*record);
             }
             break;
@@ -86,12 +86,12 @@ void Names::on_record(std::span<const std::byte> bytes) {
             }
             break;
         case CUDA_RECORD_KERNEL:
-            if (const auto record = kernel::decode<cuda_kernel_record>(bytes)) {
+            if (const auto record = ebpf::decode<cuda_kernel_record>(bytes)) {
                 known(*head).kernels[record->handle] = {record->stands_for, std::nullopt};
             }
             break;
         case CUDA_RECORD_NAME:
-            if (const auto record = kernel::decode<cuda_name_record>(bytes)) {
+            if (const auto record = ebpf::decode<cuda_name_record>(bytes)) {
                 const std::string symbol(until_nul(record->name));
                 known(*head).kernels[record->handle] = {
                     0, kernel_of(symbol, symbol.size() < CUDA_NAME_BYTES - 1)};

@@ -78,9 +78,9 @@ private:
     Writer writer_;
     std::unique_ptr<probes::CudaPrograms> programs_;
     std::unique_ptr<Names> names_;
-    std::unique_ptr<kernel::Ring> lifecycle_;
-    std::unique_ptr<kernel::Ring> allocations_;
-    std::unique_ptr<kernel::Ring> traces_;
+    std::unique_ptr<ebpf::Ring> lifecycle_;
+    std::unique_ptr<ebpf::Ring> allocations_;
+    std::unique_ptr<ebpf::Ring> traces_;
     std::unique_ptr<Attacher> attacher_;
     std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses what is above
     std::vector<Pending> pending_;
@@ -89,8 +89,8 @@ private:
 
 Result<> Tracer::open(const config::Config &config) {
     allow_many_files();
-    const auto features = kernel::probe_features();
-    if (const auto usable = kernel::check_requirements(features); !usable) {
+    const auto features = ebpf::probe_features();
+    if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;
     }
     auto functions = select_functions(options_.functions);
@@ -114,10 +114,10 @@ Result<> Tracer::open(const config::Config &config) {
     }
     names_ = std::move(*names);
     const auto name_by = [this](auto bytes) { names_->on_record(bytes); };
-    auto lifecycle = kernel::Ring::open(programs_->lifecycle_ring(), name_by);
-    auto allocations = kernel::Ring::open(programs_->allocations_ring(), name_by);
+    auto lifecycle = ebpf::Ring::open(programs_->lifecycle_ring(), name_by);
+    auto allocations = ebpf::Ring::open(programs_->allocations_ring(), name_by);
     auto traces =
-        kernel::Ring::open(programs_->traces_ring(), [this](auto bytes) { on_trace(bytes); });
+        ebpf::Ring::open(programs_->traces_ring(), [this](auto bytes) { on_trace(bytes); });
     for (const auto *const ring : {&lifecycle, &allocations, &traces}) {
         if (!*ring) {
             return tl::unexpected(ring->error());
@@ -157,8 +157,8 @@ void Tracer::drain() {
 
 void Tracer::on_trace(std::span<const std::byte> bytes) {
     const bool has_stack = bytes.size() == sizeof(cuda_trace_stack_record);
-    const auto record = kernel::decode<cuda_trace_record>(
-        has_stack ? bytes.first(sizeof(cuda_trace_record)) : bytes);
+    const auto record =
+        ebpf::decode<cuda_trace_record>(has_stack ? bytes.first(sizeof(cuda_trace_record)) : bytes);
     if (!record || writer_.done()) {
         return;
     }
@@ -173,7 +173,7 @@ void Tracer::on_trace(std::span<const std::byte> bytes) {
     call.ppid = process.ppid;
     call.comm = process.comm;
     call.container = process.container;
-    if (const auto whole = kernel::decode<cuda_trace_stack_record>(bytes)) {
+    if (const auto whole = ebpf::decode<cuda_trace_stack_record>(bytes)) {
         for (int i = 0; i < std::min<int>(record->frame_count, CUDA_STACK_FRAMES); i++) {
             call.stack.push_back({whole->frames[i], {}});
         }
@@ -203,7 +203,7 @@ std::uint64_t Tracer::lost() const {
     const std::uint32_t zero = 0;
     std::uint64_t lost = 0;
     (void)bpf_map_lookup_elem(programs_->traces_lost_map(), &zero, &lost);
-    if (const auto account = kernel::read_account(programs_->account_map())) {
+    if (const auto account = ebpf::read_account(programs_->account_map())) {
         lost += account->lost[LOST_no_state] + account->lost[LOST_process_table];
     }
     return lost;
@@ -212,7 +212,7 @@ std::uint64_t Tracer::lost() const {
 }  // namespace
 
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd) {
-    std::optional<kernel::Handover> handover;
+    std::optional<ebpf::Handover> handover;
     Tracer tracer(options, stop_fd);
     auto traced = tracer.open(config);
     if (traced) {

@@ -30,7 +30,7 @@ Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
     // there is not one for each function where there need not be.
     std::map<std::string, std::vector<SelectedFunction>> together;
     for (const SelectedFunction *function : functions) {
-        const bool alone = programs_->mode() == kernel::AttachMode::perf;
+        const bool alone = programs_->mode() == ebpf::AttachMode::perf;
         together[alone ? std::to_string(function->entry) : function->group].push_back(*function);
     }
     Links links;

@@ -63,7 +63,7 @@ private:
     FuncPrograms *programs_;
     FuncTable *table_;
     std::map<FileId, Links> files_;
-    kernel::Detacher detacher_;  // the last: it uses what is above
+    ebpf::Detacher detacher_;  // the last: it uses what is above
 };
 
 }  // namespace gpusnoop::probes

@@ -20,11 +20,11 @@
 
 namespace gpusnoop::probes {
 
-using kernel::AttachMode;
+using ebpf::AttachMode;
 
 struct FuncPrograms::Loaded {
-    kernel::Skeleton<functions_bpf> skeleton;
-    std::vector<kernel::Link> tracepoints;  // detached before the skeleton goes
+    ebpf::Skeleton<functions_bpf> skeleton;
+    std::vector<ebpf::Link> tracepoints;  // detached before the skeleton goes
 };
 
 namespace {
@@ -79,7 +79,7 @@ FuncFunction shown_as(const discovery::Library &library, const SelectedFunction 
             std::move(options), nccl};
 }
 
-FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls,
+FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
                            Details details)
     : loaded_(std::move(loaded)), calls_(calls), details_(details) {}
 FuncPrograms::~FuncPrograms() = default;
@@ -99,13 +99,13 @@ std::uint64_t FuncPrograms::entries_lost() const {
 int FuncPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
-kernel::Runs FuncPrograms::runs() const {
-    return kernel::runs_of(loaded_->skeleton->obj);
+ebpf::Runs FuncPrograms::runs() const {
+    return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
 Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::Functions &config,
                                                          Details details,
-                                                         const kernel::Features &features) {
+                                                         const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, config, details);
@@ -126,9 +126,9 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    kernel::CallPrograms calls = kernel::choose_call_programs(programs, mode);
-    kernel::load_if(programs.multi_exit, mode != AttachMode::perf);
-    kernel::load_if(programs.perf_exit, mode == AttachMode::perf);
+    ebpf::CallPrograms calls = ebpf::choose_call_programs(programs, mode);
+    ebpf::load_if(programs.multi_exit, mode != AttachMode::perf);
+    ebpf::load_if(programs.perf_exit, mode == AttachMode::perf);
     calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
     bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
@@ -142,7 +142,7 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
     }
     for (const bpf_program *program :
          {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
-        kernel::Link link(bpf_program__attach(program));
+        ebpf::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +
                               bpf_program__name(program));
@@ -206,8 +206,8 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
                                           const std::set<std::uint64_t> &without_exits,
                                           FuncTable &table) const {
     FuncLink link;
-    std::vector<kernel::AttachPoint> entries;
-    std::vector<kernel::AttachPoint> exits;
+    std::vector<ebpf::AttachPoint> entries;
+    std::vector<ebpf::AttachPoint> exits;
     for (const SelectedFunction &function : functions) {
         SelectedFunction attached = function;
         if (without_exits.contains(attached.entry)) {
@@ -226,8 +226,8 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
         }
         link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
     }
-    auto probes = kernel::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
-                                            library.note_progress);
+    auto probes = ebpf::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
+                                          library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
     std::vector<FuncTable::Change> unused;
     std::erase_if(link.places, [&](const FuncPlace &place) {

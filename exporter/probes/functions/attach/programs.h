@@ -24,7 +24,7 @@ namespace gpusnoop::probes {
 
 // Functions of a file that are attached to together, and so only detached together.
 struct FuncLink {
-    kernel::UprobeSet probes;
+    ebpf::UprobeSet probes;
     std::vector<FuncPlace> places;
     // What is not attached to, as the kernel allows no probe on its first instruction.
     std::vector<std::string> refused{};
@@ -47,7 +47,7 @@ public:
     // Loads the programs in the best way that works, or in the one that the configuration names.
     static Result<std::unique_ptr<FuncPrograms>> load(const config::Config::Functions &config,
                                                       Details details,
-                                                      const kernel::Features &features);
+                                                      const ebpf::Features &features);
     ~FuncPrograms();
     FuncPrograms(const FuncPrograms &) = delete;
     FuncPrograms &operator=(const FuncPrograms &) = delete;
@@ -65,7 +65,7 @@ public:
     // stop the program. For any thread.
     void mute(std::uint32_t number, bool on);
 
-    [[nodiscard]] kernel::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
@@ -73,12 +73,12 @@ public:
     [[nodiscard]] std::uint64_t slow_details_lost() const;
     // Records of calls that began that found no room.
     [[nodiscard]] std::uint64_t entries_lost() const;
-    [[nodiscard]] kernel::Runs runs() const;
+    [[nodiscard]] ebpf::Runs runs() const;
 
 private:
     struct Loaded;
-    FuncPrograms(std::unique_ptr<Loaded> loaded, kernel::CallPrograms calls, Details details);
-    static Result<std::unique_ptr<FuncPrograms>> load_as(kernel::AttachMode mode,
+    FuncPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
+    static Result<std::unique_ptr<FuncPrograms>> load_as(ebpf::AttachMode mode,
                                                          const config::Config::Functions &config,
                                                          Details details);
     Result<FuncLink> attach_all(const discovery::Library &library,
@@ -87,7 +87,7 @@ private:
                                 FuncTable &table) const;
 
     std::unique_ptr<Loaded> loaded_;
-    kernel::CallPrograms calls_;
+    ebpf::CallPrograms calls_;
     Details details_;
     std::mutex mute_mutex_;
     std::size_t muted_ = 0;

@@ -39,25 +39,25 @@ FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
 
 void FuncAggregator::on_record(std::span<const std::byte> bytes) {
     const auto head =
-        kernel::decode<func_record>(bytes.first(std::min(bytes.size(), sizeof(func_record))));
+        ebpf::decode<func_record>(bytes.first(std::min(bytes.size(), sizeof(func_record))));
     switch (head ? head->type : ~0U) {
         case FUNC_RECORD_PROCESS:
-            if (const auto record = kernel::decode<func_process_record>(bytes)) {
+            if (const auto record = ebpf::decode<func_process_record>(bytes)) {
                 return (void)processes_.start(key_of(record->head), record->identity);
             }
             break;
         case FUNC_RECORD_EXIT:
-            if (const auto record = kernel::decode<func_exit_record>(bytes)) {
+            if (const auto record = ebpf::decode<func_exit_record>(bytes)) {
                 return processes_.end(key_of(record->head), at(record->head));
             }
             break;
         case FUNC_RECORD_ENTRY:
-            if (const auto record = kernel::decode<func_call_record>(bytes)) {
+            if (const auto record = ebpf::decode<func_call_record>(bytes)) {
                 return on_call(*record);
             }
             break;
         case FUNC_RECORD_BEGIN:
-            if (const auto record = kernel::decode<func_arguments_record>(bytes)) {
+            if (const auto record = ebpf::decode<func_arguments_record>(bytes)) {
                 return on_begin(*record);
             }
             break;
@@ -84,11 +84,11 @@ void FuncAggregator::on_begin(const func_arguments_record &record) {
 
 // The longer records begin with the shorter ones.
 void FuncAggregator::on_end(std::span<const std::byte> bytes) {
-    if (const auto call = kernel::decode<func_call_record>(bytes)) {
+    if (const auto call = ebpf::decode<func_call_record>(bytes)) {
         on_call(*call);
-    } else if (const auto with = kernel::decode<func_arguments_record>(bytes)) {
+    } else if (const auto with = ebpf::decode<func_arguments_record>(bytes)) {
         on_call(with->call, &*with);
-    } else if (const auto slow = kernel::decode<func_slow_record>(bytes)) {
+    } else if (const auto slow = ebpf::decode<func_slow_record>(bytes)) {
         on_call(slow->arguments.call, &slow->arguments, &*slow);
     } else {
         undecodable_++;

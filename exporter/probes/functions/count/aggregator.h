@@ -42,7 +42,7 @@ struct FuncSettings {
 // All times are those of the kernel's monotonic clock.
 class FuncAggregator {
 public:
-    // `table` must outlive it. `look_up` is for the process of a record; see process_identity.h.
+    // `table` must outlive it. `look_up` is for the process of a record; see processes/identity.h.
     FuncAggregator(FuncSettings settings, const FuncTable &table,
                    std::function<bool(ProcessIdentity &)> look_up);
 

@@ -57,8 +57,8 @@ private:
 
 Result<> FuncTracer::open(const config::Config &config) {
     allow_many_files();
-    const auto features = kernel::probe_features();
-    if (const auto usable = kernel::check_requirements(features); !usable) {
+    const auto features = ebpf::probe_features();
+    if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;
     }
     auto stack_names = StackNames::start();
@@ -154,13 +154,13 @@ void FuncTracer::write_pending() {
 
 std::uint64_t FuncTracer::lost() const {
     const probes::Health health = probe_->health();
-    return kernel::lost_calls(health.account) + health.entries_lost;
+    return ebpf::lost_calls(health.account) + health.entries_lost;
 }
 
 }  // namespace
 
 Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd) {
-    std::optional<kernel::Handover> handover;
+    std::optional<ebpf::Handover> handover;
     FuncTracer tracer(options, stop_fd);
     auto traced = tracer.open(config);
     if (traced) {

@@ -17,8 +17,8 @@ using namespace gpusnoop::doctor;
 
 namespace {
 
-kernel::Features features_with(const std::vector<std::string> &available) {
-    kernel::Features features;
+ebpf::Features features_with(const std::vector<std::string> &available) {
+    ebpf::Features features;
     for (const std::string name :
          {"btf", "ring_buffer", "kernel_reads", "uprobe_session", "uprobe_multi", "uprobe_perf"}) {
         const bool has = std::ranges::find(available, name) != available.end();

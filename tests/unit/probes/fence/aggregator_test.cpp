@@ -112,7 +112,7 @@ TEST_CASE("a process is known a while behind its end, when its files are closed"
 }
 
 TEST_CASE("the fields of a tracepoint are read from its format") {
-    const auto fields = kernel::parse_tracepoint_format(
+    const auto fields = ebpf::parse_tracepoint_format(
         "name: dma_fence_init\nID: 2193\nformat:\n"
         "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
         "\tfield:__data_loc char[] driver;\toffset:8;\tsize:4;\tsigned:0;\n"
@@ -124,6 +124,6 @@ TEST_CASE("the fields of a tracepoint are read from its format") {
     CHECK(fields.at("driver").size == 4);
     CHECK(fields.at("context").offset == 16);
     CHECK(fields.at("comm").size == 16);
-    CHECK(kernel::parse_tracepoint_format("").empty());
-    CHECK(kernel::tracepoint_fields("dma_fence", "dma_fence_of_none").error().code == ENOENT);
+    CHECK(ebpf::parse_tracepoint_format("").empty());
+    CHECK(ebpf::tracepoint_fields("dma_fence", "dma_fence_of_none").error().code == ENOENT);
 }

@@ -17,8 +17,8 @@ using config::Endings;
 
 namespace {
 
-kernel::Features with(bool harmless) {
-    kernel::Features features;
+ebpf::Features with(bool harmless) {
+    ebpf::Features features;
     features.list.push_back(
         {"uretprobe_seccomp", harmless, harmless ? "" : "ended by the signal 11"});
     return features;
@@ -36,14 +36,14 @@ config::FunctionGroups some_groups() {
 }  // namespace
 
 TEST_CASE("a child that needs no filtered system call survives, and one that does is seen to end") {
-    CHECK(kernel::survives_without(SYS_getppid, [] {}));
-    CHECK(kernel::survives_without(SYS_getppid, [] {
+    CHECK(ebpf::survives_without(SYS_getppid, [] {}));
+    CHECK(ebpf::survives_without(SYS_getppid, [] {
         if (::getppid() >= 0) {
             std::abort();  // it was not filtered
         }
     }));
     // As the kernel's own call at a return does where it fails.
-    const auto ended = kernel::survives_without(SYS_getppid, [] {
+    const auto ended = ebpf::survives_without(SYS_getppid, [] {
         if (::getppid() < 0) {
             ::raise(SIGSEGV);
         }
@@ -64,7 +64,7 @@ TEST_CASE("return probes that would end programs under seccomp are replaced by e
 }
 
 TEST_CASE("harmless return probes stay as they are configured") {
-    for (const kernel::Features &features : {with(true), kernel::Features{}}) {
+    for (const ebpf::Features &features : {with(true), ebpf::Features{}}) {
         CHECK(probes::as_is_harmless(config::Config::Cuda{}, features) == config::Config::Cuda{});
         CHECK(probes::as_is_harmless(some_groups(), features) == some_groups());
     }

@@ -25,13 +25,13 @@ class ProcMappedFiles : public symbols::MappedFiles {
 public:
     explicit ProcMappedFiles(MappedFilesCounts &counts) : counts_(counts) {}
 
-    Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) override {
+    Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
         ++counts_.lists;
-        std::vector<kernel::Mapping> mappings;
+        std::vector<ebpf::Mapping> mappings;
         std::ifstream maps("/proc/" + std::to_string(tgid) + "/maps");
         for (std::string line; std::getline(maps, line);) {
             std::istringstream fields(line);
-            kernel::Mapping mapping{};
+            ebpf::Mapping mapping{};
             mapping.tgid = tgid;
             mapping.tid = tgid;
             char dash = 0;
@@ -53,7 +53,7 @@ public:
         return mappings;
     }
 
-    Result<discovery::MappedFile> open_file(const kernel::Mapping &mapping) override {
+    Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) override {
         for (const auto &[start, path] : paths_) {
             Fd fd(start == mapping.start ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
             struct stat status{};

@@ -43,7 +43,7 @@ class WaitingFiles : public ProcMappedFiles {
 public:
     WaitingFiles(MappedFilesCounts &counts, std::latch &asked, std::latch &may)
         : ProcMappedFiles(counts), asked_(asked), may_(may) {}
-    Result<std::vector<kernel::Mapping>> list(std::uint32_t tgid) override {
+    Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
         if (!asked_.try_wait()) {
             asked_.count_down();
         }
