@@ -10,6 +10,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
+#include "exporter/cli/privileges.h"
 #include "exporter/config/reload.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/libbpf.h"
@@ -19,7 +20,6 @@
 #include "exporter/probes/frame/exclusion.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/machine.h"
-#include "exporter/system/privileges.h"
 
 namespace gpusnoop {
 

@@ -112,7 +112,7 @@ Result<> Flood::run(int program) const {
 }
 
 Result<> Flood::introduce(std::size_t index, pid_t process) {
-    const auto started = discovery::start_time(static_cast<std::uint32_t>(process));
+    const auto started = processes::start_time(static_cast<std::uint32_t>(process));
     if (!started) {
         return fail("a process that was to be traced has ended");
     }

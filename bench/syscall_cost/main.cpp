@@ -33,8 +33,8 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/frame/target_processes.h"
 #include "exporter/probes/syscall/probe.h"
-#include "exporter/processes/target_processes.h"
 #include "exporter/system/machine.h"
 
 using namespace gpusnoop;

@@ -49,7 +49,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
             "processes cannot be told apart, as the exporter has process ids of its own: it needs "
             "--pid=host or hostPID");
     }
-    discovery->opener_ = std::make_unique<FileOpener>(*discovery->mappings_);
+    discovery->opener_ = std::make_unique<processes::FileOpener>(*discovery->mappings_);
     auto events = ebpf::MmapEvents::open();
     if (events) {
         discovery->events_ = std::move(*events);

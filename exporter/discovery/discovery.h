@@ -20,12 +20,12 @@
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/failed_files.h"
-#include "exporter/discovery/file_opener.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
 #include "exporter/discovery/progress.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
+#include "exporter/processes/file_opener.h"
 
 namespace gpusnoop::discovery {
 
@@ -87,7 +87,7 @@ private:
         std::string path;
         std::optional<FileState> attached_as;
 
-        std::unique_ptr<FileOpener::Opening> opening;
+        std::unique_ptr<processes::FileOpener::Opening> opening;
         std::optional<ebpf::Mapping> last;  // that was opened
         std::optional<ebpf::Mapping> next;  // another way to it
         Clock::time_point not_before{};     // it is tried again then
@@ -131,7 +131,8 @@ private:
     void refuse(const Key &key, Known &known, const ebpf::Mapping &mapping, const Error &error);
     [[nodiscard]] bool is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
                                    const Library &library);
-    void offer(const Key &key, Known &known, const FileOpener::Opening &opening, MappedFile file);
+    void offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
+               processes::MappedFile file);
     [[nodiscard]] bool must_wait_for(const FileId &id);
     void settle(Known &known, const ebpf::Mapping &mapping);
     void count_slow_files();
@@ -141,7 +142,7 @@ private:
     std::vector<Attacher *> attachers_;
     std::unique_ptr<ebpf::MappingList> mappings_;
     std::unique_ptr<ebpf::MmapEvents> events_;
-    std::unique_ptr<FileOpener> opener_;
+    std::unique_ptr<processes::FileOpener> opener_;
     std::map<Key, Known> known_;
     std::set<Key> opening_;  // of which an answer is waited for, or which are tried again later
     Clock::duration patience_{};       // for files that do not answer at once, in this round

@@ -119,13 +119,14 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
         postpone(key, known, mapping, kBeforeNextWait);
         return;
     }
-    auto path = known.path.empty() ? mapped_path(mapping) : Result<std::string>(known.path);
+    auto path =
+        known.path.empty() ? processes::mapped_path(mapping) : Result<std::string>(known.path);
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
     if (is_excluded(key, known, mapping, named)) {
         return;
     }
     known.next.reset();
-    known.opening = std::make_unique<FileOpener::Opening>(
+    known.opening = std::make_unique<processes::FileOpener::Opening>(
         mapping, std::move(path), ForeignReader::Part::symbols_and_code, known.file.get());
     advance(key, known, std::chrono::ceil<milliseconds>(patience_));
 }
@@ -154,7 +155,7 @@ void Discovery::finish_opening() {
     const auto until = Clock::now() + kPatienceOfChanges;
     const auto answers = [this](const Key &key) {
         const Known &known = known_.at(key);
-        return known.opening && always_answers(known.opening->mapping().file_system);
+        return known.opening && processes::always_answers(known.opening->mapping().file_system);
     };
     while (std::ranges::any_of(opening_, answers) && Clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(1));
@@ -254,8 +255,8 @@ void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mappin
 
 // One that cannot be attached to is not tried again while it is in use: the same bytes would fail
 // the same way. Nothing of it stays open.
-void Discovery::offer(const Key &key, Known &known, const FileOpener::Opening &opening,
-                      MappedFile file) {
+void Discovery::offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
+                      processes::MappedFile file) {
     const ebpf::Mapping &mapping = opening.mapping();
     Attacher &attacher = *key.first;
     const auto state = state_of(file.file);

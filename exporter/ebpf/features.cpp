@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
@@ -13,17 +14,41 @@
 #include <fstream>
 
 #include "exporter/ebpf/filtered_child.h"
-#include "exporter/symbols/elf/elf_file.h"
 #include "exporter/system/capabilities.h"
-
-// Something of ours to attach to. Never called.
-extern "C" __attribute__((noinline, used, visibility("default"))) void gpusnoop_attach_target() {
-    asm volatile("nop");
-}
 
 namespace gpusnoop::ebpf {
 
 namespace {
+
+// A function of ours to attach to. Only survives_without() calls it.
+__attribute__((noinline, used)) void attach_target() {
+    asm volatile("nop");
+}
+
+// Where in the program's file the code at `address` is, by the program headers that the loader has.
+// 0: in no part of it.
+std::uint64_t file_offset(std::uintptr_t address) {
+    struct Search {
+        std::uintptr_t address;
+        std::uint64_t offset;
+    } search{address, 0};
+    ::dl_iterate_phdr(
+        [](dl_phdr_info *object, std::size_t, void *data) {
+            auto &wanted = *static_cast<Search *>(data);
+            for (ElfW(Half) i = 0; i < object->dlpi_phnum; i++) {
+                const ElfW(Phdr) &part = object->dlpi_phdr[i];
+                const std::uintptr_t start = object->dlpi_addr + part.p_vaddr;
+                if (part.p_type == PT_LOAD && wanted.address >= start &&
+                    wanted.address - start < part.p_filesz) {
+                    wanted.offset = wanted.address - start + part.p_offset;
+                    return 1;
+                }
+            }
+            return 0;
+        },
+        &search);
+    return search.offset;
+}
 
 constexpr std::array<std::pair<AttachMode, std::string_view>, 3> attach_features = {{
     {AttachMode::session, "uprobe_session"},
@@ -77,12 +102,12 @@ Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
     return link;
 }
 
-// With a return probe on gpusnoop_attach_target(), and a filter that does not know the system call
+// With a return probe on attach_target(), and a filter that does not know the system call
 // that it ends with, as Docker's did not when it was new.
 Result<> try_return_under_seccomp() {
 #if defined(__x86_64__)
     constexpr int uretprobe = 335;  // __NR_uretprobe, which Debian's headers may not have yet
-    return survives_without(uretprobe, gpusnoop_attach_target);
+    return survives_without(uretprobe, attach_target);
 #else
     return {};
 #endif
@@ -177,13 +202,7 @@ Features probe_features() {
         "ring_buffer", try_map(BPF_MAP_TYPE_RINGBUF, static_cast<std::uint32_t>(getpagesize()))));
     features.list.push_back(verdict("kernel_reads", try_kernel_reads()));
     const Fd exe(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    std::uint64_t offset = 0;
-    if (const auto elf = symbols::ElfFile::open(exe.get())) {
-        const std::array<std::string_view, 1> wanted = {"gpusnoop_attach_target"};
-        if (const auto found = elf->find_functions(wanted); found && !found->empty()) {
-            offset = found->front().file_offset;
-        }
-    }
+    const std::uint64_t offset = file_offset(reinterpret_cast<std::uintptr_t>(&attach_target));
     features.list.push_back(verdict(
         "uprobe_session", without_value(try_multi(uprobe_session_type, exe.get(), offset))));
     {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 namespace {
 
 constexpr std::size_t kMaxContentBytes = 64 * 1024;
@@ -138,4 +138,4 @@ ContainerIdentity parse_cgroup_names(std::string_view leaf, std::string_view par
     return reader.take();
 }
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

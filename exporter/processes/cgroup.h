@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 struct ContainerIdentity {
     std::string container_id;  // all 64 hex digits, as the runtime, kubelet and cAdvisor write it
@@ -31,4 +31,4 @@ struct ContainerIdentity {
 // padded with NULs or empty.
 [[nodiscard]] ContainerIdentity parse_cgroup_names(std::string_view leaf, std::string_view parent);
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "exporter/base/result.h"
-#include "exporter/discovery/file_opener.h"
 #include "exporter/ebpf/mapping_list.h"
+#include "exporter/processes/file_opener.h"
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 // Opens exactly the mapped file, or fails: code ENOENT or ESRCH when the process or the mapping is
 // gone. The process controls its own paths, so they are resolved below its root, without magic
@@ -13,4 +13,4 @@ namespace gpusnoop::discovery {
 // takes a second at most where there is no answer.
 Result<MappedFile> open_mapped(const ebpf::Mapping &mapping, ebpf::MappingList &mappings);
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -8,7 +8,7 @@
 
 #include "exporter/base/read_file.h"
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 namespace {
 
@@ -82,4 +82,4 @@ ContainerIdentity container_of(std::uint32_t tgid) {
     return parse_cgroup_file(read_start(path_of(tgid, "cgroup")).value_or(""));
 }
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -9,7 +9,7 @@
 #include "exporter/base/result.h"
 #include "exporter/processes/cgroup.h"
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 // When the process started, since boot, in whole clock ticks (10 ms). The code of the failure is
 // ENOENT or ESRCH when there is no process.
@@ -36,4 +36,4 @@ std::string executable_path(std::uint32_t tgid);
 // From its cgroups; empty on the host and where it cannot be read.
 ContainerIdentity container_of(std::uint32_t tgid);
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -8,7 +8,7 @@
 #include "bpf/nvlink.h"
 #include "bpf/pcie.h"
 #include "bpf/syscall.h"
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/trace/event.h"
 
 namespace gpusnoop::trace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::trace {

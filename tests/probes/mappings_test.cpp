@@ -100,7 +100,7 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     std::filesystem::remove(mapped.path);
     write_file(mapped.path, "another file");
 
-    const auto opened = discovery::open_mapped(*found, **list);
+    const auto opened = processes::open_mapped(*found, **list);
     REQUIRE(opened.has_value());
     struct stat status{};
     REQUIRE(::fstat(opened->readable(), &status) == 0);

@@ -43,8 +43,8 @@ std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappi
             continue;
         }
         library.name = mapping.name;
-        library.path = discovery::mapped_path(mapping).value_or(library.path);
-        const auto file = discovery::open_mapped(mapping, list);
+        library.path = processes::mapped_path(mapping).value_or(library.path);
+        const auto file = processes::open_mapped(mapping, list);
         library.problem = file ? ""
                                : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
                                                           CAP_CHECKPOINT_RESTORE});

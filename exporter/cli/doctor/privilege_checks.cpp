@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "exporter/cli/privileges.h"
 #include "exporter/system/priority.h"
-#include "exporter/system/privileges.h"
 
 namespace gpusnoop::doctor {
 

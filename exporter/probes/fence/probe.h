@@ -7,7 +7,7 @@
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/fence/aggregator.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/processes/target_processes.h"
+#include "exporter/probes/frame/target_processes.h"
 
 namespace gpusnoop::probes {
 

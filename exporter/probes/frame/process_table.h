@@ -19,7 +19,7 @@
 #include "bpf/lib/process.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/process_groups.h"
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

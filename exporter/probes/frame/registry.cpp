@@ -2,11 +2,11 @@
 
 #include "exporter/probes/cuda/probe.h"
 #include "exporter/probes/fence/probe.h"
+#include "exporter/probes/frame/target_processes.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/syscall/probe.h"
-#include "exporter/processes/target_processes.h"
 
 namespace gpusnoop::probes {
 

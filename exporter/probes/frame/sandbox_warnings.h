@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -6,8 +6,8 @@
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/ebpf/link.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/syscall/aggregator.h"
-#include "exporter/processes/identity.h"
 
 struct bpf_program;
 struct syscall_bpf;

@@ -54,7 +54,7 @@ CachedFile *FileCache::find(const FileId &id, std::optional<std::uint64_t> bytes
     return &files_.front();
 }
 
-CachedFile &FileCache::keep(const FileId &id, discovery::MappedFile opened) {
+CachedFile &FileCache::keep(const FileId &id, processes::MappedFile opened) {
     std::erase_if(files_, [&](CachedFile &file) {
         if (file.id_ == id) {
             forget_names(file);

@@ -17,7 +17,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
 #include "exporter/base/file_state.h"
-#include "exporter/discovery/file_opener.h"
+#include "exporter/processes/file_opener.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::symbols {
@@ -74,9 +74,9 @@ public:
     // A file that was kept, unless it was changed since, or, with `bytes`, has another size. What
     // find() and keep() return stays until the next call of keep() or close_unused(). A use.
     [[nodiscard]] CachedFile *find(const FileId &id, std::optional<std::uint64_t> bytes = {});
-    CachedFile &keep(const FileId &id, discovery::MappedFile opened);
+    CachedFile &keep(const FileId &id, processes::MappedFile opened);
     CachedFile &keep(const FileId &id, Fd fd) {
-        return keep(id, discovery::MappedFile{std::move(fd), {}});
+        return keep(id, processes::MappedFile{std::move(fd), {}});
     }
 
     // One for each of `file_offsets`. The symbols are read at most once, for all that are new.

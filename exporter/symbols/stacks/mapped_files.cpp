@@ -26,10 +26,10 @@ public:
     Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
         return mappings_->read(tgid);
     }
-    Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) override {
+    Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) override {
         return opener_.open(mapping, ForeignReader::Part::symbols);
     }
-    Result<discovery::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
+    Result<processes::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
                                                std::uint64_t bytes) override {
         return reader_.open_program(
             tgid, program_of(tgid), inode, bytes,
@@ -52,22 +52,22 @@ private:
     bool answers(std::uint32_t tgid, std::uint32_t file_system) {
         constexpr std::uint32_t overlay = 0x794C7630;
         if (file_system != overlay) {
-            return discovery::always_answers(file_system);
+            return processes::always_answers(file_system);
         }
         const auto mappings = mappings_->read(tgid);
         return mappings && std::ranges::any_of(*mappings, [](const ebpf::Mapping &mapping) {
-                   return mapping.is_program && discovery::always_answers(mapping.file_system);
+                   return mapping.is_program && processes::always_answers(mapping.file_system);
                });
     }
 
     std::unique_ptr<ebpf::MappingList> mappings_;
-    discovery::FileOpener opener_;
+    processes::FileOpener opener_;
     PatientReader reader_;
 };
 
 }  // namespace
 
-Result<discovery::MappedFile> MappedFiles::open_program(std::uint32_t tgid, std::uint64_t inode,
+Result<processes::MappedFile> MappedFiles::open_program(std::uint32_t tgid, std::uint64_t inode,
                                                         std::uint64_t bytes) {
     Fd file(::open(program_of(tgid).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
@@ -77,7 +77,7 @@ Result<discovery::MappedFile> MappedFiles::open_program(std::uint32_t tgid, std:
     if (status.st_ino != inode || static_cast<std::uint64_t>(status.st_size) != bytes) {
         return fail("it runs another program", ESRCH);
     }
-    return discovery::MappedFile{std::move(file), {}};
+    return processes::MappedFile{std::move(file), {}};
 }
 
 Result<std::string> MappedFiles::read_memory(std::uint32_t tgid, std::uint64_t address,

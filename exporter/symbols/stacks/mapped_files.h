@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/discovery/file_opener.h"
 #include "exporter/ebpf/mapping_list.h"
+#include "exporter/processes/file_opener.h"
 
 namespace gpusnoop::symbols {
 
@@ -28,10 +28,10 @@ public:
     // The executable file mappings of a process. One that is gone has none.
     [[nodiscard]] virtual Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) = 0;
     // Opens exactly the mapped file, or fails.
-    [[nodiscard]] virtual Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) = 0;
+    [[nodiscard]] virtual Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) = 0;
 
     // The program that a process runs, if it has the inode and the size.
-    [[nodiscard]] virtual Result<discovery::MappedFile> open_program(std::uint32_t tgid,
+    [[nodiscard]] virtual Result<processes::MappedFile> open_program(std::uint32_t tgid,
                                                                      std::uint64_t inode,
                                                                      std::uint64_t bytes);
     // Whether it still runs it.

@@ -44,8 +44,8 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
     for (;;) {
         // With many of them, no name of others would be found in time.
         if (auto answer =
-                reader_->wait(stuck_.size() < 4 ? discovery::FileOpener::kPatience
-                                                : discovery::FileOpener::kPatience / 10)) {
+                reader_->wait(stuck_.size() < 4 ? processes::FileOpener::kPatience
+                                                : processes::FileOpener::kPatience / 10)) {
             if (answer->error == EPIPE) {
                 reader_.reset();
             }
@@ -88,7 +88,7 @@ bool PatientReader::is_program(std::uint32_t tgid, const std::string &path, std:
     return found && answer(tgid, reader_->close()).has_value();
 }
 
-Result<discovery::MappedFile> PatientReader::open_program(
+Result<processes::MappedFile> PatientReader::open_program(
     std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
     const std::function<bool(std::uint32_t)> &answers) {
     auto opened = find_program(tgid, path, inode, bytes);
@@ -104,7 +104,7 @@ Result<discovery::MappedFile> PatientReader::open_program(
     if (content->error != 0) {
         return fail_errno("read a program", content->error);
     }
-    discovery::MappedFile file;
+    processes::MappedFile file;
     file.file = std::move(is_copy ? opened->file : content->file);
     if (is_copy) {
         file.content = std::move(content->file);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/discovery/file_opener.h"
+#include "exporter/processes/file_opener.h"
 #include "exporter/system/foreign_reader.h"
 
 namespace gpusnoop::symbols {
@@ -26,7 +26,7 @@ public:
 
     // The program at `path`, if it has the inode and the size. `answers` says of its file system
     // whether reading a file of it never waits for others.
-    [[nodiscard]] Result<discovery::MappedFile> open_program(
+    [[nodiscard]] Result<processes::MappedFile> open_program(
         std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
         const std::function<bool(std::uint32_t file_system)> &answers);
     // Whether it is that program.

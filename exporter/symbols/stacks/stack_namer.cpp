@@ -104,7 +104,7 @@ void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) 
     if (file.elf() == nullptr || file.elf()->has_symtab()) {
         return;
     }
-    const auto path = discovery::mapped_path(mapping);
+    const auto path = processes::mapped_path(mapping);
     file.elf()->use_debug_file(
         find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}));
 }

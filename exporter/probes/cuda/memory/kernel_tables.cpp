@@ -115,7 +115,7 @@ std::optional<std::uint64_t> CudaTables::registered_name(std::uint32_t tgid,
     if (bpf_map_lookup_elem(maps_.registered, &key, &name) == 0) {
         return name;
     }
-    if (const auto parent = discovery::parent_of(tgid)) {
+    if (const auto parent = processes::parent_of(tgid)) {
         key.tgid = *parent;
         if (bpf_map_lookup_elem(maps_.registered, &key, &name) == 0) {
             return name;
@@ -131,7 +131,7 @@ void CudaTables::forget_registered_of_ended() const {
     const auto looked = for_each<cuda_live_key, std::uint64_t>(
         maps_.registered, [&](const cuda_live_key &key, std::uint64_t) {
             if (!running.contains(key.tgid) && !ended.contains(key.tgid)) {
-                const auto started = discovery::start_time(key.tgid);
+                const auto started = processes::start_time(key.tgid);
                 const bool gone =
                     !started && (started.error().code == ENOENT || started.error().code == ESRCH);
                 (gone ? ended : running).insert(key.tgid);

@@ -107,7 +107,7 @@ void Names::on_process(const cuda_process_record &record) {
     known.process.comm = printable(until_nul(record.identity.comm), max_text_bytes);
     known.process.ppid = record.identity.ppid;
     known.process.container =
-        printable(discovery::parse_cgroup_names(until_nul(record.identity.cgroup),
+        printable(processes::parse_cgroup_names(until_nul(record.identity.cgroup),
                                                 until_nul(record.identity.cgroup_parent))
                       .container_id,
                   max_text_bytes);
@@ -125,10 +125,10 @@ Names::Known &Names::known(const cuda_record &head) {
     Known &known = found->second;
     if (is_new) {
         known.executable.tgid = head.tgid;
-        known.process.ppid = discovery::parent_of(head.tgid).value_or(0);
-        known.process.comm = printable(discovery::name_of(head.tgid), max_text_bytes);
+        known.process.ppid = processes::parent_of(head.tgid).value_or(0);
+        known.process.comm = printable(processes::name_of(head.tgid), max_text_bytes);
         known.process.container =
-            printable(discovery::container_of(head.tgid).container_id, max_text_bytes);
+            printable(processes::container_of(head.tgid).container_id, max_text_bytes);
     }
     if (known.kernels.size() >= max_kernels) {
         known.kernels.clear();

@@ -16,13 +16,13 @@
 #include <tsl/robin_map.h>
 
 #include "bpf/functions.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/families.h"
 #include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/count/snapshot.h"
 #include "exporter/probes/functions/report/call.h"
-#include "exporter/processes/identity.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
@@ -42,7 +42,8 @@ struct FuncSettings {
 // All times are those of the kernel's monotonic clock.
 class FuncAggregator {
 public:
-    // `table` must outlive it. `look_up` is for the process of a record; see processes/identity.h.
+    // `table` must outlive it. `look_up` is for the process of a record; see
+    // frame/process_identity.h.
     FuncAggregator(FuncSettings settings, const FuncTable &table,
                    std::function<bool(ProcessIdentity &)> look_up);
 

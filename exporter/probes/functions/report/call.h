@@ -7,8 +7,8 @@
 #include <string>
 
 #include "bpf/functions.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/functions/attach/function_ids.h"
-#include "exporter/processes/identity.h"
 
 namespace gpusnoop::probes {
 

@@ -168,7 +168,7 @@ TEST_CASE("a process keeps its state and its series until it has ended") {
 TEST_CASE("a process that records describe has one entry for each of its names") {
     Counted counted;
     const auto own = static_cast<std::uint32_t>(::getpid());
-    const auto started = discovery::start_time(own);
+    const auto started = processes::start_time(own);
     REQUIRE(started);
     const auto since = static_cast<std::uint64_t>(started->count());
     auto &before = counted.processes.of(own, identity_of("sh", since));

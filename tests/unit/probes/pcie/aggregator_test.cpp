@@ -133,7 +133,7 @@ TEST_CASE("interrupts and kernel workers have a name of their own") {
 
 TEST_CASE("the series of a process stay until it has been gone for the retention") {
     PcieAggregator aggregator({.budget = any, .retention = 1min});
-    const auto started = discovery::start_time(static_cast<std::uint32_t>(::getpid()));
+    const auto started = processes::start_time(static_cast<std::uint32_t>(::getpid()));
     REQUIRE(started);
     aggregator.on_record(by(static_cast<std::uint32_t>(::getpid()),
                             identity_of("alive", static_cast<std::uint64_t>(started->count())),

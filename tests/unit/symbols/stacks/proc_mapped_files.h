@@ -53,13 +53,13 @@ public:
         return mappings;
     }
 
-    Result<discovery::MappedFile> open_file(const ebpf::Mapping &mapping) override {
+    Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) override {
         for (const auto &[start, path] : paths_) {
             Fd fd(start == mapping.start ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1);
             struct stat status{};
             if (fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == mapping.file.inode) {
                 ++counts_.opened;
-                return discovery::MappedFile{std::move(fd), {}};
+                return processes::MappedFile{std::move(fd), {}};
             }
         }
         ++counts_.refused;

@@ -1,5 +1,5 @@
 // Who made the calls, when they end, and which of them share their series.
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ void fill(char (&to)[N], std::string_view text) {
 // A child that runs, and when it started.
 struct Running {
     ChildProcess child{[](const ChildProcess::Tell &tell) { tell({}); }};
-    std::chrono::nanoseconds started = discovery::start_time(child.tgid()).value_or(-1ns);
+    std::chrono::nanoseconds started = processes::start_time(child.tgid()).value_or(-1ns);
     ProcessKey key{child.tgid(), 7};
 };
 
@@ -92,8 +92,8 @@ TEST_CASE("what /proc says fills in what the record left open") {
     REQUIRE(look_up(identity));
     CHECK(identity.started == running.started);
     CHECK(identity.ppid == static_cast<std::uint32_t>(::getpid()));
-    CHECK(identity.comm == discovery::name_of(running.child.tgid()));
-    CHECK(identity.exe == discovery::executable_path(running.child.tgid()));
+    CHECK(identity.comm == processes::name_of(running.child.tgid()));
+    CHECK(identity.exe == processes::executable_path(running.child.tgid()));
 
     ProcessIdentity recorded;
     recorded.key = running.key;

@@ -1,4 +1,4 @@
-#include "exporter/processes/comm_pattern.h"
+#include "exporter/probes/frame/comm_pattern.h"
 
 #include <fnmatch.h>
 

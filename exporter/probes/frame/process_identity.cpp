@@ -1,4 +1,4 @@
-#include "exporter/processes/identity.h"
+#include "exporter/probes/frame/process_identity.h"
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ void take(ProcessIdentity &identity, const process_identity &record) {
     identity.ppid = record.ppid;
     identity.comm = label_text(record.comm);
     const auto container =
-        discovery::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
+        processes::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
     identity.container = container.container_id;
     identity.pod_uid = container.pod_uid;
     identity.system_calls = record.system_calls;
@@ -35,21 +35,21 @@ bool look_up(ProcessIdentity &identity) {
     const std::uint32_t tgid = identity.key.tgid;
     const bool has_record = identity.started != nanoseconds::zero();
     if (!has_record) {
-        identity.started = discovery::start_time(tgid).value_or(nanoseconds::zero());
+        identity.started = processes::start_time(tgid).value_or(nanoseconds::zero());
     }
-    if (discovery::presence(tgid, identity.started) != discovery::Presence::running) {
+    if (processes::presence(tgid, identity.started) != processes::Presence::running) {
         return false;
     }
     if (!has_record) {
-        identity.ppid = discovery::parent_of(tgid).value_or(0);
-        if (const std::string name = discovery::name_of(tgid); !name.empty()) {
+        identity.ppid = processes::parent_of(tgid).value_or(0);
+        if (const std::string name = processes::name_of(tgid); !name.empty()) {
             identity.comm = to_valid_utf8(name, max_label_bytes);
         }
     }
-    if (const std::string exe = discovery::executable_path(tgid); !exe.empty()) {
+    if (const std::string exe = processes::executable_path(tgid); !exe.empty()) {
         identity.exe = to_valid_utf8(exe, max_label_bytes);
     }
-    const discovery::ContainerIdentity container = discovery::container_of(tgid);
+    const processes::ContainerIdentity container = processes::container_of(tgid);
     if (!container.container_id.empty()) {
         identity.container = container.container_id;
         identity.pod_uid = container.pod_uid;
@@ -62,7 +62,7 @@ std::vector<ProcessKey> EndedProcesses::look(
     std::vector<ProcessKey> gone;
     std::vector<ProcessKey> ended;
     for (const auto &[key, started] : running) {
-        if (discovery::presence(key.tgid, started) != discovery::Presence::gone) {
+        if (processes::presence(key.tgid, started) != processes::Presence::gone) {
             continue;
         }
         (std::ranges::find(gone_, key) != gone_.end() ? ended : gone).push_back(key);

@@ -1,4 +1,4 @@
-#include "exporter/discovery/file_opener.h"
+#include "exporter/processes/file_opener.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 namespace {
 
@@ -298,4 +298,4 @@ Result<MappedFile> FileOpener::open(const ebpf::Mapping &mapping, ForeignReader:
     }
 }
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -15,7 +15,7 @@
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/system/foreign_reader.h"
 
-namespace gpusnoop::discovery {
+namespace gpusnoop::processes {
 
 struct MappedFile {
     Fd file;     // names the file, and reads it where there is no copy
@@ -123,4 +123,4 @@ private:
 // from there, else from the root of the process's mount namespace.
 [[nodiscard]] Result<std::string> mapped_path(const ebpf::Mapping &mapping);
 
-}  // namespace gpusnoop::discovery
+}  // namespace gpusnoop::processes

@@ -1,4 +1,4 @@
-#include "exporter/system/privileges.h"
+#include "exporter/cli/privileges.h"
 
 #include <linux/capability.h>
 

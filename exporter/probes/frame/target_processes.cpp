@@ -1,4 +1,4 @@
-#include "exporter/processes/target_processes.h"
+#include "exporter/probes/frame/target_processes.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -22,8 +22,8 @@
 #include "exporter/ebpf/record.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/frame/comm_pattern.h"
 #include "exporter/processes/cgroup.h"
-#include "exporter/processes/comm_pattern.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "targets.skel.h"
@@ -173,10 +173,10 @@ void Targets::Following::warn_of_losses() {
 void Targets::Following::look_around() {
     const std::vector<std::uint32_t> running = all_processes();
     for (const std::uint32_t tgid : running) {
-        const auto started = discovery::start_time(tgid);
+        const auto started = processes::start_time(tgid);
         if (started) {
-            judge(tgid, *started, discovery::parent_of(tgid).value_or(0), discovery::name_of(tgid),
-                  discovery::container_of(tgid).container_id);
+            judge(tgid, *started, processes::parent_of(tgid).value_or(0), processes::name_of(tgid),
+                  processes::container_of(tgid).container_id);
         }
     }
     // The net below the programs: they delete what ends.
@@ -184,7 +184,7 @@ void Targets::Following::look_around() {
     const int map = bpf_map__fd(skeleton->maps.targets);
     (void)ebpf::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
         const nanoseconds started(static_cast<std::int64_t>(one.start_boottime_ns));
-        if (discovery::presence(tgid, started) == discovery::Presence::gone) {
+        if (processes::presence(tgid, started) == processes::Presence::gone) {
             gone.push_back(tgid);
         }
     });
@@ -196,7 +196,7 @@ void Targets::Following::look_around() {
 void Targets::Following::on_exec(const target_exec_record &record) {
     const auto &identity = record.identity;
     const auto container =
-        discovery::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
+        processes::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
     judge(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
           identity.ppid, text_of(identity.comm), container.container_id);
 }
@@ -237,7 +237,7 @@ void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uin
         return;
     }
     // It may have ended before we entered it, and then nobody else deletes it.
-    if (discovery::presence(tgid, started) == discovery::Presence::gone) {
+    if (processes::presence(tgid, started) == processes::Presence::gone) {
         bpf_map_delete_elem(map, &tgid);
     }
 }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/system/privileges.h"
+#include "exporter/cli/privileges.h"
 
 using namespace gpusnoop;
 
