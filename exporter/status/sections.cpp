@@ -124,11 +124,11 @@ std::string stack_html(const std::shared_ptr<const std::vector<symbols::Frame>> 
     return html + "</details>";
 }
 
-std::vector<std::string> row_of(const probes::SlowCall &call) {
+std::vector<std::string> row_of(const probes::SlowCallOverview &call) {
     return {time_html(call.ended),
-            call.has_ended ? duration_html(static_cast<double>(call.duration_ns) / 1e9) : "-",
-            "<code>" + escape_html(call.function->name, max_function_bytes) + "</code>",
-            "<code>" + escape_html(call.function->library) + "</code>",
+            call.duration_ns ? duration_html(static_cast<double>(*call.duration_ns) / 1e9) : "-",
+            "<code>" + escape_html(call.function, max_function_bytes) + "</code>",
+            "<code>" + escape_html(call.library) + "</code>",
             process_html(call.comm, call.pid),
             container_html(call.container),
             call.error ? "<b class=\"bad\">error</b> " + escape_html(*call.error)
@@ -237,7 +237,7 @@ std::string slow_calls_section(const Facts &facts) {
         return html + sentence("No call has taken as long as its <code>slow_threshold</code>.");
     }
     Rows rows;
-    for (const probes::SlowCall &call : calls.last) {
+    for (const probes::SlowCallOverview &call : calls.last) {
         rows.push_back(row_of(call));
     }
     html += table_html("slow-calls",

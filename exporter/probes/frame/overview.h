@@ -2,14 +2,16 @@
 // aggregating thread, so what is copied is bounded whatever the number of processes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "exporter/probes/cuda/memory/live_allocations.h"
-#include "exporter/probes/functions/report/slow_calls.h"
+#include "exporter/probes/frame/amount.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
 
@@ -42,9 +44,20 @@ struct MemoryOverview {
     Amount outstanding;  // of all
 };
 
+struct SlowCallOverview {
+    std::chrono::nanoseconds ended{};          // CLOCK_REALTIME
+    std::optional<std::uint64_t> duration_ns;  // none: only its entry was seen
+    std::string function, library;
+    std::uint32_t pid = 0;
+    std::string comm, container;
+    std::optional<std::string> error;
+    // The calls that led to it, innermost first; null while they are not known.
+    std::shared_ptr<const std::vector<symbols::Frame>> stack;
+};
+
 struct SlowCallsOverview {
-    std::vector<SlowCall> last;  // the newest first
-    std::size_t kept = 0;        // of those that /api/v1/slow_calls shows
+    std::vector<SlowCallOverview> last;  // the newest first
+    std::size_t kept = 0;                // of those that /api/v1/slow_calls shows
 };
 
 struct Overview {

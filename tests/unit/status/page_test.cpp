@@ -19,13 +19,11 @@ namespace {
 
 constexpr std::chrono::nanoseconds some_time{1'772'357'400'123'456'789};  // 2026-03-01 09:30
 
-probes::SlowCall slow_call(const std::string &function, std::size_t frames) {
-    const auto called = std::make_shared<probes::FuncFunction>();
-    called->name = function;
-    called->library = "libnccl.so.2";
-    probes::SlowCall call;
+probes::SlowCallOverview slow_call(const std::string &function, std::size_t frames) {
+    probes::SlowCallOverview call;
     call.ended = some_time;
-    call.function = called;
+    call.function = function;
+    call.library = "libnccl.so.2";
     call.duration_ns = 4'207'000'000;
     call.pid = 41'230;
     call.comm = "train.py";
@@ -281,7 +279,7 @@ TEST_CASE("the page stays small and harmless whatever the processes are called",
         probes::max_overview_sites,
         {.pid = 1, .comm = hostile, .container = hostile, .site = hostile, .outstanding = {1, 1}});
     memory.site_count = 1'000'000;
-    probes::SlowCall call = slow_call(hostile, 200);
+    probes::SlowCallOverview call = slow_call(hostile, 200);
     call.comm = call.container = hostile;
     call.error = hostile;
     const auto stack =

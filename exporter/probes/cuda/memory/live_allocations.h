@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
+#include "exporter/probes/frame/amount.h"
 
 namespace gpusnoop::probes {
 
@@ -37,13 +38,6 @@ struct Allocation {
     std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
     cuda_memory_kind kind = MEMORY_device;
     bool untabled = false;  // the kernel's table of live allocations does not have it
-};
-
-struct Amount {
-    std::uint64_t bytes = 0;
-    std::uint64_t count = 0;
-
-    bool operator==(const Amount &) const = default;
 };
 
 // Never samples, never evicts. An allocation is known by its address and its time of birth, so news

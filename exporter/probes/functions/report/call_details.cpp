@@ -103,7 +103,18 @@ void FuncDetails::add_to(Overview &overview) const {
     SlowCallsOverview &shown = overview.slow_calls.emplace();
     shown.kept = all.size();
     all.resize(std::min(all.size(), max_overview_slow_calls));
-    shown.last = std::move(all);
+    for (SlowCall &call : all) {
+        shown.last.push_back(
+            {.ended = call.ended,
+             .duration_ns = call.has_ended ? std::optional(call.duration_ns) : std::nullopt,
+             .function = call.function->name,
+             .library = call.function->library,
+             .pid = call.pid,
+             .comm = std::move(call.comm),
+             .container = std::move(call.container),
+             .error = std::move(call.error),
+             .stack = std::move(call.stack)});
+    }
 }
 
 void FuncDetails::add_to(Health &health, std::uint64_t ring_full,
