@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* FuncSnoop: one record per call of a function that the configuration names, sent when the call
+/* The `functions` probe: one record per call of a function that the configuration names, sent when the call
  * ends. C functions have a return probe. Others (C++: an exception that passes a return probe
  * aborts the program) have probes on the instructions that leave them instead. */
 #include "bpf/lib/kernel.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* FuncSnoop's contract: calls of functions that users name. */
+/* The `functions` probe's contract: calls of functions that users name. */
 #ifndef GPUSNOOP_FUNC_H
 #define GPUSNOOP_FUNC_H
 

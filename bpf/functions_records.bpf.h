@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What FuncSnoop keeps of threads and processes, and the records that it sends of their calls. */
+/* What the `functions` probe keeps of threads and processes, and the records that it sends of their
+ * calls. */
 #ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
 #define GPUSNOOP_FUNC_RECORDS_BPF_H
 

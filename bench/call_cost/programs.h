@@ -13,7 +13,7 @@ TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
 // The exporter's CUDA probe.
 TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library);
 
-// FuncSnoop, with a latency, an error and a threshold for slow calls for each function.
-TracingResult trace_with_func(ebpf::AttachMode mode, const Library &library);
+// The functions probe, with a latency, an error and a threshold for slow calls for each function.
+TracingResult trace_with_functions(ebpf::AttachMode mode, const Library &library);
 
 }  // namespace gpusnoop::bench

@@ -81,8 +81,8 @@ void cuda_allocation_and_free(benchmark::State &state) {
 BENCHMARK(cuda_allocation_and_free)->Arg(1'000)->Arg(100'000);
 
 void func_call(benchmark::State &state) {
-    FuncTable table;
-    FuncAggregator aggregator(
+    FunctionIds table;
+    FunctionsAggregator aggregator(
         {.budget = [](std::string_view) { return budget; }, .retention = std::chrono::minutes(1)},
         table, [](ProcessIdentity &) { return true; });
     func_process_record first{};

@@ -184,13 +184,14 @@ private:
         }
     }
 
-    probes::FuncTable table_;
-    probes::FuncAggregator aggregator_;
+    probes::FunctionIds table_;
+    probes::FunctionsAggregator aggregator_;
     std::vector<std::uint32_t> numbers_;
 };
 
 Load::Load(std::size_t programs, std::size_t functions)
-    : cuda_(std::make_unique<Cuda>(programs)), func_(std::make_unique<Func>(programs, functions)) {}
+    : cuda_(std::make_unique<Cuda>(programs)),
+      functions_(std::make_unique<Func>(programs, functions)) {}
 
 Load::Load(std::size_t series)
     : Load(std::max<std::size_t>(1, series / 1'000),
@@ -199,7 +200,7 @@ Load::Load(std::size_t series)
 Load::~Load() = default;
 
 std::vector<probes::Probe *> Load::probes() const {
-    return {cuda_.get(), func_.get()};
+    return {cuda_.get(), functions_.get()};
 }
 
 // All functions have as many series, and all programs do: counted on small pages.

@@ -31,7 +31,7 @@ private:
     static std::size_t functions_for(std::size_t series, std::size_t programs);
 
     std::unique_ptr<Cuda> cuda_;
-    std::unique_ptr<Func> func_;
+    std::unique_ptr<Func> functions_;
 };
 
 // What the exporter says of itself with such a page.

@@ -48,7 +48,7 @@ struct Empty {
 };
 
 struct Ours {
-    probes::TargetsPtr targets;
+    probes::TargetProcessesPtr targets;
     std::unique_ptr<probes::Probe> probe;
 };
 
@@ -81,7 +81,7 @@ Tracing trace(Way way) {
     Ours ours;
     config::Config::Targets targets;
     targets.everything = way == Way::traced;
-    ours.targets = std::make_shared<probes::Targets>(targets, std::chrono::seconds(30));
+    ours.targets = std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30));
     // As the CUDA probe has them, on a node without GPU processes.
     const Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),
                                     sizeof(cuda_live_process), TARGET_MAX_PROCESSES, nullptr));

@@ -50,9 +50,9 @@ void append_quoted(std::string &line, std::string_view bytes) {
 }
 
 bool plain_in_logfmt(std::string_view value) {
-    constexpr std::string_view kPlain =
+    constexpr std::string_view plain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@+,*%()[]{}#~";
-    return !value.empty() && value.find_first_not_of(kPlain) == std::string_view::npos;
+    return !value.empty() && value.find_first_not_of(plain) == std::string_view::npos;
 }
 
 std::string_view level_name(spdlog::level::level_enum level) {
@@ -158,11 +158,11 @@ Field::Field(std::string_view key, double value)
     : key_(key), value_(fmt::format("{}", value)), bare_(std::isfinite(value)) {}
 
 Result<Level> parse_level(std::string_view name) {
-    constexpr std::pair<std::string_view, Level> kLevels[] = {{"debug", Level::debug},
-                                                              {"info", Level::info},
-                                                              {"warn", Level::warn},
-                                                              {"error", Level::error}};
-    for (const auto &[known, level] : kLevels) {
+    constexpr std::pair<std::string_view, Level> levels[] = {{"debug", Level::debug},
+                                                             {"info", Level::info},
+                                                             {"warn", Level::warn},
+                                                             {"error", Level::error}};
+    for (const auto &[known, level] : levels) {
         if (known == name) {
             return level;
         }

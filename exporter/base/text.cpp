@@ -7,7 +7,7 @@ namespace gpusnoop {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
 unsigned char byte_at(std::string_view bytes, std::size_t at) {
     return static_cast<unsigned char>(bytes[at]);
@@ -105,7 +105,7 @@ std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes) {
         const std::string_view piece =
             step.valid && !is_control(code_point(bytes.substr(0, step.size)))
                 ? bytes.substr(0, step.size)
-                : kReplacement;
+                : replacement;
         if (out.size() + piece.size() > max_bytes) {
             break;
         }
@@ -125,7 +125,7 @@ std::string printable(std::string_view text) {
     while (!text.empty()) {
         const Utf8Step step = utf8_step(text);
         const std::string_view piece = text.substr(0, step.size);
-        out += step.valid && is_harmless(code_point(piece)) ? piece : kReplacement;
+        out += step.valid && is_harmless(code_point(piece)) ? piece : replacement;
         text.remove_prefix(step.size);
     }
     return out;

@@ -81,28 +81,28 @@ void TraceCommand::add_cuda(CLI::App &traces) {
 void TraceCommand::add_func(CLI::App &traces) {
     CLI::App *func = traces.add_subcommand(
         "func", "Calls of the configuration's functions, or of any, as docs/trace.md describes.");
-    add_trace_options(*func, func_options_);
-    add_stack_option(*func, func_options_);
-    func->add_option("--function", func_options_.functions,
+    add_trace_options(*func, functions_options_);
+    add_stack_option(*func, functions_options_);
+    func->add_option("--function", functions_options_.functions,
                      "Only functions with this symbol or name, or that match this glob; may be "
                      "given several times. With --library, functions that are not configured, too.")
         ->take_all()
         ->check([](const std::string &text) { return config::symbol_problem(text, false); });
-    func->add_option("--library", func_options_.libraries,
+    func->add_option("--library", functions_options_.libraries,
                      "Only functions of files with this name or path, or that match this glob; may "
                      "be given several times.")
         ->take_all()
         ->check([](const std::string &text) { return config::library_problem(text); });
     CLI::Option *const slow =
-        func->add_flag("--slow", func_options_.only_slow,
+        func->add_flag("--slow", functions_options_.only_slow,
                        "Only calls that take as long as the slow_threshold of their function.");
-    func->add_flag("--entries", func_options_.entries,
+    func->add_flag("--entries", functions_options_.entries,
                    "With a line when a call begins, too; both have the same id.")
         ->excludes(slow);
     add_duration(*func, "--min-duration", "Only calls that take as long: 100ms, 1s.",
-                 [this](auto duration) { func_options_.min_duration = duration; });
+                 [this](auto duration) { functions_options_.min_duration = duration; });
     func->get_option("--entries")->excludes(func->get_option("--min-duration"));
-    func_ = func;
+    functions_ = func;
 }
 
 void TraceCommand::add_kernel_traces(CLI::App &traces) {
@@ -137,8 +137,8 @@ Result<> TraceCommand::trace(const config::Config &config, int stop_fd) const {
     if (cuda_->parsed()) {
         return trace::trace_cuda(config, cuda_options_, stop_fd);
     }
-    if (func_->parsed()) {
-        return trace::trace_func(config, func_options_, stop_fd);
+    if (functions_->parsed()) {
+        return trace::trace_func(config, functions_options_, stop_fd);
     }
     return trace::trace_kernel(config, kernel_options_, stop_fd);
 }

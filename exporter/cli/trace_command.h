@@ -27,11 +27,11 @@ private:
     [[nodiscard]] Result<> trace(const config::Config &config, int stop_fd) const;
 
     trace::Options cuda_options_;
-    trace::FuncOptions func_options_;
+    trace::FunctionTraceOptions functions_options_;
     trace::KernelOptions kernel_options_;
     const CLI::App *traces_;
     const CLI::App *cuda_ = nullptr;
-    const CLI::App *func_ = nullptr;
+    const CLI::App *functions_ = nullptr;
 };
 
 }  // namespace gpusnoop::cli

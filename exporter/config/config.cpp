@@ -21,21 +21,21 @@ namespace {
 using namespace std::chrono_literals;
 
 bool is_telemetry_path(std::string_view path) {
-    constexpr std::string_view kAllowed =
+    constexpr std::string_view allowed =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
     return path.size() > 1 && path.front() == '/' && path.size() <= 255 &&
-           path.find_first_not_of(kAllowed) == std::string_view::npos &&
+           path.find_first_not_of(allowed) == std::string_view::npos &&
            path.find("//") == std::string_view::npos && path.find("/.") == std::string_view::npos &&
            !path.starts_with("/-/") && !path.starts_with("/api/");
 }
 
-constexpr std::size_t kMaxListenAddresses = 16;
+constexpr std::size_t max_listen_addresses = 16;
 
 // One address, or a list of them.
 void read_listen_addresses(const Value &value, std::vector<std::string> &addresses) {
     const bool is_list = value.node().IsSequence();
     const auto items = is_list
-                           ? value.list("a list of addresses", "addresses", 1, kMaxListenAddresses)
+                           ? value.list("a list of addresses", "addresses", 1, max_listen_addresses)
                            : std::optional(std::vector<Value>{value});
     if (!items) {
         return;
@@ -91,10 +91,10 @@ void read_labels(Section labels, Config::Labels &value) {
 }
 
 void read_series(Section series, Config::Series &value, std::span<const std::string> metrics) {
-    constexpr std::uint32_t kMin = 10;
-    constexpr std::uint32_t kMax = 1'000'000;
-    series.integer("budget", value.budget, kMin, kMax);
-    series.budgets("budgets", value.budgets, kMin, kMax, metrics);
+    constexpr std::uint32_t min_value = 10;
+    constexpr std::uint32_t max_value = 1'000'000;
+    series.integer("budget", value.budget, min_value, max_value);
+    series.budgets("budgets", value.budgets, min_value, max_value, metrics);
     series.duration("retention", value.retention, 10s, 24h);
     series.finish();
 }
@@ -137,8 +137,8 @@ void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.finish();
 }
 
-constexpr std::uint32_t kMinRing = 4U << 10U;
-constexpr std::uint32_t kMaxRing = 256U << 20U;
+constexpr std::uint32_t min_ring = 4U << 10U;
+constexpr std::uint32_t max_ring = 256U << 20U;
 
 void read_attach(Section &probe, Config::Cuda::Attach &value) {
     using Attach = Config::Cuda::Attach;
@@ -153,10 +153,10 @@ void read_cuda(Section cuda, Config::Cuda &value) {
     cuda.boolean("enabled", value.enabled);
     cuda.file_name_globs("libraries", value.libraries);
     read_attach(cuda, value.attach);
-    cuda.choice("endings", value.endings, kEndings);
+    cuda.choice("endings", value.endings, ending_names);
     cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
-    cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, kMinRing, kMaxRing);
-    cuda.size("call_ring_bytes", value.call_ring_bytes, kMinRing, kMaxRing);
+    cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, min_ring, max_ring);
+    cuda.size("call_ring_bytes", value.call_ring_bytes, min_ring, max_ring);
     cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);
     cuda.integer("max_live_allocations", value.max_live_allocations, 1'024, 64U << 20U);
     cuda.integer("max_registered_kernels", value.max_registered_kernels, 1, 16U << 20U);
@@ -186,7 +186,7 @@ void read_functions(Section functions, Config::Functions &value) {
     functions.boolean("enabled", value.enabled);
     read_attach(functions, value.attach);
     functions.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
-    functions.size("ring_bytes", value.ring_bytes, kMinRing, kMaxRing);
+    functions.size("ring_bytes", value.ring_bytes, min_ring, max_ring);
     functions.duration("drain_interval", value.drain_interval, 1ms, 1s);
     functions.integer("max_functions", value.max_functions, 1, 65'536);
     read_report(functions.section("report"), value.report);
@@ -196,7 +196,7 @@ void read_functions(Section functions, Config::Functions &value) {
     Section slow_calls = functions.section("slow_calls");
     slow_calls.integer("keep", value.slow_calls.keep, 0, 1'000);
     slow_calls.integer("log_per_second", value.slow_calls.log_per_second, 0, 10'000);
-    slow_calls.size("ring_bytes", value.slow_calls.ring_bytes, kMinRing, kMaxRing);
+    slow_calls.size("ring_bytes", value.slow_calls.ring_bytes, min_ring, max_ring);
     slow_calls.finish();
     functions.finish();
 }

@@ -18,7 +18,7 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxFileBytes = 1U << 20U;
+constexpr std::size_t max_file_bytes = 1U << 20U;
 
 Position position_at(std::string_view text, std::size_t offset) {
     const std::string_view before = text.substr(0, offset);
@@ -85,7 +85,7 @@ std::optional<Position> find_second_document(const std::string &text) {
 
 Result<> read_document(std::string_view text, const std::string &name,
                        const std::function<void(const YAML::Node &, Problems &)> &read) {
-    if (text.size() > kMaxFileBytes) {
+    if (text.size() > max_file_bytes) {
         return fail(printable(name) + ": larger than 1 MiB, which no configuration is", EFBIG);
     }
     Problems problems(name, text);
@@ -114,7 +114,7 @@ Result<> read_document(std::string_view text, const std::string &name,
 }
 
 Result<std::string> read_config_file(const std::string &path, ReadingDeadline until) {
-    auto text = read_text(path, kMaxFileBytes, until);
+    auto text = read_text(path, max_file_bytes, until);
     if (!text) {
         const bool too_large = text.error().code == EFBIG;
         return fail(printable(path) + ": " + text.error().message +

@@ -8,9 +8,9 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::uint32_t kMinRing = 4U << 10U;
-constexpr std::uint32_t kMaxRing = 256U << 20U;
-constexpr std::size_t kMaxClasses = 64;
+constexpr std::uint32_t min_ring = 4U << 10U;
+constexpr std::uint32_t max_ring = 256U << 20U;
+constexpr std::size_t max_classes = 64;
 
 // "all" is the empty prefix.
 std::optional<std::string> read_class(const Value &value) {
@@ -36,7 +36,7 @@ std::optional<std::string> read_class(const Value &value) {
 void read_pcie(Section pcie, Config::Pcie &value) {
     pcie.boolean("enabled", value.enabled);
     if (const Value *const classes = pcie.find("classes")) {
-        if (const auto items = classes->list("a list of classes", "classes", 1, kMaxClasses)) {
+        if (const auto items = classes->list("a list of classes", "classes", 1, max_classes)) {
             std::vector<std::string> read;
             for (const Value &item : *items) {
                 if (auto one = read_class(item)) {
@@ -46,13 +46,13 @@ void read_pcie(Section pcie, Config::Pcie &value) {
             value.classes = std::move(read);
         }
     }
-    pcie.size("ring_bytes", value.ring_bytes, kMinRing, kMaxRing);
+    pcie.size("ring_bytes", value.ring_bytes, min_ring, max_ring);
     pcie.finish();
 }
 
 void read_nvlink(Section nvlink, Config::Nvlink &value) {
     nvlink.boolean("enabled", value.enabled);
-    nvlink.size("ring_bytes", value.ring_bytes, kMinRing, kMaxRing);
+    nvlink.size("ring_bytes", value.ring_bytes, min_ring, max_ring);
     nvlink.finish();
 }
 

@@ -10,9 +10,9 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kClasses = {"alnum", "alpha", "blank", "cntrl",
-                                                       "digit", "graph", "lower", "print",
-                                                       "punct", "space", "upper", "xdigit"};
+constexpr std::array<std::string_view, 12> classes = {"alnum", "alpha", "blank", "cntrl",
+                                                      "digit", "graph", "lower", "print",
+                                                      "punct", "space", "upper", "xdigit"};
 
 // Reads one [set] of a glob.
 class SetReader {
@@ -63,9 +63,9 @@ private:
                    " in a set: put the [ last in it, or write a class such as [:digit:]";
         }
         const std::string_view name = glob_.substr(at_ + 2, end - at_ - 2);
-        if (std::find(kClasses.begin(), kClasses.end(), name) == kClasses.end()) {
+        if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
             return quoted(glob_) + " has the unknown class " + quoted(name) +
-                   did_you_mean(name, {kClasses.begin(), kClasses.end()});
+                   did_you_mean(name, {classes.begin(), classes.end()});
         }
         at_ = end + 2;
         return "";

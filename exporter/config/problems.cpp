@@ -12,7 +12,7 @@ namespace gpusnoop::config {
 namespace {
 
 // More than anyone reads; a file of another kind can have a problem in each line.
-constexpr std::size_t kMaxShown = 100;
+constexpr std::size_t max_shown = 100;
 
 // How many characters must be changed, added, left out or swapped with their neighbour.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -73,13 +73,13 @@ std::string Problems::text() const {
         return std::tie(a.at.line, a.at.column) < std::tie(b.at.line, b.at.column);
     });
     std::string all;
-    for (std::size_t i = 0; i < sorted.size() && i < kMaxShown; ++i) {
+    for (std::size_t i = 0; i < sorted.size() && i < max_shown; ++i) {
         all += i == 0 ? "" : "\n";
         all += sorted[i].text;
     }
-    if (sorted.size() > kMaxShown) {
+    if (sorted.size() > max_shown) {
         all +=
-            "\n" + file_ + ": and " + std::to_string(sorted.size() - kMaxShown) + " more problems";
+            "\n" + file_ + ": and " + std::to_string(sorted.size() - max_shown) + " more problems";
     }
     return all;
 }

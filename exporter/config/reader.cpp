@@ -12,8 +12,8 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxGlobs = 64;
-constexpr std::size_t kMaxFileName = 255;
+constexpr std::size_t max_globs = 64;
+constexpr std::size_t max_file_name = 255;
 
 }  // namespace
 
@@ -86,15 +86,15 @@ void Section::file_name_globs(const std::string &key, std::vector<std::string> &
     const Value *entry = find(key);
     const auto items = entry == nullptr
                            ? std::nullopt
-                           : entry->list("a list of file names", "files", 1, kMaxGlobs);
+                           : entry->list("a list of file names", "files", 1, max_globs);
     if (!items) {
         return;
     }
     std::vector<std::string> globs;
     for (const Value &item : *items) {
         const std::string glob = item.text("a file name").value_or("?");
-        if (glob.empty() || glob.size() > kMaxFileName) {
-            item.reject("must be 1 to " + std::to_string(kMaxFileName) + " bytes long, is " +
+        if (glob.empty() || glob.size() > max_file_name) {
+            item.reject("must be 1 to " + std::to_string(max_file_name) + " bytes long, is " +
                         std::to_string(glob.size()));
         } else if (glob.find('/') != std::string::npos) {
             item.reject("must be a file name without a directory, is " + quoted(glob));

@@ -10,12 +10,12 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxItems = 1'000;
-constexpr std::size_t kShortId = 12;  // as container runtimes print it
-constexpr std::size_t kWholeId = 64;
+constexpr std::size_t max_items = 1'000;
+constexpr std::size_t short_id = 12;  // as container runtimes print it
+constexpr std::size_t whole_id = 64;
 
 std::string container_problem(const std::string &id) {
-    if (id.size() < kShortId || id.size() > kWholeId ||
+    if (id.size() < short_id || id.size() > whole_id ||
         id.find_first_not_of("0123456789abcdef") != std::string::npos) {
         return quoted(id) + " is not a container's id: its first 12 to 64 hexadecimal digits";
     }
@@ -30,7 +30,7 @@ void read_texts(Section &section, const std::string &key, std::string_view what,
     if (entry == nullptr) {
         return;
     }
-    const auto items = entry->list("a list of " + std::string(what), what, 0, kMaxItems);
+    const auto items = entry->list("a list of " + std::string(what), what, 0, max_items);
     if (!items) {
         return;
     }
@@ -57,7 +57,7 @@ void read_targets(Section targets, Config::Targets &value) {
     targets.boolean("gpu_processes", value.gpu_processes);
     targets.boolean("everything", value.everything);
     if (const Value *pids = targets.find("pids")) {
-        if (const auto items = pids->list("a list of process ids", "process ids", 0, kMaxItems)) {
+        if (const auto items = pids->list("a list of process ids", "process ids", 0, max_items)) {
             value.pids.clear();
             for (const Value &item : *items) {
                 if (const auto pid = item.integer(1, 1U << 22U)) {

@@ -15,14 +15,14 @@ struct Unit {
 };
 
 // Ascending, so that the largest unit that divides a value is the last that fits.
-constexpr Unit kDurations[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
-constexpr Unit kShortDurations[] = {{"ns", 1},
+constexpr Unit durations[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr Unit short_durations[] = {{"ns", 1},
                                     {"us", 1'000},
                                     {"ms", 1'000'000},
                                     {"s", 1'000'000'000},
                                     {"m", 60'000'000'000},
                                     {"h", 3'600'000'000'000}};
-constexpr Unit kSizes[] = {{"", 1}, {"KiB", 1U << 10U}, {"MiB", 1U << 20U}};
+constexpr Unit sizes[] = {{"", 1}, {"KiB", 1U << 10U}, {"MiB", 1U << 20U}};
 
 template <std::size_t N>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text, const Unit (&units)[N]) {
@@ -57,33 +57,33 @@ std::string text_with_unit(std::uint64_t value, const Unit (&units)[N]) {
 }  // namespace
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
-    if (const auto value = parse_with_unit(text, kDurations)) {
+    if (const auto value = parse_with_unit(text, durations)) {
         return std::chrono::milliseconds(static_cast<std::int64_t>(*value));
     }
     return std::nullopt;
 }
 
 std::string to_text(std::chrono::milliseconds duration) {
-    return text_with_unit(static_cast<std::uint64_t>(duration.count()), kDurations);
+    return text_with_unit(static_cast<std::uint64_t>(duration.count()), durations);
 }
 
 std::optional<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
-    if (const auto value = parse_with_unit(text, kShortDurations)) {
+    if (const auto value = parse_with_unit(text, short_durations)) {
         return std::chrono::nanoseconds(static_cast<std::int64_t>(*value));
     }
     return std::nullopt;
 }
 
 std::string short_text(std::chrono::nanoseconds duration) {
-    return text_with_unit(static_cast<std::uint64_t>(duration.count()), kShortDurations);
+    return text_with_unit(static_cast<std::uint64_t>(duration.count()), short_durations);
 }
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
-    return parse_with_unit(text, kSizes);
+    return parse_with_unit(text, sizes);
 }
 
 std::string size_text(std::uint64_t bytes) {
-    return text_with_unit(bytes, kSizes);
+    return text_with_unit(bytes, sizes);
 }
 
 bool is_metric_name(std::string_view name) {

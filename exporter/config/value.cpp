@@ -81,18 +81,18 @@ std::optional<std::string> Value::text(std::string_view expected, bool plain) co
 }
 
 std::optional<bool> Value::boolean() const {
-    constexpr std::string_view kExpected = "true or false";
-    const auto read = text(kExpected, true);
+    constexpr std::string_view expected_text = "true or false";
+    const auto read = text(expected_text, true);
     if (read && *read != "true" && *read != "false") {
-        wrong_type(kExpected);
+        wrong_type(expected_text);
         return std::nullopt;
     }
     return read ? std::optional(*read == "true") : std::nullopt;
 }
 
 std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max) const {
-    constexpr std::string_view kExpected = "a whole number";
-    const auto read = text(kExpected, true);
+    constexpr std::string_view expected_text = "a whole number";
+    const auto read = text(expected_text, true);
     if (!read) {
         return std::nullopt;
     }
@@ -100,7 +100,7 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
     const char *end = read->data() + read->size();
     const auto [stop, error] = std::from_chars(read->data(), end, parsed);
     if (stop != end || error == std::errc::invalid_argument) {
-        wrong_type(kExpected);
+        wrong_type(expected_text);
         return std::nullopt;
     }
     if (rejects_leading_zero(*read)) {
@@ -116,14 +116,14 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
 
 std::optional<std::chrono::milliseconds> Value::duration(std::chrono::milliseconds min,
                                                          std::chrono::milliseconds max) const {
-    constexpr std::string_view kExpected = "a duration such as 500ms, 10s, 5m or 1h";
-    const auto read = text(kExpected);
+    constexpr std::string_view expected_text = "a duration such as 500ms, 10s, 5m or 1h";
+    const auto read = text(expected_text);
     if (!read) {
         return std::nullopt;
     }
     const auto parsed = parse_duration(*read);
     if (!parsed) {
-        wrong_type(kExpected);
+        wrong_type(expected_text);
         return std::nullopt;
     }
     if (rejects_leading_zero(*read)) {
@@ -137,14 +137,14 @@ std::optional<std::chrono::milliseconds> Value::duration(std::chrono::millisecon
 }
 
 std::optional<std::uint32_t> Value::size(std::uint32_t min, std::uint32_t max) const {
-    constexpr std::string_view kExpected = "a size in bytes such as 65536, 64KiB or 4MiB";
-    const auto read = text(kExpected);
+    constexpr std::string_view expected_text = "a size in bytes such as 65536, 64KiB or 4MiB";
+    const auto read = text(expected_text);
     if (!read) {
         return std::nullopt;
     }
     const auto parsed = parse_size(*read);
     if (!parsed) {
-        wrong_type(kExpected);
+        wrong_type(expected_text);
         return std::nullopt;
     }
     if (rejects_leading_zero(*read)) {

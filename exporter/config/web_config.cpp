@@ -15,11 +15,11 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxUsers = 256;
-constexpr std::size_t kMaxName = 255;
-constexpr std::size_t kMaxHeader = 4'096;
+constexpr std::size_t max_users = 256;
+constexpr std::size_t max_name = 255;
+constexpr std::size_t max_header = 4'096;
 // Each step doubles the time of a login: this is seconds.
-constexpr int kMaxCost = 15;
+constexpr int max_cost = 15;
 
 struct CipherSuite {
     std::string_view name;  // as the standard and the toolkit have it
@@ -28,7 +28,7 @@ struct CipherSuite {
 };
 
 // Those of the toolkit that hold today.
-constexpr std::array<CipherSuite, 13> kCipherSuites = {{
+constexpr std::array<CipherSuite, 13> known_cipher_suites = {{
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256", true},
     {"TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384", true},
     {"TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256", true},
@@ -75,17 +75,17 @@ void read_cipher_suites(Section &section, WebTls &tls) {
     const Value *const entry = section.find("cipher_suites");
     const auto items = entry == nullptr ? std::nullopt
                                         : entry->list("a list of cipher suites", "suites", 1,
-                                                      kCipherSuites.size());
+                                                      known_cipher_suites.size());
     if (!items) {
         return;
     }
     std::vector<std::string> names;
-    for (const CipherSuite &suite : kCipherSuites) {
+    for (const CipherSuite &suite : known_cipher_suites) {
         names.emplace_back(suite.name);
     }
     for (const Value &item : *items) {
         if (const auto index = item.choice(names)) {
-            const CipherSuite &suite = kCipherSuites.at(*index);
+            const CipherSuite &suite = known_cipher_suites.at(*index);
             (suite.is_tls13 ? tls.tls13_cipher_suites : tls.cipher_suites)
                 .emplace_back(suite.openssl);
         }
@@ -93,17 +93,17 @@ void read_cipher_suites(Section &section, WebTls &tls) {
 }
 
 void read_curves(Section &section, WebTls &tls) {
-    constexpr std::array<std::string_view, 4> kOpenssl = {"P-256", "P-384", "P-521", "X25519"};
+    constexpr std::array<std::string_view, 4> openssl_names = {"P-256", "P-384", "P-521", "X25519"};
     const Value *const entry = section.find("curve_preferences");
     const auto items = entry == nullptr
                            ? std::nullopt
-                           : entry->list("a list of curves", "curves", 1, kOpenssl.size());
+                           : entry->list("a list of curves", "curves", 1, openssl_names.size());
     if (!items) {
         return;
     }
     for (const Value &item : *items) {
         if (const auto index = item.choice({"CurveP256", "CurveP384", "CurveP521", "X25519"})) {
-            tls.curves.emplace_back(kOpenssl.at(*index));
+            tls.curves.emplace_back(openssl_names.at(*index));
         }
     }
 }
@@ -170,13 +170,13 @@ std::optional<WebTls> read_tls(Section section, const std::filesystem::path &dir
 }
 
 bool is_bcrypt(std::string_view hash) {
-    constexpr std::string_view kAlphabet =
+    constexpr std::string_view alphabet =
         "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     const auto is_digit = [&](std::size_t at) { return hash[at] >= '0' && hash[at] <= '9'; };
     return hash.size() == 60 && hash.starts_with("$2") &&
            std::string_view("aby").find(hash[2]) != std::string_view::npos && hash[3] == '$' &&
            is_digit(4) && is_digit(5) && hash[6] == '$' &&
-           hash.substr(7).find_first_not_of(kAlphabet) == std::string_view::npos;
+           hash.substr(7).find_first_not_of(alphabet) == std::string_view::npos;
 }
 
 std::map<std::string, std::string> read_users(const Value &value) {
@@ -187,15 +187,15 @@ std::map<std::string, std::string> read_users(const Value &value) {
         return users;
     }
     const Section section(value);
-    if (section.entries().size() > kMaxUsers) {
-        value.reject("has more than " + std::to_string(kMaxUsers) + " users");
+    if (section.entries().size() > max_users) {
+        value.reject("has more than " + std::to_string(max_users) + " users");
         return users;
     }
     for (const Section::Entry &user : section.entries()) {
-        if (user.key.empty() || user.key.size() > kMaxName ||
+        if (user.key.empty() || user.key.size() > max_name ||
             user.key.find(':') != std::string::npos) {
             value.problems().add(user.key_at, value.path(),
-                                 "a user's name is 1 to " + std::to_string(kMaxName) +
+                                 "a user's name is 1 to " + std::to_string(max_name) +
                                      " bytes long and has no colon, which ends it in a login");
             continue;
         }
@@ -208,8 +208,8 @@ std::map<std::string, std::string> read_users(const Value &value) {
             continue;
         }
         const int cost = (node.Scalar()[4] - '0') * 10 + (node.Scalar()[5] - '0');
-        if (cost < 4 || cost > kMaxCost) {
-            user.value.reject("the hash's cost must be between 4 and " + std::to_string(kMaxCost) +
+        if (cost < 4 || cost > max_cost) {
+            user.value.reject("the hash's cost must be between 4 and " + std::to_string(max_cost) +
                               ", is " + std::to_string(cost) +
                               ": each step doubles the time of a login");
             continue;
@@ -230,9 +230,9 @@ void read_headers(Section section, std::map<std::string, std::string> &headers) 
         }
         const bool is_plain =
             std::ranges::all_of(*value, [](char c) { return c >= ' ' && c <= '~'; });
-        if (!is_plain || value->size() > kMaxHeader) {
+        if (!is_plain || value->size() > max_header) {
             entry->reject("must be printable ASCII on one line, and at most " +
-                          std::to_string(kMaxHeader) + " bytes long");
+                          std::to_string(max_header) + " bytes long");
         } else if (!value->empty()) {
             headers[name] = *value;
         }

@@ -16,9 +16,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // How long files that do not answer at once may keep all others waiting, in one round.
-constexpr milliseconds kPatienceInRound{50};
+constexpr milliseconds patience_in_round{50};
 // How long new processes may be looked at before the events are read again.
-constexpr milliseconds kLooksInRound{50};
+constexpr milliseconds looks_in_round{50};
 
 std::string_view last_part(std::string_view path) {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
@@ -131,7 +131,7 @@ void Discovery::hear_of_mappings() {
 
 // First those of which nothing bad is known.
 void Discovery::look_at_changed() {
-    patience_ = kPatienceInRound;
+    patience_ = patience_in_round;
     if (changed_.empty()) {
         return;
     }
@@ -141,7 +141,7 @@ void Discovery::look_at_changed() {
                                   [this](std::uint32_t tgid) { return !failures_.has(tgid); });
     changed_.clear();
     failures_.begin_look();
-    const auto until = Clock::now() + kLooksInRound;
+    const auto until = Clock::now() + looks_in_round;
     for (const std::uint32_t tgid : order) {
         if (Clock::now() < until) {
             look_at(tgid);
@@ -196,7 +196,7 @@ void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
 
 void Discovery::look_at_all(bool timed) {
     missed_some_ = false;
-    patience_ = kPatienceInRound;
+    patience_ = patience_in_round;
     forget_changed();
     const auto mappings = mappings_->read(std::nullopt);
     if (!mappings) {
@@ -268,7 +268,7 @@ void Discovery::make_changes() {
 void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     failures_.begin_rescan();
-    patience_ = kPatienceInRound;
+    patience_ = patience_in_round;
     for (auto &[key, known] : known_) {
         if (key.first != &attacher || !known.settled) {
             continue;

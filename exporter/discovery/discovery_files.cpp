@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // After a lease, and after what may have passed.
-constexpr seconds kBeforeNextTry{1};
+constexpr seconds before_next_try{1};
 // While something is detached from it.
-constexpr milliseconds kBeforeNextWait{20};
+constexpr milliseconds before_next_wait{20};
 // For the files that answer, by whoever changed the configuration.
-constexpr seconds kPatienceOfChanges{5};
+constexpr seconds patience_of_changes{5};
 
 // Is it worth trying again what failed so?
 bool may_pass(int code) {
@@ -116,7 +116,7 @@ bool Discovery::may_try(const ebpf::Mapping &mapping) {
 
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
     if (must_wait_for(mapping.file)) {
-        postpone(key, known, mapping, kBeforeNextWait);
+        postpone(key, known, mapping, before_next_wait);
         return;
     }
     auto path =
@@ -152,7 +152,7 @@ void Discovery::go_on_opening() {
 
 // Whoever asked for a change waits for the files that answer.
 void Discovery::finish_opening() {
-    const auto until = Clock::now() + kPatienceOfChanges;
+    const auto until = Clock::now() + patience_of_changes;
     const auto answers = [this](const Key &key) {
         const Known &known = known_.at(key);
         return known.opening && processes::always_answers(known.opening->mapping().file_system);
@@ -234,7 +234,7 @@ void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mappin
         return;
     }
     if (may_pass(error.code)) {
-        postpone(key, known, mapping, kBeforeNextTry);
+        postpone(key, known, mapping, before_next_try);
         complain("a library cannot be opened yet", mapping, error);
         found_.failed(attacher, mapping.file, "cannot be opened yet: " + error.message);
         return;
@@ -273,7 +273,7 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
         return;
     }
     if (must_wait_for(mapping.file)) {
-        postpone(key, known, mapping, kBeforeNextWait);
+        postpone(key, known, mapping, before_next_wait);
         return;
     }
     const auto attached = attacher.attach(library);

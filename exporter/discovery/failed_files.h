@@ -10,8 +10,8 @@ namespace gpusnoop::discovery {
 class FailedFiles {
 public:
     // Of one process, in one look and between two rescans. The others of that process wait.
-    static constexpr int kMaxInLook = 4;
-    static constexpr int kMaxBetweenRescans = 32;
+    static constexpr int max_in_look = 4;
+    static constexpr int max_between_rescans = 32;
 
     enum class Next { now, next_look, next_rescan };
 
@@ -26,10 +26,10 @@ public:
         if (count == counts_.end()) {
             return Next::now;
         }
-        if (count->second.since_rescan >= kMaxBetweenRescans) {
+        if (count->second.since_rescan >= max_between_rescans) {
             return Next::next_rescan;
         }
-        return count->second.in_look >= kMaxInLook ? Next::next_look : Next::now;
+        return count->second.in_look >= max_in_look ? Next::next_look : Next::now;
     }
     [[nodiscard]] bool has(std::uint32_t tgid) const { return counts_.contains(tgid); }
 

@@ -15,10 +15,10 @@ namespace gpusnoop::http {
 
 namespace {
 
-constexpr std::int64_t kNanoseconds = 1'000'000'000;
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
 
 std::int64_t nanoseconds(const timespec &time) {
-    return time.tv_sec * kNanoseconds + time.tv_nsec;
+    return time.tv_sec * nanoseconds_per_second + time.tv_nsec;
 }
 
 Result<AccessRules> make_rules(const std::string &path, config::WebConfig config,

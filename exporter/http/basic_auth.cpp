@@ -18,11 +18,11 @@ namespace gpusnoop::http {
 
 namespace {
 
-constexpr std::size_t kMaxLogin = 1'024;
+constexpr std::size_t max_login = 1'024;
 
 // What stands behind "Basic ".
 std::optional<std::string> decode_base64(std::string_view text) {
-    if (text.empty() || text.size() % 4 != 0 || text.size() > kMaxLogin) {
+    if (text.empty() || text.size() % 4 != 0 || text.size() > max_login) {
         return std::nullopt;
     }
     const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
@@ -45,16 +45,16 @@ std::optional<std::string> decode_base64(std::string_view text) {
 }
 
 std::optional<std::pair<std::string, std::string>> parse_login(std::string_view header) {
-    constexpr std::string_view kScheme = "basic ";
+    constexpr std::string_view scheme = "basic ";
     const bool is_basic =
-        header.size() > kScheme.size() &&
-        std::ranges::equal(header.substr(0, kScheme.size()), kScheme, [](char a, char b) {
+        header.size() > scheme.size() &&
+        std::ranges::equal(header.substr(0, scheme.size()), scheme, [](char a, char b) {
             return std::tolower(static_cast<unsigned char>(a)) == b;
         });
     if (!is_basic) {
         return std::nullopt;
     }
-    header.remove_prefix(kScheme.size());
+    header.remove_prefix(scheme.size());
     while (header.starts_with(' ')) {
         header.remove_prefix(1);
     }

@@ -17,7 +17,7 @@ namespace gpusnoop::http {
 namespace {
 
 // The authorities of a whole operating system have a quarter of a MiB.
-constexpr std::size_t kMaxBytes = 4U << 20U;
+constexpr std::size_t max_bytes = 4U << 20U;
 
 struct Free {
     void operator()(BIO *bio) const { BIO_free(bio); }
@@ -114,7 +114,7 @@ bool use_authorities(SSL_CTX *context, BIO *file) {
 
 Result<> use_file(SSL_CTX *context, const std::string &path, const std::string &what,
                   bool (*use)(SSL_CTX *, BIO *), ReadingDeadline until) {
-    const Result<std::string> text = read_text(path, kMaxBytes, until);
+    const Result<std::string> text = read_text(path, max_bytes, until);
     if (!text) {
         return fail(what + " " + printable(path) + ": " + text.error().message, text.error().code);
     }

@@ -16,10 +16,10 @@ namespace gpusnoop::http {
 namespace {
 
 // Of an answer in one call: OpenSSL counts in ints.
-constexpr std::size_t kPiece = 1U << 20U;
+constexpr std::size_t piece = 1U << 20U;
 // What a client sent besides its request, and is read before the connection is closed: with bytes
 // unread, the kernel would reset the connection and drop what of the answer is not sent yet.
-constexpr std::size_t kMostDrained = 64U << 10U;
+constexpr std::size_t most_drained = 64U << 10U;
 
 bool must_wait(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -49,7 +49,7 @@ Connection::~Connection() {
     }
     ::shutdown(fd_.get(), SHUT_WR);
     std::array<char, 4096> rest;
-    for (std::size_t drained = 0; drained < kMostDrained; drained += rest.size()) {
+    for (std::size_t drained = 0; drained < most_drained; drained += rest.size()) {
         if (::recv(fd_.get(), rest.data(), rest.size(), MSG_DONTWAIT) <= 0) {
             return;
         }
@@ -171,7 +171,7 @@ Connection::Step Connection::send_answer() {
             rest = std::span<const char>(*body_).subspan(sent_ - head_.size());
         }
         Step wait = Step::closed;
-        const auto n = write_some(rest.first(std::min(kPiece, rest.size())), wait);
+        const auto n = write_some(rest.first(std::min(piece, rest.size())), wait);
         if (n <= 0) {
             return n < 0 ? wait : Step::closed;
         }

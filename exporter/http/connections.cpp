@@ -24,8 +24,8 @@ namespace {
 using Step = Connection::Step;
 
 // Clients that are accepted in one go: others are seen to in between.
-constexpr int kAcceptedAtOnce = 64;
-constexpr std::chrono::milliseconds kWithoutDescriptors{100};
+constexpr int accepted_at_once = 64;
+constexpr std::chrono::milliseconds without_descriptors{100};
 
 std::size_t most_parked() {
     rlimit files{};
@@ -121,7 +121,7 @@ void Connections::pause(int listener) {
 }
 
 void Connections::accept_from(int listener, ssl_ctx_st *tls) {
-    for (int i = 0; i < kAcceptedAtOnce; i++) {
+    for (int i = 0; i < accepted_at_once; i++) {
         {
             const std::lock_guard lock(mutex_);
             if (parked_.size() + ready_.size() >= most_parked_ && !make_room()) {
@@ -163,7 +163,7 @@ int Connections::milliseconds_to_wait() {
     }
     const auto now = Clock::now();
     if (!unwatched_.empty()) {
-        serve_wakes_ = std::min(serve_wakes_, now + kWithoutDescriptors);
+        serve_wakes_ = std::min(serve_wakes_, now + without_descriptors);
     }
     if (serve_wakes_ == Clock::time_point::max()) {
         return -1;

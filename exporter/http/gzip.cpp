@@ -56,10 +56,10 @@ std::optional<std::string> gzip(std::string_view text) {
     if (text.size() > std::numeric_limits<uInt>::max()) {
         return std::nullopt;
     }
-    constexpr int kGzipWindow = 15 + 16;  // zlib's way to ask for a gzip header
-    constexpr int kMemory = 8;
+    constexpr int gzip_window = 15 + 16;  // zlib's way to ask for a gzip header
+    constexpr int memory = 8;
     z_stream stream{};
-    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, kMemory, Z_DEFAULT_STRATEGY) !=
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, gzip_window, memory, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
         return std::nullopt;
     }

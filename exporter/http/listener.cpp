@@ -23,10 +23,10 @@ namespace gpusnoop::http {
 
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr int kFirstPassed = 3;  // the first file descriptor that systemd passes
-constexpr int kMaxPassed = 64;
-constexpr mode_t kSocketMode = 0660;
+constexpr int backlog = 1024;
+constexpr int first_passed = 3;  // the first file descriptor that systemd passes
+constexpr int max_passed = 64;
+constexpr mode_t socket_mode = 0660;
 
 tl::unexpected<Error> cannot_listen(const std::string &address, int code) {
     std::string text = std::strerror(code);
@@ -63,7 +63,7 @@ std::pair<Fd, int> listen_on(const ListenAddress &address, bool dual_stack) {
     }
     const int bound = ipv6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr *>(&v6), sizeof v6)
                            : ::bind(fd.get(), reinterpret_cast<const sockaddr *>(&v4), sizeof v4);
-    if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    if (bound != 0 || ::listen(fd.get(), backlog) != 0) {
         return {Fd(), errno};
     }
     return {std::move(fd), 0};
@@ -92,7 +92,7 @@ bool is_stale(const std::string &path) {
 std::pair<Fd, int> listen_at(const std::string &path) {
     Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     // The file gets the socket's mode, less the umask: never more than it should have in the end.
-    if (!fd || ::fchmod(fd.get(), kSocketMode) != 0) {
+    if (!fd || ::fchmod(fd.get(), socket_mode) != 0) {
         return {Fd(), errno};
     }
     const sockaddr_un address = unix_address(path);
@@ -104,7 +104,7 @@ std::pair<Fd, int> listen_at(const std::string &path) {
         is_bound = is_stale(path) && ::unlink(path.c_str()) == 0 && bind();
         errno = is_bound ? 0 : EADDRINUSE;
     }
-    if (!is_bound || ::chmod(path.c_str(), kSocketMode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    if (!is_bound || ::chmod(path.c_str(), socket_mode) != 0 || ::listen(fd.get(), backlog) != 0) {
         return {Fd(), errno};
     }
     return {std::move(fd), 0};
@@ -243,17 +243,17 @@ Result<std::vector<Listener>> systemd_listeners() {
     for (const char *name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) {
         ::unsetenv(name);
     }
-    if (count < 1 || count > kMaxPassed) {
+    if (count < 1 || count > max_passed) {
         return fail(
             "systemd passed no sockets: --web.systemd-socket needs a .socket unit that starts "
             "this service");
     }
     std::vector<Listener> listeners;
-    for (int fd = kFirstPassed; fd < kFirstPassed + count; fd++) {
+    for (int fd = first_passed; fd < first_passed + count; fd++) {
         auto listener = Listener::adopt(Fd(fd));
         if (!listener) {
             return fail_in(
-                "socket " + std::to_string(fd - kFirstPassed + 1) + " that systemd passed",
+                "socket " + std::to_string(fd - first_passed + 1) + " that systemd passed",
                 listener.error());
         }
         listeners.push_back(*std::move(listener));

@@ -11,21 +11,21 @@ namespace gpusnoop::http {
 namespace {
 
 Result<std::string> decode(std::string_view text) {
-    constexpr std::size_t kDigits = 2;
+    constexpr std::size_t hex_digits = 2;
     std::string out;
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] != '%') {
             out += text[at] == '+' ? ' ' : text[at];  // as forms write a space
             continue;
         }
-        const std::string_view digits = text.substr(at + 1, kDigits);
+        const std::string_view digits = text.substr(at + 1, hex_digits);
         unsigned char byte = 0;
         const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-        if (digits.size() != kDigits || read.ptr != digits.data() + digits.size()) {
+        if (digits.size() != hex_digits || read.ptr != digits.data() + digits.size()) {
             return fail("after % two hexadecimal digits must follow, not " + in_quotes(digits));
         }
         out += static_cast<char>(byte);
-        at += kDigits;
+        at += hex_digits;
     }
     return out;
 }

@@ -17,10 +17,10 @@ namespace gpusnoop::http {
 namespace {
 
 // Below this, the gzip header and the work cost more than they save.
-constexpr std::size_t kGzipFrom = 1024;
+constexpr std::size_t gzip_from = 1024;
 
 bool takes_gzip(const Request &request, const Response &response) {
-    return request.accepts_gzip && response.body && response.body->size() >= kGzipFrom;
+    return request.accepts_gzip && response.body && response.body->size() >= gzip_from;
 }
 
 std::shared_ptr<const std::string> compressed(const Response &response) {

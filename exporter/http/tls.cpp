@@ -18,7 +18,7 @@ using config::ClientAuth;
 using config::TlsVersion;
 
 // Names the sessions of this program; none is kept.
-constexpr std::array<unsigned char, 8> kSessions = {'g', 'p', 'u', 's', 'n', 'o', 'o', 'p'};
+constexpr std::array<unsigned char, 8> sessions = {'g', 'p', 'u', 's', 'n', 'o', 'o', 'p'};
 
 int version_of(TlsVersion version) {
     return version == TlsVersion::tls12 ? TLS1_2_VERSION : TLS1_3_VERSION;
@@ -67,7 +67,7 @@ std::shared_ptr<SSL_CTX> new_context() {
                             SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
         SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
         SSL_CTX_set_num_tickets(context.get(), 0);
-        SSL_CTX_set_session_id_context(context.get(), kSessions.data(), kSessions.size());
+        SSL_CTX_set_session_id_context(context.get(), sessions.data(), sessions.size());
     }
     return context;
 }

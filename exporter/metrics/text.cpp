@@ -11,8 +11,8 @@ namespace gpusnoop::metrics {
 
 namespace {
 
-constexpr std::string_view kTotal = "_total";
-constexpr std::size_t kMaxExemplar = 128;  // characters of names and values, as the format has it
+constexpr std::string_view total_suffix = "_total";
+constexpr std::size_t max_exemplar = 128;  // characters of names and values, as the format has it
 
 // Characters of valid UTF-8.
 std::size_t characters(std::string_view text) {
@@ -66,12 +66,12 @@ void Text::append(std::string &text, std::uint64_t value) {
 }
 
 void Text::append(std::string &text, double value) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53
+    constexpr double exact = 9007199254740992.0;  // 2^53
     if (std::isnan(value)) {
         text += "NaN";
     } else if (std::isinf(value)) {
         text += value > 0 ? "+Inf" : "-Inf";
-    } else if (std::trunc(value) == value && std::abs(value) <= kExact && !std::signbit(value)) {
+    } else if (std::trunc(value) == value && std::abs(value) <= exact && !std::signbit(value)) {
         // Without an exponent, which is hard to read.
         append(text, static_cast<std::uint64_t>(value));
     } else {
@@ -94,7 +94,7 @@ std::string_view Text::type_name(std::string_view name, Type type) const {
     const std::string_view unknown = is_openmetrics_ ? "unknown" : "untyped";
     switch (type) {
         case Type::counter:
-            return is_openmetrics_ && !name.ends_with(kTotal) ? unknown : "counter";
+            return is_openmetrics_ && !name.ends_with(total_suffix) ? unknown : "counter";
         case Type::gauge:
             return "gauge";
         case Type::histogram:
@@ -109,8 +109,8 @@ std::string_view Text::type_name(std::string_view name, Type type) const {
 
 void Text::head(std::string_view name, std::string_view help, Type type) {
     const std::string_view type_text = type_name(name, type);
-    if (is_openmetrics_ && type == Type::counter && name.ends_with(kTotal)) {
-        name.remove_suffix(kTotal.size());
+    if (is_openmetrics_ && type == Type::counter && name.ends_with(total_suffix)) {
+        name.remove_suffix(total_suffix.size());
     }
     const auto line = [&](std::string_view what) {
         text_ += "# ";
@@ -173,14 +173,14 @@ void Text::timestamp(std::int64_t at) {
 }
 
 void Text::exemplar(std::string_view counter, const series::Exemplar &exemplar) {
-    if (!is_openmetrics_ || !counter.ends_with(kTotal)) {
+    if (!is_openmetrics_ || !counter.ends_with(total_suffix)) {
         return;
     }
     std::size_t size = 0;
     for (const auto &[name, value] : exemplar.labels) {
         size += characters(name) + characters(value);
     }
-    if (size > kMaxExemplar) {
+    if (size > max_exemplar) {
         return;
     }
     text_ += " # {";

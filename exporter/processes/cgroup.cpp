@@ -8,8 +8,8 @@
 namespace gpusnoop::processes {
 namespace {
 
-constexpr std::size_t kMaxContentBytes = 64 * 1024;
-constexpr std::size_t kContainerIdDigits = 64;
+constexpr std::size_t max_content_bytes = 64 * 1024;
+constexpr std::size_t container_id_digits = 64;
 
 bool is_lower_hex(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -38,11 +38,11 @@ std::string_view container_id_in(std::string_view name) {
     if (name.ends_with(".scope")) {
         name.remove_suffix(6);
     }
-    if (name.size() < kContainerIdDigits) {
+    if (name.size() < container_id_digits) {
         return {};
     }
-    const std::string_view id = name.substr(name.size() - kContainerIdDigits);
-    const std::string_view before = name.substr(0, name.size() - kContainerIdDigits);
+    const std::string_view id = name.substr(name.size() - container_id_digits);
+    const std::string_view before = name.substr(0, name.size() - container_id_digits);
     const bool known = before.empty() || before.ends_with(':') ||
                        std::find(prefixes.begin(), prefixes.end(), before) != prefixes.end();
     return known && all_lower_hex(id) ? id : std::string_view();
@@ -112,7 +112,7 @@ int completeness(const ContainerIdentity &identity) {
 }  // namespace
 
 ContainerIdentity parse_cgroup_file(std::string_view content) {
-    content = content.substr(0, kMaxContentBytes);
+    content = content.substr(0, max_content_bytes);
     ContainerIdentity best;
     while (!content.empty()) {
         // hierarchy-id:controllers:path, and the path may have colons of its own.

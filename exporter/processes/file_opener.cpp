@@ -21,18 +21,18 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // Children at a time; and of those, how many copy: each may have as much as it copies in memory.
-constexpr std::size_t kMaxWorking = 12;
-constexpr std::size_t kMaxCopying = 2;
-constexpr std::size_t kMaxIdle = 2;
+constexpr std::size_t max_working = 12;
+constexpr std::size_t max_copying = 2;
+constexpr std::size_t max_idle = 2;
 // Past it, only file systems that always answer are touched.
-constexpr std::size_t kMaxStuck = 24;
+constexpr std::size_t max_stuck = 24;
 // Of a file system that did not answer.
-constexpr std::chrono::seconds kLeftAlone{5};
+constexpr std::chrono::seconds left_alone{5};
 // However slowly it gets on.
-constexpr std::chrono::seconds kLongest{30};
+constexpr std::chrono::seconds longest{30};
 
 // From linux/magic.h, and from the file systems that are not in it.
-constexpr std::array<std::uint32_t, 16> kLocal = {
+constexpr std::array<std::uint32_t, 16> local = {
     0xEF53,      // ext2, ext3, ext4
     0x58465342,  // xfs
     0x9123683E,  // btrfs
@@ -62,7 +62,7 @@ bool is_runnable(pid_t pid) {
 }  // namespace
 
 bool always_answers(std::uint32_t file_system) {
-    return std::ranges::find(kLocal, file_system) != kLocal.end();
+    return std::ranges::find(local, file_system) != local.end();
 }
 
 namespace {
@@ -134,7 +134,7 @@ bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
     return !always_answers(mapping.file_system) &&
-           (stuck_.size() >= kMaxStuck ||
+           (stuck_.size() >= max_stuck ||
             std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
             std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end());
 }
@@ -148,7 +148,7 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
     if (is_blocked(opening.mapping_)) {
         return fail("its file system does not answer", ETIMEDOUT);
     }
-    if (working_ >= kMaxWorking || (copies && copying_ >= kMaxCopying)) {
+    if (working_ >= max_working || (copies && copying_ >= max_copying)) {
         return std::nullopt;
     }
     if (idle_.empty()) {
@@ -194,7 +194,7 @@ std::optional<Result<MappedFile>> FileOpener::advance(Opening &opening, millisec
             opening.progress_ = progress;
             opening.progressed_ = now;
         }
-        if (now - opening.progressed_ >= kPatience || now - opening.began_ >= kLongest) {
+        if (now - opening.progressed_ >= max_wait || now - opening.began_ >= longest) {
             return give_up(opening);
         }
         return std::nullopt;
@@ -256,7 +256,7 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
         working_--;
         copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
         // One that has found another file has that open still.
-        if (idle_.size() < kMaxIdle && (result || !opening.is_in_use_)) {
+        if (idle_.size() < max_idle && (result || !opening.is_in_use_)) {
             idle_.push_back(std::move(opening.reader_));
         } else if (!opening.reader_->end()) {
             stuck_.push_back({std::move(opening.reader_), 0});
@@ -268,7 +268,7 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
 
 Result<MappedFile> FileOpener::give_up(Opening &opening) {
     abandon(opening);
-    slow_.push_back({opening.mapping_.file.device, Clock::now() + kLeftAlone});
+    slow_.push_back({opening.mapping_.file.device, Clock::now() + left_alone});
     return fail("its file system does not answer", ETIMEDOUT);
 }
 
@@ -292,7 +292,7 @@ void FileOpener::rest(std::chrono::seconds unused) {
 Result<MappedFile> FileOpener::open(const ebpf::Mapping &mapping, ForeignReader::Part part) {
     Opening opening(mapping, mapped_path(mapping), part);
     for (;;) {
-        if (auto result = advance(opening, kPatience)) {
+        if (auto result = advance(opening, max_wait)) {
             return std::move(*result);
         }
     }

@@ -31,7 +31,7 @@ struct MappedFile {
 // copied by the child, as we would have to close them. Used by one thread.
 class FileOpener {
 public:
-    static constexpr std::chrono::milliseconds kPatience{1000};
+    static constexpr std::chrono::milliseconds max_wait{1000};
 
     // One file that is being opened.
     class Opening {

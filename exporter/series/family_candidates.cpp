@@ -108,8 +108,8 @@ void Family::rebalance() {
 
 // How many there were. Candidates are at 0: settle() came before.
 std::size_t Family::swap(Level level, std::size_t at_most) {
-    Heaviest<max_swaps> heavy;
-    Heaviest<max_swaps> light;  // by the complement of the weight
+    TopN<max_swaps> heavy;
+    TopN<max_swaps> light;  // by the complement of the weight
     for (Index i = 0; i < entries_.size(); i++) {
         const Entry &entry = entries_[i];
         if (entry.labels == nullptr || entry.level != level) {

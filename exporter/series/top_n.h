@@ -11,7 +11,7 @@
 namespace gpusnoop::series {
 
 template <std::size_t N>
-class Heaviest {
+class TopN {
 public:
     struct Item {
         std::uint64_t weight;

@@ -17,8 +17,8 @@ namespace {
 using sinks::Target;
 using sinks::TargetType;
 
-constexpr std::uint32_t kMinQueue = 64U << 10U;
-constexpr std::uint32_t kMaxQueue = 256U << 20U;
+constexpr std::uint32_t min_queue = 64U << 10U;
+constexpr std::uint32_t max_queue = 256U << 20U;
 
 std::string article(TargetType type) {
     return type == TargetType::file ? "a file" : type == TargetType::tcp ? "tcp" : "a Unix socket";
@@ -54,9 +54,9 @@ std::optional<std::string> read_name(Section &section) {
         return std::nullopt;
     }
     auto name = value->text("a name");
-    if (name && (name->empty() || name->size() > kMaxSinkName ||
-                 to_valid_utf8(*name, kMaxSinkName) != *name)) {
-        value->reject("must be 1 to " + std::to_string(kMaxSinkName) +
+    if (name && (name->empty() || name->size() > max_sink_name ||
+                 to_valid_utf8(*name, max_sink_name) != *name)) {
+        value->reject("must be 1 to " + std::to_string(max_sink_name) +
                       " bytes of text without control characters");
         return std::nullopt;
     }
@@ -64,14 +64,14 @@ std::optional<std::string> read_name(Section &section) {
 }
 
 std::optional<TargetType> read_type(Section &section) {
-    constexpr std::array kTypes = {TargetType::file, TargetType::unix_socket, TargetType::tcp};
+    constexpr std::array types = {TargetType::file, TargetType::unix_socket, TargetType::tcp};
     const Value *const value = section.find("type");
     if (value == nullptr) {
         section.reject("has no type: every sink needs one, file, unix or tcp");
         return std::nullopt;
     }
     const auto index = value->choice({"file", "unix", "tcp"});
-    return index ? std::optional(kTypes.at(*index)) : std::nullopt;
+    return index ? std::optional(types.at(*index)) : std::nullopt;
 }
 
 std::optional<Sink> read_sink(const Value &value) {
@@ -89,7 +89,7 @@ std::optional<Sink> read_sink(const Value &value) {
     if (sink.entries && sink.events != SinkEvents::all) {
         section.reject("entries", "has no effect: only a sink with \"events: all\" has them");
     }
-    section.size("queue_bytes", sink.queue_bytes, kMinQueue, kMaxQueue);
+    section.size("queue_bytes", sink.queue_bytes, min_queue, max_queue);
     auto target = type ? read_target(section, *type) : std::nullopt;
     if (!type) {  // which of them it should have is not known
         (void)section.find("path");
@@ -100,7 +100,7 @@ std::optional<Sink> read_sink(const Value &value) {
         return std::nullopt;
     }
     sink.target = *std::move(target);
-    sink.name = name ? *name : to_valid_utf8(sinks::to_text(sink.target), kMaxSinkName);
+    sink.name = name ? *name : to_valid_utf8(sinks::to_text(sink.target), max_sink_name);
     return sink;
 }
 
@@ -111,7 +111,7 @@ std::vector<Sink> read_sinks(const Value &list) {
     if (list.node().IsNull()) {
         return sinks;  // `sinks:` and nothing else
     }
-    const auto items = list.list("a list of sinks", "sinks", 0, kMaxSinks);
+    const auto items = list.list("a list of sinks", "sinks", 0, max_sinks);
     if (!items) {
         return sinks;
     }

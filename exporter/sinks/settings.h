@@ -16,7 +16,7 @@ enum class SinkEvents : std::uint8_t {
 };
 
 struct Sink {
-    std::string name;  // the value of the label `sink`; at most kMaxSinkName bytes
+    std::string name;  // the value of the label `sink`; at most max_sink_name bytes
     sinks::Target target;
     SinkEvents events = SinkEvents::slow;
     bool entries = false;  // one more event of each call, when it begins; of SinkEvents::all only
@@ -25,8 +25,8 @@ struct Sink {
     bool operator==(const Sink &) const = default;
 };
 
-inline constexpr std::size_t kMaxSinks = 16;
-inline constexpr std::size_t kMaxSinkName = 128;
+inline constexpr std::size_t max_sinks = 16;
+inline constexpr std::size_t max_sink_name = 128;
 
 class Value;
 

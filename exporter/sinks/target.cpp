@@ -9,14 +9,16 @@ namespace gpusnoop::sinks {
 
 namespace {
 
-constexpr std::size_t kMaxHost = 253;
+constexpr std::size_t max_host = 253;
 
 bool is_host(std::string_view host, bool in_brackets) {
-    constexpr std::string_view kName =
+    constexpr std::string_view name =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-    constexpr std::string_view kAddress = "0123456789abcdefABCDEF:.%-_ghijklmnopqrstuvwxyz";
-    return !host.empty() && host.size() <= kMaxHost &&
-           host.find_first_not_of(in_brackets ? kAddress : kName) == std::string_view::npos;
+    constexpr std::string_view address_characters =
+        "0123456789abcdefABCDEF:.%-_ghijklmnopqrstuvwxyz";
+    return !host.empty() && host.size() <= max_host &&
+           host.find_first_not_of(in_brackets ? address_characters : name) ==
+               std::string_view::npos;
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ Result<Target> parse_path(TargetType type, std::string_view path) {
         return fail(in_quotes(path) + " is not an absolute path of a " +
                     (type == TargetType::file ? "file" : "socket"));
     }
-    const std::size_t most = type == TargetType::file ? kMaxFilePath : kMaxSocketPath;
+    const std::size_t most = type == TargetType::file ? max_file_path : max_socket_path;
     if (path.size() > most) {
         return fail("must be " + std::to_string(most) + " bytes long at most, is " +
                     std::to_string(path.size()));

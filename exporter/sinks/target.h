@@ -24,8 +24,8 @@ struct Target {
     bool operator==(const Target &) const = default;
 };
 
-inline constexpr std::size_t kMaxFilePath = 4095;   // bytes, PATH_MAX without its NUL
-inline constexpr std::size_t kMaxSocketPath = 107;  // bytes, sun_path without its NUL
+inline constexpr std::size_t max_file_path = 4095;   // bytes, PATH_MAX without its NUL
+inline constexpr std::size_t max_socket_path = 107;  // bytes, sun_path without its NUL
 
 // "file:/var/log/events.jsonl", "unix:/run/events.sock", "tcp:[::1]:9000".
 [[nodiscard]] std::string to_text(const Target &target);

@@ -97,32 +97,32 @@ Result<> ForeignReader::open(std::string_view root, std::string_view path, bool 
     shared_->root[root.copy(shared_->root, root.size())] = '\0';
     shared_->path[path.copy(shared_->path, path.size())] = '\0';
     shared_->with_file_system = with_file_system;
-    return ask(reader::kOpen);
+    return ask(reader::open_job);
 }
 
 Result<> ForeignReader::open(int fd) {
     shared_->with_file_system = false;
-    return ask(reader::kOpenAgain, fd);
+    return ask(reader::open_again_job, fd);
 }
 
 Result<> ForeignReader::take() {
-    return ask(reader::kTake);
+    return ask(reader::take_job);
 }
 
 Result<> ForeignReader::close() {
-    return ask(reader::kClose);
+    return ask(reader::close_job);
 }
 
 Result<> ForeignReader::copy(Part part) {
     shared_->with_code = part == Part::symbols_and_code;
-    return ask(reader::kCopy);
+    return ask(reader::copy_job);
 }
 
 Result<> ForeignReader::read_memory(std::uint32_t tgid, std::uint64_t address, std::size_t size) {
     shared_->tgid = tgid;
     shared_->address = address;
     shared_->size = std::min(size, sizeof(shared_->buffer));
-    return ask(reader::kReadMemory);
+    return ask(reader::read_memory_job);
 }
 
 std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::milliseconds most) {

@@ -29,11 +29,11 @@ struct Open {
     std::uint64_t bytes = 0;
 };
 
-constexpr std::size_t kMapped = 1;
+constexpr std::size_t mapped_job = 1;
 
 void close_all(Open &open) {
     if (open.mapped != MAP_FAILED) {
-        ::munmap(open.mapped, kMapped);
+        ::munmap(open.mapped, mapped_job);
     }
     if (open.file >= 0) {
         ::close(open.file);
@@ -105,7 +105,7 @@ int open_file(Open &open, Shared &shared) {
     if (open.file < 0) {
         return errno;
     }
-    open.mapped = ::mmap(nullptr, kMapped, PROT_READ | PROT_EXEC, MAP_PRIVATE, open.file, 0);
+    open.mapped = ::mmap(nullptr, mapped_job, PROT_READ | PROT_EXEC, MAP_PRIVATE, open.file, 0);
     shared.number = open.mapped == MAP_FAILED ? 0 : reinterpret_cast<std::uint64_t>(open.mapped);
     return 0;
 }
@@ -205,28 +205,28 @@ void run(int socket, Shared &shared) {
         int copy = -1;
         int sent = -1;
         switch (what) {
-            case kOpen:
-            case kOpenAgain:
+            case open_job:
+            case open_again_job:
                 close_all(open);
-                open.path = what == kOpen ? open_path(shared) : given;
+                open.path = what == open_job ? open_path(shared) : given;
                 shared.error = open.path < 0 ? errno : open_file(open, shared);
                 if (shared.error != 0) {
                     close_all(open);
                 }
                 sent = open.path;
                 break;
-            case kTake:
+            case take_job:
                 shared.error = open.file < 0 ? EBADF : 0;
                 sent = open.file;
                 break;
-            case kCopy:
+            case copy_job:
                 shared.error = make_copy(open, shared, copy);
                 sent = copy;
                 break;
-            case kClose:
+            case close_job:
                 close_all(open);
                 break;
-            case kReadMemory:
+            case read_memory_job:
                 shared.error = read_memory(shared);
                 break;
             default:
@@ -239,7 +239,7 @@ void run(int socket, Shared &shared) {
         if (copy >= 0) {
             ::close(copy);
         }
-        if (what == kTake) {
+        if (what == take_job) {
             close_all(open);
         }
     }

@@ -8,19 +8,19 @@
 
 namespace gpusnoop::reader {
 
-constexpr std::uint32_t kOpen = 1;
-constexpr std::uint32_t kOpenAgain = 2;
-constexpr std::uint32_t kTake = 3;
-constexpr std::uint32_t kCopy = 4;
-constexpr std::uint32_t kReadMemory = 5;
-constexpr std::uint32_t kClose = 6;
+constexpr std::uint32_t open_job = 1;
+constexpr std::uint32_t open_again_job = 2;
+constexpr std::uint32_t take_job = 3;
+constexpr std::uint32_t copy_job = 4;
+constexpr std::uint32_t read_memory_job = 5;
+constexpr std::uint32_t close_job = 6;
 
 // Most of what is copied of one file, with its code and without: as much as the largest libraries
 // in use have.
-constexpr std::uint64_t kMaxCopied = std::uint64_t{192} << 20;
-constexpr std::uint64_t kMaxCopiedSymbols = std::uint64_t{64} << 20;
+constexpr std::uint64_t max_copied = std::uint64_t{192} << 20;
+constexpr std::uint64_t max_copied_symbols = std::uint64_t{64} << 20;
 // A section that is neither code nor symbols is copied if it is smaller.
-constexpr std::uint64_t kMaxSmallSection = std::uint64_t{16} << 20;
+constexpr std::uint64_t max_small_section = std::uint64_t{16} << 20;
 
 // The question and its answer. A byte on the socket says that it is complete.
 struct Shared {

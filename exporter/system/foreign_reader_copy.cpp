@@ -64,7 +64,7 @@ bool is_wanted(const Elf64_Shdr &section) {
         case SHT_GNU_HASH:
             return true;
         default:
-            return (section.sh_flags & SHF_EXECINSTR) == 0 && section.sh_size < kMaxSmallSection;
+            return (section.sh_flags & SHF_EXECINSTR) == 0 && section.sh_size < max_small_section;
     }
 }
 
@@ -119,7 +119,7 @@ int copy_segments(Copying &to, const Elf64_Ehdr &header, bool with_code) {
         // Where there are no sections, symbols lie in the segments that are only read.
         const bool has_symbols =
             segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0 && header.e_shnum == 0;
-        const bool is_small = segment.p_type != PT_LOAD && segment.p_filesz < kMaxSmallSection;
+        const bool is_small = segment.p_type != PT_LOAD && segment.p_filesz < max_small_section;
         if (is_small || (is_code ? with_code : has_symbols)) {
             if (const int error = to.range(segment.p_offset, segment.p_filesz); error != 0) {
                 return error;
@@ -132,7 +132,7 @@ int copy_segments(Copying &to, const Elf64_Ehdr &header, bool with_code) {
 }  // namespace
 
 int copy_elf(int file, std::uint64_t bytes, int copy, bool with_code, Shared &shared) {
-    Copying to{file, bytes, copy, shared, with_code ? kMaxCopied : kMaxCopiedSymbols};
+    Copying to{file, bytes, copy, shared, with_code ? max_copied : max_copied_symbols};
     if (::ftruncate(copy, static_cast<off_t>(bytes)) != 0) {
         return errno;
     }

@@ -47,7 +47,7 @@ private:
     const KernelOptions &options_;
     Writer writer_;
     std::map<std::uint64_t, PciRegisters> registers_;  // by device
-    probes::TargetsPtr targets_;
+    probes::TargetProcessesPtr targets_;
     std::unique_ptr<probes::Probe> cuda_;  // null: nobody asks for GPU processes
     std::unique_ptr<probes::Probe> probe_;
     std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses the CUDA probe
@@ -98,7 +98,7 @@ Result<> KernelTracer::open(const config::Config &config) {
         return usable;
     }
     const config::Config::Targets targets = targets_of(options_, config.targets);
-    targets_ = std::make_shared<probes::Targets>(targets, config.discovery.rescan_interval);
+    targets_ = std::make_shared<probes::TargetProcesses>(targets, config.discovery.rescan_interval);
     if (asks_for_processes(options_.events)) {
         const bool wants_gpu_processes =
             targets.gpu_processes && !targets.everything && config.cuda.enabled;

@@ -48,7 +48,7 @@ std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack>
         }
     }
     if (!requests.empty()) {
-        for (symbols::StackAnswer &answer : namer_.name(requests)) {
+        for (symbols::StackReply &answer : namer_.name(requests)) {
             for (symbols::Frame &frame : answer.frames) {
                 frame.function = printable(frame.function, max_text_bytes);
                 frame.module = printable(frame.module, max_text_bytes);

@@ -25,8 +25,8 @@ struct Options {
     std::optional<std::chrono::milliseconds> duration;  // then stop
 };
 
-// Of functions that the configuration names, or that these do; see probes::FuncTracing.
-struct FuncOptions : Options {
+// Of functions that the configuration names, or that these do; see probes::FunctionTracing.
+struct FunctionTraceOptions : Options {
     std::vector<std::string> libraries;
     bool only_slow = false;
     std::chrono::milliseconds min_duration{0};
@@ -46,7 +46,7 @@ struct KernelOptions : Options {
 // `stop_fd` is readable (it stays the caller's). SIGPIPE must be ignored. Fails when it cannot
 // start, or cannot write for another reason, such as a full disk.
 Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd);
-Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd);
+Result<> trace_func(const config::Config &config, const FunctionTraceOptions &options, int stop_fd);
 Result<> trace_kernel(const config::Config &config, const KernelOptions &options, int stop_fd);
 
 }  // namespace gpusnoop::trace

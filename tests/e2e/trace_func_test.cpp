@@ -28,9 +28,9 @@ struct Holder {
     Holder() { holder.wait_for_output("holding"); }
 };
 
-class FuncTrace : Holder, public Trace {
+class FunctionTrace : Holder, public Trace {
 public:
-    explicit FuncTrace(const std::string &config, const std::vector<std::string> &arguments)
+    explicit FunctionTrace(const std::string &config, const std::vector<std::string> &arguments)
         : Trace("func", config, arguments) {}
 };
 
@@ -101,7 +101,7 @@ TEST_CASE("every call of a configured function is a line", "[e2e][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    FuncTrace trace(calls_config({.mode = mode}), {"--comm=traced"});
+    FunctionTrace trace(calls_config({.mode = mode}), {"--comm=traced"});
     run_mix("untraced");
     const CallsTruth truth = run_mix("traced");
     auto shown = by_function(trace.finish(), "traced");
@@ -132,7 +132,7 @@ TEST_CASE("with entries, a call is told when it begins, and both lines have one 
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    FuncTrace trace(calls_config({.mode = mode}), {"--entries", "--comm=traced"});
+    FunctionTrace trace(calls_config({.mode = mode}), {"--entries", "--comm=traced"});
     const CallsTruth truth = run_mix("traced");
     std::map<std::string, std::uint64_t> begun;
     std::map<std::string, json> entries;  // by id, of calls that have not ended
@@ -169,9 +169,9 @@ TEST_CASE("with entries, a call is told when it begins, and both lines have one 
 
 TEST_CASE("functions that are not configured are traced with their arguments", "[e2e]") {
     require_bpf();
-    FuncTrace trace("functions: {enabled: false}\n",
-                    {"--library=libcalls.so*", "--function=calls_eight",
-                     "--function=_ZN5calls5plain*", "--function=calls_pl*", "--comm=traced"});
+    FunctionTrace trace("functions: {enabled: false}\n",
+                        {"--library=libcalls.so*", "--function=calls_eight",
+                         "--function=_ZN5calls5plain*", "--function=calls_pl*", "--comm=traced"});
     const CallsTruth truth = run_mix("traced");
     auto shown = by_function(trace.finish(), "traced");
     CHECK(shown.size() == 3);
@@ -196,7 +196,7 @@ TEST_CASE("of configured functions those that are named are traced as configured
     if (!library.empty()) {
         arguments.push_back(library);
     }
-    FuncTrace trace(calls_config({}), arguments);
+    FunctionTrace trace(calls_config({}), arguments);
     const CallsCount truth = run_mix("traced").at("calls_nccl");
     auto shown = by_function(trace.finish(), "traced");
     CHECK(shown.size() == 1);
@@ -210,21 +210,21 @@ TEST_CASE("of configured functions those that are named are traced as configured
 TEST_CASE("a trace can be of slow calls only", "[e2e]") {
     require_bpf();
     SECTION("by their functions' thresholds") {
-        FuncTrace trace(calls_config({.mode = GENERATE("session", "multi")}),
-                        {"--slow", "--comm=traced"});
+        FunctionTrace trace(calls_config({.mode = GENERATE("session", "multi")}),
+                            {"--slow", "--comm=traced"});
         const CallsTruth truth = run_mix("traced");
         check_slow(trace.finish(), truth);
     }
     SECTION("by a duration, with stacks") {
-        FuncTrace trace(calls_config({.slow_threshold = ""}),
-                        {"--min-duration=50ms", "--stack", "--comm=traced"});
+        FunctionTrace trace(calls_config({.slow_threshold = ""}),
+                            {"--min-duration=50ms", "--stack", "--comm=traced"});
         const CallsTruth truth = run_mix("traced");
         const auto calls = trace.finish();
         check_slow(calls, truth);
         CHECK(std::ranges::all_of(calls, [](const json &call) { return !call["stack"].empty(); }));
     }
     SECTION("no function has a threshold") {
-        FuncTrace trace(calls_config({.slow_threshold = ""}), {"--slow"});
+        FunctionTrace trace(calls_config({.slow_threshold = ""}), {"--slow"});
         run_mix("traced");
         CHECK(trace.finish().empty());
         CHECK(trace.process().output().find("functions=0") != std::string::npos);
@@ -235,8 +235,8 @@ TEST_CASE("a stack leads to the caller of a function", "[e2e][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    FuncTrace trace(calls_config({.mode = mode}),
-                    {"--stack", "--function=*plain", "--comm=traced"});
+    FunctionTrace trace(calls_config({.mode = mode}),
+                        {"--stack", "--function=*plain", "--comm=traced"});
     // Running until all is looked up.
     Process mix({standin("calls"), "--name", "traced", "--iterations", "50", "--hold"});
     mix.wait_for_output("holding");
@@ -261,10 +261,10 @@ TEST_CASE("a trace of functions can be of one process, and so many calls", "[e2e
                          "setpriv --pdeathsig KILL '" + standin("calls") +
                              "' --until-stopped --name traced; true"});
     const std::string filter = GENERATE("pid", "ppid");
-    FuncTrace trace(calls_config({.mode = GENERATE("session", "multi")}),
-                    {filter == "pid" ? "--pid=" + std::to_string(chosen.pid())
-                                     : "--ppid=" + std::to_string(::getpid()),
-                     "--count=500"});
+    FunctionTrace trace(calls_config({.mode = GENERATE("session", "multi")}),
+                        {filter == "pid" ? "--pid=" + std::to_string(chosen.pid())
+                                         : "--ppid=" + std::to_string(::getpid()),
+                         "--count=500"});
     CHECK(trace.process().wait() == 0);
     const auto calls = trace.calls();
     CHECK(calls.size() == 500);
@@ -276,7 +276,7 @@ TEST_CASE("a trace of functions can be of one process, and so many calls", "[e2e
 
 TEST_CASE("lines for people have the calls, too", "[e2e]") {
     require_bpf();
-    FuncTrace trace(calls_config({}), {"--format=text", "--function=calls_plain"});
+    FunctionTrace trace(calls_config({}), {"--format=text", "--function=calls_plain"});
     const std::string name = "\x1b[31m\xff\n\xC2\x9b";
     const CallsTruth truth = run_mix(name);
     trace.process().signal(SIGTERM);

@@ -56,26 +56,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
     if (const auto found = file->functions_at(offsets); answered(found)) {
         for (const FoundSymbol &function : *found) {
-            if (kernel_name(function.name).size() > kMaxKernelNameBytes ||
-                function_name(function.name).size() > kMaxFunctionNameBytes) {
+            if (kernel_name(function.name).size() > max_kernel_name_bytes ||
+                function_name(function.name).size() > max_function_name_bytes) {
                 std::abort();
             }
         }
     }
-    if (const auto found = file->find_by_ending("e"); answered(found)) {
+    if (const auto found = file->find_by_suffix("e"); answered(found)) {
         for (const FoundSymbol &symbol : *found) {
             (void)kernel_of_launch_handle(symbol.name);
         }
     }
-    // The first functions of the list, as FuncSnoop would take them: their code is decoded.
+    // The first functions of the list, as the functions probe would take them: their code is
+    // decoded.
     if (auto found = file->list_functions([](auto) { return true; }); answered(found)) {
         constexpr std::size_t decoded = 16;
         found->resize(std::min(found->size(), decoded));
-        std::vector<probes::EndingQuestion> questions;
+        std::vector<probes::ExitQuestion> questions;
         for (const ListedFunction &function : *found) {
             questions.push_back({function});
         }
-        for (const auto &ending : probes::find_endings(*file, fd.get(), questions)) {
+        for (const auto &ending : probes::find_exit_strategies(*file, fd.get(), questions)) {
             for (const FunctionExit &exit : ending.exits) {
                 if (exit.address >= size) {
                     std::abort();

@@ -110,7 +110,7 @@ std::span<const std::byte> cuda_record_of(Bytes &bytes, Input &input) {
     return std::span(bytes).first(size);
 }
 
-std::span<const std::byte> func_record_of(Bytes &bytes, Input &input) {
+std::span<const std::byte> functions_record_of(Bytes &bytes, Input &input) {
     constexpr std::array sizes = {sizeof(func_exit_record), sizeof(func_process_record),
                                   sizeof(func_call_record), sizeof(func_arguments_record),
                                   sizeof(func_slow_record)};
@@ -157,7 +157,7 @@ config::FunctionOptions options_of(std::uint32_t number) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     Input input(data, size);
     const auto budget = [](std::string_view) { return 20U; };
-    std::vector<symbols::KernelRequest> asked;
+    std::vector<symbols::CudaKernelRequest> asked;
     CudaSurroundings surroundings;
     surroundings.ask_for_kernel = [&](auto request) { asked.push_back(request); };
     surroundings.describe = [](Process &one) {
@@ -166,14 +166,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     CudaSettings settings;
     settings.budget = budget;
     CudaAggregator cuda(std::move(settings), std::move(surroundings));
-    FuncTable table;
+    FunctionIds table;
     for (std::uint32_t i = 0; i < functions; i++) {
         const std::string name = i == 2 ? "ncclAllReduce" : "f" + std::to_string(i);
         table.add({"libnccl.so.2", "g", name, options_of(i), nccl_function(name)});
     }
-    FuncSettings func_settings;
-    func_settings.budget = budget;
-    FuncAggregator func(std::move(func_settings), table, [](auto &) { return true; });
+    FunctionsSettings functions_settings;
+    functions_settings.budget = budget;
+    FunctionsAggregator func(std::move(functions_settings), table, [](auto &) { return true; });
     Bytes bytes;
     while (!input.empty()) {
         switch (const std::uint8_t step = input.byte(); step % 16) {
@@ -215,7 +215,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                 cuda.on_allocations_record(cuda_record_of(bytes, input));
                 break;
             default:
-                func.on_record(func_record_of(bytes, input));
+                func.on_record(functions_record_of(bytes, input));
         }
     }
     cuda.settle(std::chrono::nanoseconds::max());

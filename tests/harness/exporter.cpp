@@ -65,9 +65,9 @@ Exporter::Exporter(const std::string &config, std::vector<std::string> through) 
 }
 
 void Exporter::configure(const std::string &config) const {
-    // FuncSnoop's groups have functions of the CUDA runtime as well. Two probes attaching to each
-    // library is for the tests that are about that.
-    // Those on the kernel's side meet every process of the machine, and some are for guests only.
+    // The groups of the functions probe have functions of the CUDA runtime as well. Two probes
+    // attaching to each library is for the tests that are about that. Those on the kernel's side
+    // meet every process of the machine, and some are for guests only.
     std::string text = config;
     for (const std::string probe : {"functions", "pcie", "nvlink", "syscall", "fence"}) {
         if (config.find(probe + ":") == std::string::npos) {

@@ -1,5 +1,5 @@
-// The CUDA probe and FuncSnoop on another kernel, by its best way to attach to functions: short, as
-// guests are slow. What they show in full is tested on the build machine.
+// The CUDA probe and the functions probe on another kernel, by its best way to attach to functions:
+// short, as guests are slow. What they show in full is tested on the build machine.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>

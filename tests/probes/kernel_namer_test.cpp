@@ -65,7 +65,7 @@ TEST_CASE("a process whose memory does not answer keeps no kernel of others from
     REQUIRE(other.told().size() == 1);
     auto files = symbols::MappedFiles::open();
     REQUIRE(files.has_value());
-    symbols::KernelNamer namer(std::move(*files));
+    symbols::CudaKernelNamer namer(std::move(*files));
     for (int i = 0; i < 3; i++) {
         CHECK(namer.name({1, executable_of(hanging.tgid()), 0x10, hanging.told()[0]}).empty());
         CHECK(namer.name({2, executable_of(other.tgid()), 0x10, other.told()[0]}) ==

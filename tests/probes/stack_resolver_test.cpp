@@ -20,7 +20,7 @@ namespace {
 
 std::vector<Frame> resolve(symbols::StackResolver &resolver, symbols::StackRequest request) {
     resolver.ask(std::move(request));
-    std::vector<symbols::StackAnswer> answers;
+    std::vector<symbols::StackReply> answers;
     eventually("the stack is resolved", [&] {
         answers = resolver.answers();
         return !answers.empty();

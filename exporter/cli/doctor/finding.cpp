@@ -23,12 +23,12 @@ std::string_view name_of(Verdict verdict) {
     return "fail";
 }
 
-constexpr std::size_t kMaxText = 4096;  // bytes: paths and names are other people's
+constexpr std::size_t max_text = 4096;  // bytes: paths and names are other people's
 
 // One line of valid characters, none of which moves a terminal's cursor.
 std::string plain(std::string text) {
     std::ranges::replace(text, '\n', ' ');
-    return printable(to_valid_utf8(text, kMaxText));
+    return printable(to_valid_utf8(text, max_text));
 }
 
 std::string summary_of(std::span<const Finding> findings) {

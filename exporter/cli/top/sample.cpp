@@ -58,7 +58,7 @@ Function read_function(const Json &json, std::size_t buckets) {
     Function function;
     function.has_errors = !json.at("errors").is_null();
     function.has_slow_calls = !json.at("slow_calls").is_null();
-    probes::FuncTotals &totals = function.totals;
+    probes::FunctionTotals &totals = function.totals;
     totals.calls = read_count(json.at("calls"));
     totals.errors = read_known(json.at("errors"));
     totals.slow_calls = read_known(json.at("slow_calls"));

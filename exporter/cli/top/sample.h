@@ -22,7 +22,7 @@ struct Function {
     // What is not known of a function is missing in the document.
     bool has_errors = false;
     bool has_slow_calls = false;
-    probes::FuncTotals totals;
+    probes::FunctionTotals totals;
 };
 
 struct Sample {

@@ -56,7 +56,7 @@ std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now)
     if (before.since != now.since || before.bounds != now.bounds || !(seconds > 0)) {
         return std::nullopt;
     }
-    const probes::FuncTotals nothing;
+    const probes::FunctionTotals nothing;
     std::vector<Row> rows;
     for (const auto &[key, function] : now.functions) {
         const auto known = before.functions.find(key);
@@ -113,7 +113,7 @@ std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t m
                 std::string(library_title), library_width, "function")};
     for (std::size_t i = 0; i < count; i++) {
         const Row &row = rows[i];
-        const probes::FuncRates &rates = row.rates;
+        const probes::FunctionRates &rates = row.rates;
         lines.push_back(line_of(
             {rate_text(rates.calls), row.has_errors ? rate_text(rates.errors) : "-",
              row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),

@@ -18,7 +18,7 @@ struct Row {
     bool has_errors = false;
     bool has_slow_calls = false;
     std::uint64_t calls = 0;  // since the counting began
-    probes::FuncRates rates;
+    probes::FunctionRates rates;
 };
 
 // What was done between the two. Nothing where they are not of one counting: the exporter was

@@ -26,9 +26,9 @@ namespace gpusnoop::discovery {
 namespace {
 
 // The driver itself knows fewer; with more, this is no directory of the driver.
-constexpr std::size_t kMaxGpus = 256;
-constexpr std::size_t kMaxInformationBytes = 16 * 1024;
-constexpr std::size_t kMaxNameBytes = 128;
+constexpr std::size_t max_gpus = 256;
+constexpr std::size_t max_information_bytes = 16 * 1024;
+constexpr std::size_t max_name_bytes = 128;
 
 struct PciAddress {
     std::uint32_t domain;
@@ -108,7 +108,7 @@ bool read_information(std::string_view text, Gpu &gpu) {
         const std::string_view field = trim(line.substr(0, colon));
         const std::string_view value = trim(line.substr(colon + 1));
         if (field == "Model") {
-            gpu.name = value == "Unknown" ? "" : to_valid_utf8(value, kMaxNameBytes);
+            gpu.name = value == "Unknown" ? "" : to_valid_utf8(value, max_name_bytes);
         } else if (field == "GPU UUID") {
             gpu.uuid = uuid_of(value);
         } else if (field == "Device Minor") {
@@ -126,7 +126,7 @@ std::vector<std::string> names_in(const std::string &directory, const Wanted &wa
     std::vector<std::string> names;
     std::error_code error;
     std::filesystem::directory_iterator entry(directory, error);
-    while (!error && entry != std::filesystem::directory_iterator() && names.size() <= kMaxGpus) {
+    while (!error && entry != std::filesystem::directory_iterator() && names.size() <= max_gpus) {
         if (auto name = entry->path().filename().string(); wanted(name)) {
             names.push_back(std::move(name));
         }
@@ -149,7 +149,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
     for (auto &name : names_in(nvidia_proc + "/gpus", parse_address)) {
         found.push_back({*parse_address(name), fmt::format("{}/gpus/{}", nvidia_proc, name)});
     }
-    if (found.size() > kMaxGpus) {
+    if (found.size() > max_gpus) {
         return {};
     }
     std::sort(found.begin(), found.end(),
@@ -163,7 +163,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
                                      address.slot, address.function);
         // One that says nothing still has its index.
         if (read_information(
-                read_start(directory + "/information", kMaxInformationBytes).value_or(""), gpu)) {
+                read_start(directory + "/information", max_information_bytes).value_or(""), gpu)) {
             gpu.mig = has_instances(nvidia_proc, gpu.minor);
             gpus.push_back(std::move(gpu));
         }

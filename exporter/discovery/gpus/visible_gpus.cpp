@@ -14,10 +14,10 @@ namespace {
 
 using Ordinals = std::vector<std::optional<unsigned>>;
 
-constexpr std::size_t kMaxEnvironmentBytes = 1024 * 1024;
-constexpr std::size_t kMaxEntries = 256;
-constexpr std::size_t kUuidSize = 40;  // GPU- and 36 characters
-constexpr std::string_view kBlanks = " \t\n\v\f\r";
+constexpr std::size_t max_environment_bytes = 1024 * 1024;
+constexpr std::size_t max_entries = 256;
+constexpr std::size_t uuid_size = 40;  // GPU- and 36 characters
+constexpr std::string_view blanks = " \t\n\v\f\r";
 
 // Takes the text up to `separator`, and the separator, off the front of `rest`.
 std::string_view take_until(std::string_view &rest, char separator) {
@@ -76,7 +76,7 @@ public:
             more = list.find(',') != std::string_view::npos;
             const std::string_view text = take_until(list, ',');
             const bool comparable = text.empty() || kind_of(text) == kind;
-            const Entry entry = comparable && entries_.size() < kMaxEntries
+            const Entry entry = comparable && entries_.size() < max_entries
                                     ? entry_of(kind, text)
                                     : Entry{Validity::unsure, nullptr, text};
             if (entry.validity == Validity::invalid) {
@@ -117,7 +117,7 @@ private:
         if (kind == Kind::number || text.empty()) {
             return numbered(text);
         }
-        if (text.find_first_of(kBlanks) != std::string_view::npos) {
+        if (text.find_first_of(blanks) != std::string_view::npos) {
             return {Validity::unsure, nullptr, text};
         }
         if (kind == Kind::gpu) {
@@ -128,7 +128,7 @@ private:
 
     [[nodiscard]] Entry numbered(std::string_view text) const {
         std::string_view digits = text;
-        digits.remove_prefix(std::min(digits.find_first_not_of(kBlanks), digits.size()));
+        digits.remove_prefix(std::min(digits.find_first_not_of(blanks), digits.size()));
         if (digits.starts_with('+')) {
             digits.remove_prefix(1);
         }
@@ -157,7 +157,7 @@ private:
         if (matching.empty() && unreadable.size() == 1) {
             return {Validity::valid, unreadable.front(), text};  // or the list ends here
         }
-        if (matching.empty() || (uuid.size() < kUuidSize && !unreadable.empty())) {
+        if (matching.empty() || (uuid.size() < uuid_size && !unreadable.empty())) {
             return {Validity::unsure, nullptr, text};  // it may be the start of one more
         }
         return {Validity::valid, matching.front(), text};
@@ -219,8 +219,8 @@ bool in_order(const std::vector<Gpu> &seen, bool by_address) {
 
 // None if it is too long, or empty: a process that ends has none, and programs have some.
 std::optional<std::string> read_environment(const std::string &path) {
-    auto environment = read_start(path, kMaxEnvironmentBytes + 1);
-    if (!environment || environment->empty() || environment->size() > kMaxEnvironmentBytes) {
+    auto environment = read_start(path, max_environment_bytes + 1);
+    if (!environment || environment->empty() || environment->size() > max_environment_bytes) {
         return std::nullopt;
     }
     return std::move(*environment);

@@ -39,7 +39,7 @@ struct CudaSurroundings {
     // call's own record, so what a record needs is there after this.
     std::function<void()> catch_up = [] {};
     std::function<void(const symbols::Executable &)> remember_executable = [](const auto &) {};
-    std::function<void(symbols::KernelRequest)> ask_for_kernel = [](auto) {};
+    std::function<void(symbols::CudaKernelRequest)> ask_for_kernel = [](auto) {};
     std::function<void(std::uint64_t ticket, const Process &, const Site &)> ask_for_site =
         [](auto, const auto &, const auto &) {};
     // No process is left that has allocated from there.
@@ -98,8 +98,8 @@ public:
     // Of the rings of allocations and of processes.
     void on_allocations_record(std::span<const std::byte> bytes);
     void on_calls_record(std::span<const std::byte> bytes);
-    void on_kernel_name(const symbols::KernelAnswer &answer);
-    void on_site_name(symbols::StackAnswer answer);
+    void on_kernel_name(const symbols::CudaKernelReply &answer);
+    void on_site_name(symbols::StackReply answer);
 
     // All rings have been drained up to `until`: everything that ended by then is known, so it can
     // be entered into the books in the order in which it happened.

@@ -32,7 +32,7 @@ using std::chrono::nanoseconds;
 
 class CudaProbe final : public Probe, public discovery::Attacher {
 public:
-    CudaProbe(const config::Config &config, ebpf::Features features, TargetsPtr targets)
+    CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
         : config_(config.cuda),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
@@ -59,10 +59,10 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<Document> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
         return programs_ && name == allocations_document_name
                    ? std::vector{allocations_document(aggregator_.allocations())}
-                   : std::vector<Document>{};
+                   : std::vector<ApiResource>{};
     }
     void add_to(Overview &overview) const override {
         if (programs_) {
@@ -107,7 +107,7 @@ private:
     void agree_with_table();
 
     config::Config::Cuda config_;
-    TargetsPtr targets_;
+    TargetProcessesPtr targets_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
     discovery::GpuLookup gpus_;
@@ -155,7 +155,7 @@ CudaSurroundings CudaProbe::surroundings() {
             .remember_executable =
                 [this](const symbols::Executable &executable) { names_->remember(executable); },
             .ask_for_kernel =
-                [this](symbols::KernelRequest request) {
+                [this](symbols::CudaKernelRequest request) {
                     names_->ask_for_kernel(std::move(request), *tables_);
                 },
             .ask_for_site =
@@ -378,7 +378,7 @@ Health CudaProbe::health() const {
 }  // namespace
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
-                                 const TargetsPtr &targets) {
+                                 const TargetProcessesPtr &targets) {
     if (!config.cuda.enabled) {
         return nullptr;
     }

@@ -12,6 +12,6 @@ namespace gpusnoop::probes {
 
 // Shares its table of processes with `targets`.
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
-                                 const TargetsPtr &targets);
+                                 const TargetProcessesPtr &targets);
 
 }  // namespace gpusnoop::probes

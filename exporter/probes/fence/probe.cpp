@@ -41,7 +41,7 @@ Result<> set_layout(fence_bpf &skeleton) {
 class FenceProbe final : public BpfProbe<fence_bpf, FenceAggregator> {
 public:
     // With `on_event` it traces.
-    FenceProbe(const config::Config &config, TargetsPtr targets, OnFence on_event = nullptr)
+    FenceProbe(const config::Config &config, TargetProcessesPtr targets, OnFence on_event = nullptr)
         : BpfProbe("fence", config),
           config_(config.fence),
           targets_(std::move(targets)),
@@ -54,7 +54,7 @@ private:
         }
         bpf_map__set_max_entries(skeleton.maps.fences, config_.max_fences);
         const auto set = set_layout(skeleton);
-        return set ? targets_->give_to(skeleton) : set;
+        return set ? targets_->share_maps_with(skeleton) : set;
     }
 
     std::vector<ProbeRing> rings(fence_bpf &skeleton) override {
@@ -73,7 +73,7 @@ private:
     }
 
     config::Config::Fence config_;
-    TargetsPtr targets_;
+    TargetProcessesPtr targets_;
     OnFence on_event_;
 };
 
@@ -98,12 +98,12 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
 }  // namespace
 
 std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features &,
-                                  const TargetsPtr &targets) {
+                                  const TargetProcessesPtr &targets) {
     return config.fence.enabled ? std::make_unique<FenceProbe>(config, targets) : nullptr;
 }
 
-std::unique_ptr<Probe> make_fence_tracer(const config::Config &config, const TargetsPtr &targets,
-                                         OnFence on_event) {
+std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
+                                         const TargetProcessesPtr &targets, OnFence on_event) {
     return std::make_unique<FenceProbe>(config, targets, std::move(on_event));
 }
 

@@ -12,10 +12,10 @@
 namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features &features,
-                                  const TargetsPtr &targets);
+                                  const TargetProcessesPtr &targets);
 
 // For a trace: drain() hands over each event, and counts nothing.
-std::unique_ptr<Probe> make_fence_tracer(const config::Config &config, const TargetsPtr &targets,
-                                         OnFence on_event);
+std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
+                                         const TargetProcessesPtr &targets, OnFence on_event);
 
 }  // namespace gpusnoop::probes

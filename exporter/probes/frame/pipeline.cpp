@@ -28,8 +28,8 @@ Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
     return ask(waiting_for_snapshot_, patience);
 }
 
-Result<std::vector<Document>> Pipeline::documents(std::string_view name,
-                                                  std::chrono::milliseconds patience) {
+Result<std::vector<ApiResource>> Pipeline::documents(std::string_view name,
+                                                     std::chrono::milliseconds patience) {
     return ask(waiting_for_documents_, patience, name);
 }
 
@@ -70,8 +70,8 @@ Snapshot Pipeline::take() {
     return snapshot;
 }
 
-std::vector<Document> Pipeline::take_documents(const Names &names) const {
-    std::vector<Document> all;
+std::vector<ApiResource> Pipeline::take_documents(const Names &names) const {
+    std::vector<ApiResource> all;
     for (const std::string &name : names) {
         for (const Probe *probe : probes_) {
             auto documents = probe->documents(name);
@@ -94,7 +94,7 @@ void Pipeline::run(const std::stop_token &stop) {
     (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
-        Waiting<std::vector<Document>> for_documents;
+        Waiting<std::vector<ApiResource>> for_documents;
         Waiting<Overview> for_overview;
         Names names;
         {

@@ -40,7 +40,7 @@ public:
 
     // The documents of that name, as of now in the same way. Those who ask at the same time may get
     // what others asked for as well.
-    Result<std::vector<Document>> documents(
+    Result<std::vector<ApiResource>> documents(
         std::string_view name, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
     // What is looked for first, as of now in the same way.
@@ -57,7 +57,7 @@ private:
     [[nodiscard]] Snapshot take();
     [[nodiscard]] Overview take_overview() const;
     using Names = std::set<std::string, std::less<>>;
-    [[nodiscard]] std::vector<Document> take_documents(const Names &names) const;
+    [[nodiscard]] std::vector<ApiResource> take_documents(const Names &names) const;
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
@@ -65,7 +65,7 @@ private:
     std::mutex mutex_;
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;
-    Waiting<std::vector<Document>> waiting_for_documents_;
+    Waiting<std::vector<ApiResource>> waiting_for_documents_;
     Waiting<Overview> waiting_for_overview_;
     Names document_names_;  // that they wait for
     std::jthread thread_;

@@ -78,7 +78,7 @@ public:
 
     // What else it knows as of the last drain(), of that name: taking a copy of what nobody asked
     // for would cost as much. None while the probe is down.
-    [[nodiscard]] virtual std::vector<Document> documents(std::string_view /*name*/) const {
+    [[nodiscard]] virtual std::vector<ApiResource> documents(std::string_view /*name*/) const {
         return {};
     }
 

@@ -13,12 +13,12 @@ namespace gpusnoop::probes {
 namespace {
 
 using Make = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,
-                                        const TargetsPtr &);
+                                        const TargetProcessesPtr &);
 
 // For a probe that does not ask whom to trace.
 template <auto make>
 std::unique_ptr<Probe> of_all(const config::Config &config, const ebpf::Features &features,
-                              const TargetsPtr & /*targets*/) {
+                              const TargetProcessesPtr & /*targets*/) {
     return make(config, features);
 }
 
@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features) {
     std::vector<std::unique_ptr<Probe>> probes;
     const auto targets =
-        std::make_shared<Targets>(config.targets, config.discovery.rescan_interval);
+        std::make_shared<TargetProcesses>(config.targets, config.discovery.rescan_interval);
     for (const Make make : all_probes) {
         if (auto probe = make(config, features, targets)) {
             probes.push_back(std::move(probe));

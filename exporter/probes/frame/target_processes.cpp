@@ -68,15 +68,15 @@ std::vector<target_pattern> patterns_of(const config::Config::Targets &config) {
 }  // namespace
 
 // The processes that the configuration names: a thread that keeps their table.
-struct Targets::Following {
-    static Result<std::unique_ptr<Following>> start(const config::Config::Targets &config,
-                                                    nanoseconds rescan_interval);
+struct TargetProcesses::Tracker {
+    static Result<std::unique_ptr<Tracker>> start(const config::Config::Targets &config,
+                                                  nanoseconds rescan_interval);
 
     void run(const std::stop_token &stop);
-    void look_around();
+    void rescan();
     void on_exec(const target_exec_record &record);
-    void judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
-               const std::string &comm, const std::string &container);
+    void classify(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
+                  const std::string &comm, const std::string &container);
     void warn_of_losses();
 
     config::Config::Targets config;
@@ -90,9 +90,9 @@ struct Targets::Following {
     std::jthread thread;  // ends first
 };
 
-Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
+Result<std::unique_ptr<TargetProcesses::Tracker>> TargetProcesses::Tracker::start(
     const config::Config::Targets &config, nanoseconds rescan_interval) {
-    auto following = std::make_unique<Following>();
+    auto following = std::make_unique<Tracker>();
     following->config = config;
     following->rescan_interval = rescan_interval;
     following->skeleton.reset(targets_bpf::open());
@@ -137,13 +137,13 @@ Result<std::unique_ptr<Targets::Following>> Targets::Following::start(
         }
         following->links.push_back(std::move(link));
     }
-    following->look_around();
+    following->rescan();
     following->thread =
         std::jthread([self = following.get()](const std::stop_token &stop) { self->run(stop); });
     return following;
 }
 
-void Targets::Following::run(const std::stop_token &stop) {
+void TargetProcesses::Tracker::run(const std::stop_token &stop) {
     const std::stop_callback wake(stop, [this] { ::eventfd_write(stopping.get(), 1); });
     nanoseconds looked = now_on(CLOCK_MONOTONIC);
     while (!stop.stop_requested()) {
@@ -154,14 +154,14 @@ void Targets::Following::run(const std::stop_token &stop) {
         ::poll(fds.data(), fds.size(), static_cast<int>(std::max<decltype(ms)>(ms, 0)));
         execs->drain_to(execs->produced());
         if (now_on(CLOCK_MONOTONIC) - looked >= rescan_interval) {
-            look_around();
+            rescan();
             looked = now_on(CLOCK_MONOTONIC);
         }
         warn_of_losses();
     }
 }
 
-void Targets::Following::warn_of_losses() {
+void TargetProcesses::Tracker::warn_of_losses() {
     const std::uint64_t now = __atomic_load_n(&skeleton->bss->targets_lost, __ATOMIC_RELAXED) +
                               __atomic_load_n(&skeleton->bss->execs_lost, __ATOMIC_RELAXED);
     if (now != std::exchange(lost, now)) {
@@ -170,13 +170,13 @@ void Targets::Following::warn_of_losses() {
     }
 }
 
-void Targets::Following::look_around() {
+void TargetProcesses::Tracker::rescan() {
     const std::vector<std::uint32_t> running = all_processes();
     for (const std::uint32_t tgid : running) {
         const auto started = processes::start_time(tgid);
         if (started) {
-            judge(tgid, *started, processes::parent_of(tgid).value_or(0), processes::name_of(tgid),
-                  processes::container_of(tgid).container_id);
+            classify(tgid, *started, processes::parent_of(tgid).value_or(0),
+                     processes::name_of(tgid), processes::container_of(tgid).container_id);
         }
     }
     // The net below the programs: they delete what ends.
@@ -193,16 +193,17 @@ void Targets::Following::look_around() {
     }
 }
 
-void Targets::Following::on_exec(const target_exec_record &record) {
+void TargetProcesses::Tracker::on_exec(const target_exec_record &record) {
     const auto &identity = record.identity;
     const auto container =
         processes::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
-    judge(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
-          identity.ppid, text_of(identity.comm), container.container_id);
+    classify(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
+             identity.ppid, text_of(identity.comm), container.container_id);
 }
 
-void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uint32_t parent,
-                               const std::string &comm, const std::string &container) {
+void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
+                                        std::uint32_t parent, const std::string &comm,
+                                        const std::string &container) {
     const bool by_pid = std::ranges::find(config.pids, tgid) != config.pids.end() ||
                         std::ranges::find(config.parents, parent) != config.parents.end();
     const bool by_name = matches_any(config.comms, comm) ||
@@ -242,16 +243,16 @@ void Targets::Following::judge(std::uint32_t tgid, nanoseconds started, std::uin
     }
 }
 
-Targets::Targets(config::Config::Targets config, nanoseconds rescan_interval)
+TargetProcesses::TargetProcesses(config::Config::Targets config, nanoseconds rescan_interval)
     : config_(std::move(config)), rescan_interval_(rescan_interval) {}
-Targets::~Targets() = default;
+TargetProcesses::~TargetProcesses() = default;
 
-bool Targets::names_any() const {
+bool TargetProcesses::names_any() const {
     return !config_.everything && (!config_.pids.empty() || !config_.parents.empty() ||
                                    !config_.comms.empty() || !config_.containers.empty());
 }
 
-std::uint32_t Targets::kinds() const {
+std::uint32_t TargetProcesses::kinds() const {
     if (config_.everything) {
         return TARGET_EVERYTHING;
     }
@@ -261,19 +262,19 @@ std::uint32_t Targets::kinds() const {
     return kinds;
 }
 
-Result<> Targets::share_gpu_processes(int table_fd, int filter_fd) {
+Result<> TargetProcesses::share_gpu_processes(int table_fd, int filter_fd) {
     gpu_processes_ = Fd(::fcntl(table_fd, F_DUPFD_CLOEXEC, 3));
     gpu_process_filter_ = Fd(::fcntl(filter_fd, F_DUPFD_CLOEXEC, 3));
     return gpu_processes_ && gpu_process_filter_ ? Result<>()
                                                  : fail_errno("duplicate a descriptor");
 }
 
-Result<> Targets::start() {
+Result<> TargetProcesses::start() {
     const std::lock_guard lock(mutex_);
     if (!started_) {
         started_.emplace();
         if (names_any()) {
-            auto following = Following::start(config_, rescan_interval_);
+            auto following = Tracker::start(config_, rescan_interval_);
             if (following) {
                 following_ = std::move(*following);
             } else {
@@ -284,8 +285,8 @@ Result<> Targets::start() {
     return *started_;
 }
 
-Result<> Targets::give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
-                          bpf_map *targets) const {
+Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
+                                          bpf_map *targets) const {
     // A table that nobody fills is there all the same.
     const auto give = [](bpf_map *map, int fd) {
         return fd >= 0 ? bpf_map__reuse_fd(map, fd) : bpf_map__set_max_entries(map, 1);
@@ -300,7 +301,7 @@ Result<> Targets::give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
     return error == 0 ? Result<>() : fail_errno("share the tables of processes to trace", -error);
 }
 
-std::string Targets::describe() const {
+std::string TargetProcesses::describe() const {
     if (config_.everything) {
         return "all processes";
     }

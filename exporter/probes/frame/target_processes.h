@@ -22,12 +22,12 @@ namespace gpusnoop::probes {
 // One for all probes. Processes that are named by comm or container are found when they start
 // another program, when the process that starts them is one of them already, and, if they take
 // their name later, at the next look at all processes.
-class Targets {
+class TargetProcesses {
 public:
-    Targets(config::Config::Targets config, std::chrono::nanoseconds rescan_interval);
-    ~Targets();
-    Targets(const Targets &) = delete;
-    Targets &operator=(const Targets &) = delete;
+    TargetProcesses(config::Config::Targets config, std::chrono::nanoseconds rescan_interval);
+    ~TargetProcesses();
+    TargetProcesses(const TargetProcesses &) = delete;
+    TargetProcesses &operator=(const TargetProcesses &) = delete;
 
     // The CUDA probe's table of processes and the filter before it (bpf/lib/process_filter.bpf.h),
     // for those who start() later; the descriptors are copied.
@@ -39,21 +39,22 @@ public:
 
     // Has a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
     template <typename Skeleton>
-    Result<> give_to(Skeleton &skeleton) {
+    Result<> share_maps_with(Skeleton &skeleton) {
         skeleton.rodata->target_kinds = kinds();
-        return give_to(skeleton.maps.gpu_processes, skeleton.maps.gpu_process_filter,
-                       skeleton.maps.targets);
+        return share_maps_with(skeleton.maps.gpu_processes, skeleton.maps.gpu_process_filter,
+                               skeleton.maps.targets);
     }
 
     // "GPU processes", "everything" or the like.
     [[nodiscard]] std::string describe() const;
 
 private:
-    struct Following;
+    struct Tracker;
 
     [[nodiscard]] bool names_any() const;
     [[nodiscard]] std::uint32_t kinds() const;
-    Result<> give_to(bpf_map *gpu_processes, bpf_map *gpu_process_filter, bpf_map *targets) const;
+    Result<> share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
+                             bpf_map *targets) const;
 
     const config::Config::Targets config_;
     const std::chrono::nanoseconds rescan_interval_;
@@ -61,9 +62,9 @@ private:
     Fd gpu_process_filter_;
     std::mutex mutex_;  // start()
     std::optional<Result<>> started_;
-    std::unique_ptr<Following> following_;
+    std::unique_ptr<Tracker> following_;
 };
 
-using TargetsPtr = std::shared_ptr<Targets>;
+using TargetProcessesPtr = std::shared_ptr<TargetProcesses>;
 
 }  // namespace gpusnoop::probes

@@ -43,10 +43,10 @@ bool may_want(const config::FunctionGroups &groups, const std::string &name) {
     });
 }
 
-class FuncProbe final : public Probe, public discovery::Attacher {
+class FunctionsProbe final : public Probe, public discovery::Attacher {
 public:
-    FuncProbe(const config::Config &config, ebpf::Features features,
-              std::optional<FuncTracing> tracing = std::nullopt)
+    FunctionsProbe(const config::Config &config, ebpf::Features features,
+                   std::optional<FunctionTracing> tracing = std::nullopt)
         : config_(config.functions),
           tracing_(std::move(tracing)),
           named_(tracing_ ? named_groups(*tracing_) : config::FunctionGroups{}),
@@ -82,7 +82,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<Document> documents(std::string_view name) const override;
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override;
     void add_to(Overview &overview) const override {
         if (programs_) {
             details_.add_to(overview);
@@ -103,7 +103,7 @@ public:
 
 private:
     Result<> open();
-    [[nodiscard]] FuncPrograms::Details wanted_details() const;
+    [[nodiscard]] FunctionPrograms::Details wanted_details() const;
     // By whose libraries files are wanted.
     [[nodiscard]] const config::FunctionGroups &groups_of_files() const {
         return named_.empty() ? config_.groups : named_;
@@ -116,21 +116,21 @@ private:
     static void report_refused(const std::vector<std::string> &functions,
                                const discovery::Library &library);
 
-    config::Config::Functions config_;    // the discovery thread's, once that runs
-    std::optional<FuncTracing> tracing_;  // for an exporter, nothing
-    config::FunctionGroups named_;        // by what is to be traced, if it says files
+    config::Config::Functions config_;        // the discovery thread's, once that runs
+    std::optional<FunctionTracing> tracing_;  // for an exporter, nothing
+    config::FunctionGroups named_;            // by what is to be traced, if it says files
     nanoseconds rescan_interval_;
     ebpf::Features features_;
-    FuncTable table_;
-    FuncDetails details_;
+    FunctionIds table_;
+    CallReporter details_;
     SandboxWarnings sandboxes_{"func"};
-    FuncAggregator aggregator_;
-    FuncMoment since_ = FuncMoment::now();
-    FuncReport report_;
+    FunctionsAggregator aggregator_;
+    FunctionsMoment since_ = FunctionsMoment::now();
+    LogReport report_;
     UnmatchedFunctions unmatched_;     // the discovery thread's
     symbols::DebugFiles debug_files_;  // its, too
-    std::unique_ptr<FuncPrograms> programs_;
-    std::optional<FuncFiles> files_;
+    std::unique_ptr<FunctionPrograms> programs_;
+    std::optional<AttachedFiles> files_;
     std::unique_ptr<ebpf::Ring> calls_;
     std::unique_ptr<ebpf::Ring> slow_calls_;
     nanoseconds tidied_{};
@@ -140,14 +140,14 @@ private:
     AttachedLibraries attached_{"func", "no library of a group in use yet"};
 };
 
-Result<> FuncProbe::start() {
+Result<> FunctionsProbe::start() {
     const auto opened = open();
     attached_.started(opened);
     return opened;
 }
 
-Result<> FuncProbe::open() {
-    auto programs = FuncPrograms::load(config_, wanted_details(), features_);
+Result<> FunctionsProbe::open() {
+    auto programs = FunctionPrograms::load(config_, wanted_details(), features_);
     if (!programs) {
         return tl::unexpected(programs.error());
     }
@@ -171,14 +171,14 @@ Result<> FuncProbe::open() {
     return {};
 }
 
-FuncPrograms::Details FuncProbe::wanted_details() const {
-    return tracing_ ? FuncPrograms::Details{.all_arguments = true,
-                                            .entries = tracing_->entries,
-                                            .tracing = &*tracing_}
+FunctionPrograms::Details FunctionsProbe::wanted_details() const {
+    return tracing_ ? FunctionPrograms::Details{.all_arguments = true,
+                                                .entries = tracing_->entries,
+                                                .tracing = &*tracing_}
                     : details_.wanted();
 }
 
-void FuncProbe::drain() {
+void FunctionsProbe::drain() {
     if (!programs_) {
         return;
     }
@@ -213,7 +213,7 @@ void FuncProbe::drain() {
     undecodable_ = aggregator_.undecodable();
 }
 
-Result<Selection> FuncProbe::select(const discovery::Library &library) {
+Result<Selection> FunctionsProbe::select(const discovery::Library &library) {
     auto elf = symbols::ElfFile::open(library.readable());
     if (!elf) {
         return tl::unexpected(elf.error());
@@ -229,7 +229,7 @@ Result<Selection> FuncProbe::select(const discovery::Library &library) {
 
 // What was not found, and what else is to be known. The groups that ship name functions of several
 // libraries and versions, which none has all of.
-void FuncProbe::report(const Selection &selection, const discovery::Library &file) {
+void FunctionsProbe::report(const Selection &selection, const discovery::Library &file) {
     const auto shipped = as_is_harmless(config::shipped_function_groups(), features_);
     const std::string library = to_valid_utf8(file.name, max_label_bytes);
     for (const auto &[group, settings] : config_.groups) {
@@ -259,7 +259,7 @@ void FuncProbe::report(const Selection &selection, const discovery::Library &fil
     }
 }
 
-Result<> FuncProbe::attach(const discovery::Library &library) {
+Result<> FunctionsProbe::attach(const discovery::Library &library) {
     // Programs are offered because of a library that they use, and paths are only known here.
     if (!probes::wants(groups_of_files(), library.name, library.path)) {
         let_go(library.id);
@@ -275,8 +275,8 @@ Result<> FuncProbe::attach(const discovery::Library &library) {
     return change(library, selection->functions);
 }
 
-Result<> FuncProbe::change(const discovery::Library &library,
-                           const std::vector<SelectedFunction> &functions) {
+Result<> FunctionsProbe::change(const discovery::Library &library,
+                                const std::vector<SelectedFunction> &functions) {
     const bool is_new = !files_->has(library.id);
     const auto changed = files_->change(library, functions);
     const std::size_t count = files_->functions(library.id);
@@ -295,8 +295,8 @@ Result<> FuncProbe::change(const discovery::Library &library,
     return {};
 }
 
-void FuncProbe::report_refused(const std::vector<std::string> &functions,
-                               const discovery::Library &library) {
+void FunctionsProbe::report_refused(const std::vector<std::string> &functions,
+                                    const discovery::Library &library) {
     if (functions.empty()) {
         return;
     }
@@ -312,20 +312,20 @@ void FuncProbe::report_refused(const std::vector<std::string> &functions,
          {"functions", names}});
 }
 
-void FuncProbe::detach(const FileId &id, bool is_changed) {
-    files_->detach(id, is_changed ? FuncFiles::Reason::changed : FuncFiles::Reason::unused);
+void FunctionsProbe::detach(const FileId &id, bool is_changed) {
+    files_->detach(id, is_changed ? AttachedFiles::Reason::changed : AttachedFiles::Reason::unused);
     (void)attached_.remove(id);
     debug_files_.forget(id);
 }
 
-void FuncProbe::let_go(const FileId &id) {
-    files_->detach(id, FuncFiles::Reason::removed);
+void FunctionsProbe::let_go(const FileId &id) {
+    files_->detach(id, AttachedFiles::Reason::removed);
     (void)attached_.remove(id, "detached: no function of it is configured any more");
     debug_files_.forget(id);
 }
 
 // Switched off, it is attached to nothing, and can be switched on again.
-bool FuncProbe::reconfigure(const config::Config &config) {
+bool FunctionsProbe::reconfigure(const config::Config &config) {
     config::Config::Functions wanted = config_;
     wanted.max_functions = config.functions.max_functions;
     wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
@@ -336,16 +336,16 @@ bool FuncProbe::reconfigure(const config::Config &config) {
     return !is_same;
 }
 
-std::vector<Document> FuncProbe::documents(std::string_view name) const {
+std::vector<ApiResource> FunctionsProbe::documents(std::string_view name) const {
     if (programs_ && name == functions_document_name) {
-        const FuncMoment now = FuncMoment::now();
+        const FunctionsMoment now = FunctionsMoment::now();
         return {functions_document(aggregator_.snapshot(now.monotonic), since_, now)};
     }
     return programs_ && name == slow_calls_document_name ? std::vector{details_.slow_calls()}
-                                                         : std::vector<Document>{};
+                                                         : std::vector<ApiResource>{};
 }
 
-Health FuncProbe::health() const {
+Health FunctionsProbe::health() const {
     Health health = attached_.health();
     health.undecodable = undecodable_;
     if (programs_) {
@@ -361,16 +361,16 @@ std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Featu
     if (!config.functions.enabled) {
         return nullptr;
     }
-    return std::make_unique<FuncProbe>(config, features);
+    return std::make_unique<FunctionsProbe>(config, features);
 }
 
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
-                                        FuncTracing tracing) {
+                                        FunctionTracing tracing) {
     config.sinks.clear();
     config.functions.slow_calls.keep = 0;
     config.functions.slow_calls.log_per_second = 0;
     config.functions.report = {};
-    return std::make_unique<FuncProbe>(config, features, std::move(tracing));
+    return std::make_unique<FunctionsProbe>(config, features, std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

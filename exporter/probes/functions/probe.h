@@ -1,4 +1,4 @@
-// FuncSnoop: calls of the functions that the configuration names, in every process.
+// The functions probe: calls of the functions that the configuration names, in every process.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,6 @@ std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Featu
 
 // For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
-                                        FuncTracing tracing);
+                                        FunctionTracing tracing);
 
 }  // namespace gpusnoop::probes

@@ -11,8 +11,8 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxFileName = 255;
-constexpr std::size_t kMaxPath = 4095;
+constexpr std::size_t max_file_name = 255;
+constexpr std::size_t max_path = 4095;
 
 // Strings in double quotes may hold what the file itself may not.
 bool has_control_character(std::string_view text) {
@@ -28,7 +28,7 @@ std::string length_problem(std::size_t max, std::size_t size) {
 
 std::string library_problem(const std::string &library) {
     const bool is_path = library.starts_with('/');
-    const std::size_t max = is_path ? kMaxPath : kMaxFileName;
+    const std::size_t max = is_path ? max_path : max_file_name;
     if (library.empty() || library.size() > max) {
         return length_problem(max, library.size());
     }
@@ -53,8 +53,8 @@ std::string library_problem(const std::string &library) {
 }
 
 std::string symbol_problem(const std::string &symbol, bool bare) {
-    if (symbol.empty() || symbol.size() > kMaxSymbol) {
-        return length_problem(kMaxSymbol, symbol.size());
+    if (symbol.empty() || symbol.size() > max_symbol_bytes) {
+        return length_problem(max_symbol_bytes, symbol.size());
     }
     if (has_control_character(symbol) || symbol.find(' ') != std::string::npos) {
         return "holds a space or a control character, which no symbol does";
@@ -79,8 +79,8 @@ std::string symbol_problem(const std::string &symbol, bool bare) {
 }
 
 std::string function_name_problem(const std::string &name) {
-    if (name.empty() || name.size() > kMaxFunctionName) {
-        return length_problem(kMaxFunctionName, name.size());
+    if (name.empty() || name.size() > max_function_name) {
+        return length_problem(max_function_name, name.size());
     }
     if (has_control_character(name)) {
         return "holds a control character";

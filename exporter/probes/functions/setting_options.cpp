@@ -11,9 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds kMaxDuration = 24h;
-constexpr std::size_t kMaxBuckets = 64;
-constexpr std::uint32_t kMaxArguments = 6;
+constexpr std::chrono::nanoseconds max_duration = 24h;
+constexpr std::size_t max_buckets = 64;
+constexpr std::uint32_t max_arguments = 6;
 
 // A duration above 0. `zero` says what to do instead of 0.
 std::optional<std::chrono::nanoseconds> read_duration(const Value &value, std::string_view expected,
@@ -32,8 +32,8 @@ std::optional<std::chrono::nanoseconds> read_duration(const Value &value, std::s
         value.reject(zero);
         return std::nullopt;
     }
-    if (*parsed > kMaxDuration) {
-        value.reject("must be " + short_text(kMaxDuration) + " at most, is " + *text);
+    if (*parsed > max_duration) {
+        value.reject("must be " + short_text(max_duration) + " at most, is " + *text);
         return std::nullopt;
     }
     return parsed;
@@ -50,7 +50,7 @@ std::optional<std::optional<std::chrono::nanoseconds>> read_slow_threshold(const
 }
 
 std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const Value &value) {
-    const auto items = value.list("a list of durations", "bounds", 1, kMaxBuckets);
+    const auto items = value.list("a list of durations", "bounds", 1, max_buckets);
     if (!items) {
         return std::nullopt;
     }
@@ -69,13 +69,13 @@ std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const Value &v
 }
 
 std::optional<std::vector<std::uint8_t>> read_arguments(const Value &value) {
-    const auto items = value.list("a list of argument positions", "arguments", 0, kMaxArguments);
+    const auto items = value.list("a list of argument positions", "arguments", 0, max_arguments);
     if (!items) {
         return std::nullopt;
     }
     std::vector<std::uint8_t> positions;
     for (const Value &item : *items) {
-        const auto position = item.integer(1, kMaxArguments);
+        const auto position = item.integer(1, max_arguments);
         if (!position) {
             continue;
         }
@@ -98,7 +98,7 @@ void replace(T &value, const std::optional<T> &with) {
 }  // namespace
 
 std::string_view to_text(ErrorKind kind) {
-    for (const auto &[name, named] : kErrorKinds) {
+    for (const auto &[name, named] : error_kinds) {
         if (named == kind) {
             return name;
         }
@@ -132,7 +132,7 @@ FunctionOverrides read_function_overrides(Section &section) {
         overrides.errors = ErrorKind::null;
     } else if (value != nullptr) {
         ErrorKind kind = ErrorKind::none;
-        section.choice("errors", kind, kErrorKinds);
+        section.choice("errors", kind, error_kinds);
         overrides.errors = kind;
     }
     if (const Value *value = section.find("arguments")) {
@@ -143,7 +143,7 @@ FunctionOverrides read_function_overrides(Section &section) {
     }
     if (section.find("endings") != nullptr) {
         Endings endings = Endings::automatic;
-        section.choice("endings", endings, kEndings);
+        section.choice("endings", endings, ending_names);
         overrides.endings = endings;
     }
     return overrides;

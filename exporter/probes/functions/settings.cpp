@@ -11,13 +11,13 @@ namespace gpusnoop::config {
 
 namespace {
 
-constexpr std::size_t kMaxLibraries = 64;
-constexpr std::size_t kMaxExcludes = 10'000;
+constexpr std::size_t max_libraries = 64;
+constexpr std::size_t max_excludes = 10'000;
 
 bool is_group_name(std::string_view name) {
-    constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_";
     return !name.empty() && name.size() <= 32 && name.front() >= 'a' && name.front() <= 'z' &&
-           name.find_first_not_of(kAllowed) == std::string_view::npos;
+           name.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 std::string first_on(const Value &value) {
@@ -58,13 +58,13 @@ std::vector<std::string> read_texts(const std::vector<Value> &items, std::string
 
 // What says something about the ends of calls is pointless where only their starts are seen.
 void reject_without_ends(Section &section, const FunctionOverrides &given) {
-    constexpr std::string_view kNoDuration =
+    constexpr std::string_view no_duration =
         "has no effect: with entry_only, calls have no duration, as only their start is seen";
     if (given.slow_threshold && *given.slow_threshold) {
-        section.reject("slow_threshold", kNoDuration);
+        section.reject("slow_threshold", no_duration);
     }
     if (given.buckets) {
-        section.reject("buckets", kNoDuration);
+        section.reject("buckets", no_duration);
     }
     if (given.errors && *given.errors != ErrorKind::none) {
         section.reject("errors",
@@ -164,14 +164,14 @@ void read_group(const std::string &name, const Value &value, bool is_shipped,
         const Value *entry = section.find(key);
         return entry == nullptr ? std::nullopt : entry->list(expected, items, min, max);
     };
-    if (const auto items = list("libraries", "a list of file names", "files", 1, kMaxLibraries)) {
+    if (const auto items = list("libraries", "a list of file names", "files", 1, max_libraries)) {
         group.libraries = read_texts(*items, "a file name or path", library_problem);
     }
     if (const auto items =
-            list("functions", "a list of functions", "functions", 1, kMaxFunctionPatterns)) {
+            list("functions", "a list of functions", "functions", 1, max_function_patterns)) {
         group.functions = read_functions(*items, group.options);
     }
-    if (const auto items = list("exclude", "a list of functions", "functions", 0, kMaxExcludes)) {
+    if (const auto items = list("exclude", "a list of functions", "functions", 0, max_excludes)) {
         group.exclude = read_texts(
             *items, "a symbol", [](const std::string &text) { return symbol_problem(text, true); });
     }
@@ -212,8 +212,8 @@ void read_function_groups(const Value &mapping, FunctionGroups &groups) {
             continue;
         }
         read_group(name, value, shipped.contains(name), groups[name]);
-        if (groups.size() > kMaxFunctionGroups) {
-            mapping.reject("there can be " + std::to_string(kMaxFunctionGroups) +
+        if (groups.size() > max_function_groups) {
+            mapping.reject("there can be " + std::to_string(max_function_groups) +
                            " groups at most, with those that are there by default");
             return;
         }

@@ -32,9 +32,9 @@ enum class Endings {
 };
 
 // As the configuration says them.
-inline constexpr std::pair<std::string_view, Endings> kEndings[] = {{"auto", Endings::automatic},
-                                                                    {"exits", Endings::exits}};
-inline constexpr std::pair<std::string_view, ErrorKind> kErrorKinds[] = {
+inline constexpr std::pair<std::string_view, Endings> ending_names[] = {
+    {"auto", Endings::automatic}, {"exits", Endings::exits}};
+inline constexpr std::pair<std::string_view, ErrorKind> error_kinds[] = {
     {"cudaError", ErrorKind::cuda_error},
     {"cublasStatus", ErrorKind::cublas_status},
     {"cudnnStatus", ErrorKind::cudnn_status},
@@ -121,10 +121,10 @@ struct FunctionGroup {
 // By name, which is [a-z][a-z0-9_]{0,31}.
 using FunctionGroups = std::map<std::string, FunctionGroup>;
 
-inline constexpr std::size_t kMaxFunctionGroups = 64;
-inline constexpr std::size_t kMaxFunctionPatterns = 10'000;  // of one group
-inline constexpr std::size_t kMaxFunctionName = 128;         // bytes
-inline constexpr std::size_t kMaxSymbol = 16 * 1024;         // bytes
+inline constexpr std::size_t max_function_groups = 64;
+inline constexpr std::size_t max_function_patterns = 10'000;  // of one group
+inline constexpr std::size_t max_function_name = 128;         // bytes
+inline constexpr std::size_t max_symbol_bytes = 16 * 1024;    // bytes
 
 // The groups that a configuration has that does not name them: cuda, cublas, cudnn, nccl, libtorch.
 [[nodiscard]] FunctionGroups shipped_function_groups();

@@ -17,19 +17,19 @@ bool matches(const std::vector<std::string> &globs, const std::string &name) {
         globs, [&](const std::string &glob) { return glob == name || matches_glob(glob, name); });
 }
 
-bool is_wanted(const FuncTracing &tracing, const SelectedFunction &function) {
+bool is_wanted(const FunctionTracing &tracing, const SelectedFunction &function) {
     if (!tracing.functions.empty() && !matches(tracing.functions, function.symbol) &&
         !matches(tracing.functions, function.name)) {
         return false;
     }
     return !tracing.is_by_duration() ||
-           (function.ending != FuncEnding::none &&
+           (function.ending != ExitStrategy::none &&
             (!tracing.only_slow || function.options->slow_threshold.has_value()));
 }
 
 }  // namespace
 
-std::uint64_t FuncTracing::wanted_from_ns(const config::FunctionOptions &options) const {
+std::uint64_t FunctionTracing::wanted_from_ns(const config::FunctionOptions &options) const {
     std::chrono::nanoseconds from = min_duration;
     if (only_slow && options.slow_threshold) {
         from = std::max(from, std::chrono::nanoseconds(*options.slow_threshold));
@@ -37,7 +37,7 @@ std::uint64_t FuncTracing::wanted_from_ns(const config::FunctionOptions &options
     return static_cast<std::uint64_t>(from.count());
 }
 
-config::FunctionGroups named_groups(const FuncTracing &tracing) {
+config::FunctionGroups named_groups(const FunctionTracing &tracing) {
     if (tracing.libraries.empty()) {
         return {};
     }
@@ -52,8 +52,8 @@ config::FunctionGroups named_groups(const FuncTracing &tracing) {
     return {{"--function", std::move(group)}};
 }
 
-Result<Selection> select_traced(const FuncTracing &tracing, const symbols::ElfFile &file, int fd,
-                                std::string_view file_name, std::string_view path,
+Result<Selection> select_traced(const FunctionTracing &tracing, const symbols::ElfFile &file,
+                                int fd, std::string_view file_name, std::string_view path,
                                 const config::FunctionGroups &groups, std::size_t max_functions) {
     auto selection = select_functions(file, fd, file_name, path, groups, max_functions);
     if (!selection) {

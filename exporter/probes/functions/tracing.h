@@ -16,7 +16,7 @@
 
 namespace gpusnoop::probes {
 
-struct FuncTracing {
+struct FunctionTracing {
     bool stacks = false;
     std::vector<std::uint32_t> pids;     // only these processes, TRACED_PIDS at most; or all
     std::vector<std::string> libraries;  // as in a group; none: those that the groups name
@@ -39,11 +39,11 @@ struct FuncTracing {
 // The group of the libraries and functions that `tracing` names, if it names libraries. It is
 // called
 // "--function", for sentences about it.
-[[nodiscard]] config::FunctionGroups named_groups(const FuncTracing &tracing);
+[[nodiscard]] config::FunctionGroups named_groups(const FunctionTracing &tracing);
 
 // As select_functions(): of the functions that `groups` want those that are to be traced. Where
 // both libraries and functions are named, also those that no group wants.
-[[nodiscard]] Result<Selection> select_traced(const FuncTracing &tracing,
+[[nodiscard]] Result<Selection> select_traced(const FunctionTracing &tracing,
                                               const symbols::ElfFile &file, int fd,
                                               std::string_view file_name, std::string_view path,
                                               const config::FunctionGroups &groups,

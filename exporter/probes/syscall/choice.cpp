@@ -12,14 +12,14 @@ namespace gpusnoop::config {
 namespace {
 
 // What system calls are counted as that have no name of their own.
-constexpr std::array<std::string_view, 2> kNameless = {"compat", "unknown"};
+constexpr std::array<std::string_view, 2> nameless = {"compat", "unknown"};
 
 }  // namespace
 
 std::string syscall_problem(const std::string &name) {
     const auto &groups = syscall_groups();
     if (is_syscall(name) || std::ranges::find(groups, name) != groups.end() ||
-        std::ranges::find(kNameless, name) != kNameless.end()) {
+        std::ranges::find(nameless, name) != nameless.end()) {
         return "";
     }
     std::string list;

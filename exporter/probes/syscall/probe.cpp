@@ -20,7 +20,8 @@ constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
 class SyscallProbe final : public BpfProbe<syscall_bpf, SyscallAggregator> {
 public:
     // With `on_call` it traces.
-    SyscallProbe(const config::Config &config, TargetsPtr targets, OnSyscall on_call = nullptr)
+    SyscallProbe(const config::Config &config, TargetProcessesPtr targets,
+                 OnSyscall on_call = nullptr)
         : BpfProbe("syscall", config),
           config_(config.syscall),
           targets_(std::move(targets)),
@@ -32,7 +33,7 @@ private:
             return started;
         }
         configure_programs(skeleton, config_, on_call_ != nullptr);
-        return targets_->give_to(skeleton);
+        return targets_->share_maps_with(skeleton);
     }
 
     std::vector<ProbeRing> rings(syscall_bpf &skeleton) override {
@@ -58,7 +59,7 @@ private:
     std::optional<SyscallReading> read_tables();
 
     config::Config::Syscall config_;
-    TargetsPtr targets_;
+    TargetProcessesPtr targets_;
     OnSyscall on_call_;
     SyscallTables tables_;
 };
@@ -97,12 +98,12 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
 }  // namespace
 
 std::unique_ptr<Probe> make_syscall(const config::Config &config, const ebpf::Features &,
-                                    const TargetsPtr &targets) {
+                                    const TargetProcessesPtr &targets) {
     return config.syscall.enabled ? std::make_unique<SyscallProbe>(config, targets) : nullptr;
 }
 
-std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config, const TargetsPtr &targets,
-                                           OnSyscall on_call) {
+std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
+                                           const TargetProcessesPtr &targets, OnSyscall on_call) {
     return std::make_unique<SyscallProbe>(config, targets, std::move(on_call));
 }
 

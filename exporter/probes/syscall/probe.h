@@ -12,10 +12,10 @@
 namespace gpusnoop::probes {
 
 std::unique_ptr<Probe> make_syscall(const config::Config &config, const ebpf::Features &features,
-                                    const TargetsPtr &targets);
+                                    const TargetProcessesPtr &targets);
 
 // For a trace: drain() hands over each call, and counts nothing.
-std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config, const TargetsPtr &targets,
-                                           OnSyscall on_call);
+std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
+                                           const TargetProcessesPtr &targets, OnSyscall on_call);
 
 }  // namespace gpusnoop::probes

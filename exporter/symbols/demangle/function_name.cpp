@@ -9,22 +9,22 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::size_t kMaxTemplateArguments = 40;  // bytes
+constexpr std::size_t max_template_arguments = 40;  // bytes
 
 // The longest a name can be before its beginning is cut off.
-constexpr std::size_t kMaxUncutBytes = 4096;
+constexpr std::size_t max_uncut_bytes = 4096;
 
 // What GCC and clang put behind the name of a copy or a part of a function, then a number or
 // nothing. Other dots belong to the name: Go's have them.
-constexpr std::array<std::string_view, 8> kPartSuffixes{
+constexpr std::array<std::string_view, 8> part_suffixes{
     ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", ".localalias", ".clone."};
 
-constexpr std::array<std::string_view, 11> kBracketOperators{"->*", "<=>", "<<=", ">>=", "->", "<<",
+constexpr std::array<std::string_view, 11> bracket_operators{"->*", "<=>", "<<=", ">>=", "->", "<<",
                                                              ">>",  "<=",  ">=",  "<",   ">"};
 
 std::string_view without_suffixes(std::string_view symbol) {
     std::size_t end = symbol.find('@');
-    for (const std::string_view suffix : kPartSuffixes) {
+    for (const std::string_view suffix : part_suffixes) {
         end = std::min(end, symbol.find(suffix));
     }
     return end == 0 ? symbol : symbol.substr(0, end);
@@ -32,7 +32,7 @@ std::string_view without_suffixes(std::string_view symbol) {
 
 // How many bytes at the front are the name of an operator with brackets that are no arguments'.
 std::size_t bracket_size(std::string_view name) {
-    for (const std::string_view symbol : kBracketOperators) {
+    for (const std::string_view symbol : bracket_operators) {
         if (name.starts_with(symbol)) {
             return symbol.size();
         }
@@ -69,9 +69,9 @@ std::string without_arguments(std::string_view name) {
 
 std::string function_name(std::string_view symbol) {
     const std::string_view plain = without_suffixes(symbol);
-    const std::string name = read_mangled_name(plain, kMaxTemplateArguments)
-                                 .value_or(std::string(plain.substr(0, kMaxUncutBytes)));
-    return shortened_name(to_valid_utf8(name, kMaxUncutBytes), kMaxFunctionNameBytes);
+    const std::string name = read_mangled_name(plain, max_template_arguments)
+                                 .value_or(std::string(plain.substr(0, max_uncut_bytes)));
+    return shortened_name(to_valid_utf8(name, max_uncut_bytes), max_function_name_bytes);
 }
 
 std::string shortened_name(std::string name, std::size_t max_bytes) {

@@ -8,12 +8,12 @@
 namespace gpusnoop::symbols {
 
 // The longest name that function_name() gives, in bytes.
-inline constexpr std::size_t kMaxFunctionNameBytes = 200;
+inline constexpr std::size_t max_function_name_bytes = 200;
 
 // What the function of this symbol is called in its source: namespaces, class and name, without
 // return type and parameters; short template arguments are kept, others become <...>. Versions
 // (name@@VERSION) and what compilers put behind the name of a part of a function (.cold, .part.0)
-// are left away. Never empty for a symbol that is not, valid UTF-8, at most kMaxFunctionNameBytes
+// are left away. Never empty for a symbol that is not, valid UTF-8, at most max_function_name_bytes
 // long. What cannot be read as a mangled name is returned as it is.
 //   _ZN5model7Trainer4stepERKSt6vectorIfSaIfEE -> model::Trainer::step
 //   _ZZ4mainENKUlvE_clEv                       -> main::{lambda#1}::operator()

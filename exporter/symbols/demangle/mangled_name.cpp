@@ -56,13 +56,13 @@ void MangledParser::give_up() {
 void MangledParser::append(std::string &text, std::string_view more, std::size_t limit) {
     if (text.size() + more.size() <= limit) {
         text += more;
-    } else if (!text.ends_with(kCut)) {
-        text += kCut;
+    } else if (!text.ends_with(cut)) {
+        text += cut;
     }
 }
 
 void MangledParser::add_substitution(const std::string &text) {
-    substitutions_.push_back(text.size() <= kMaxNameText ? text : std::string(kCut));
+    substitutions_.push_back(text.size() <= max_name_text ? text : std::string(cut));
 }
 
 // <name>
@@ -90,13 +90,13 @@ void MangledParser::nested_name(std::string &text) {
         }
         if (first && take("T")) {  // of a class that is a template's parameter
             skip_index();
-            own = kCut;
+            own = cut;
         } else if (peek() == 'I' && !first) {
             template_arguments(own);
         } else if (!first && constructor_name(own)) {
         } else if (at_unqualified_name()) {
             if (!first) {
-                append(own, "::", kMaxNameText);
+                append(own, "::", max_name_text);
             }
             unqualified_name(own);
         } else {
@@ -106,13 +106,13 @@ void MangledParser::nested_name(std::string &text) {
             add_substitution(own);
         }
     }
-    append(text, own, kMaxNameText);
+    append(text, own, max_name_text);
 }
 
 // <unscoped-name> and its template arguments.
 void MangledParser::unscoped_name(std::string &text) {
     if (take("St")) {
-        append(text, "std::", kMaxNameText);
+        append(text, "std::", max_name_text);
     }
     if (!at_unqualified_name()) {
         return give_up();
@@ -126,21 +126,21 @@ void MangledParser::unscoped_name(std::string &text) {
 
 // <local-name> after its Z: a function, its parameters, and what it has inside.
 void MangledParser::local_name(std::string &text) {
-    if (++local_depth_ > kMaxLocalDepth) {
+    if (++local_depth_ > max_local_depth) {
         return give_up();
     }
     name(text);
     if (!failed_) {
         skip_types();
         if (failed_ && depth_ == 0) {
-            append(text, "::...", kMaxNameText);
+            append(text, "::...", max_name_text);
             usable_ = true;
         }
     }
     if (!failed_) {
-        append(text, "::", kMaxNameText);
+        append(text, "::", max_name_text);
         if (take("s")) {  // a string
-            append(text, "{string}", kMaxNameText);
+            append(text, "{string}", max_name_text);
         } else {
             if (take("d")) {  // in the default argument of a parameter
                 skip_index();
@@ -180,7 +180,7 @@ void MangledParser::unnamed_type(std::string_view kind, std::string &text) {
     if (!take("_")) {
         return give_up();
     }
-    append(text, "{" + std::string(kind) + "#" + std::to_string(position) + "}", kMaxNameText);
+    append(text, "{" + std::string(kind) + "#" + std::to_string(position) + "}", max_name_text);
 }
 
 // <operator-name>; false if there is none.
@@ -188,18 +188,18 @@ bool MangledParser::operator_name(std::string &text) {
     if (take("cv")) {
         std::string to;
         type(to);
-        append(text, "operator " + to, kMaxNameText);
+        append(text, "operator " + to, max_name_text);
         return true;
     }
     if (take("li")) {
-        append(text, "operator\"\"", kMaxNameText);
+        append(text, "operator\"\"", max_name_text);
         source_name(text);
         return true;
     }
-    for (const auto &[letters, symbol] : kOperators) {
+    for (const auto &[letters, symbol] : operators) {
         if (take(letters)) {
-            append(text, "operator", kMaxNameText);
-            append(text, symbol, kMaxNameText);
+            append(text, "operator", max_name_text);
+            append(text, symbol, max_name_text);
             return true;
         }
     }
@@ -213,7 +213,7 @@ bool MangledParser::constructor_name(std::string &text) {
         return false;
     }
     rest_.remove_prefix(2);
-    append(text, (destructor ? "::~" : "::") + std::string(last_part(text)), kMaxNameText);
+    append(text, (destructor ? "::~" : "::") + std::string(last_part(text)), max_name_text);
     while (take("B")) {
         std::string tag;
         source_name(tag);
@@ -226,7 +226,7 @@ std::size_t MangledParser::number() {
     std::size_t value = 0;
     while (is_digit(peek())) {
         const auto digit = static_cast<std::size_t>(peek() - '0');
-        value = std::min(value * 10 + digit, kMaxInputBytes + 1);
+        value = std::min(value * 10 + digit, max_input_bytes + 1);
         rest_.remove_prefix(1);
     }
     return value;
@@ -244,15 +244,15 @@ void MangledParser::source_name(std::string &text) {
     if (source.starts_with("_GLOBAL_") && source.size() >= 10 && source[9] == 'N') {
         source = "(anonymous namespace)";
     }
-    append(text, source, kMaxNameText);
+    append(text, source, max_name_text);
 }
 
 // S_, S0_, ... (base 36) or one of the names with their own letter. `text` is what it stands for.
 void MangledParser::substitution(std::string &text) {
-    for (const auto &[letter, standard] : kStandardNames) {
+    for (const auto &[letter, standard] : standard_names) {
         if (peek() == letter) {
             rest_.remove_prefix(1);
-            return append(text, standard, kMaxNameText);
+            return append(text, standard, max_name_text);
         }
     }
     std::size_t index = 0;
@@ -270,7 +270,7 @@ void MangledParser::substitution(std::string &text) {
     if (index >= substitutions_.size()) {
         return give_up();
     }
-    append(text, substitutions_[index], kMaxNameText);
+    append(text, substitutions_[index], max_name_text);
 }
 
 std::optional<std::string> read_mangled_name(std::string_view mangled, std::size_t max_arguments) {

@@ -12,15 +12,15 @@ namespace gpusnoop::symbols {
 
 class MangledParser {
 public:
-    static constexpr std::size_t kMaxInputBytes = 16 * 1024;
-    static constexpr std::size_t kMaxNameText = 1024;  // bytes of a name; past it nothing is added
-    static constexpr int kMaxDepth = 64;               // of types in types
-    static constexpr int kMaxLocalDepth = 16;          // of functions in functions
-    static constexpr std::string_view kCut = "...";    // stands for text that is not written
+    static constexpr std::size_t max_input_bytes = 16 * 1024;
+    static constexpr std::size_t max_name_text = 1024;  // bytes of a name; past it nothing is added
+    static constexpr int max_depth = 64;                // of types in types
+    static constexpr int max_local_depth = 16;          // of functions in functions
+    static constexpr std::string_view cut = "...";      // stands for text that is not written
 
     // `input` is what follows the _Z.
     MangledParser(std::string_view input, std::size_t max_arguments)
-        : rest_(input.substr(0, kMaxInputBytes)), max_arguments_(max_arguments) {}
+        : rest_(input.substr(0, max_input_bytes)), max_arguments_(max_arguments) {}
 
     // <encoding> up to the end of its <name>.
     std::optional<std::string> function_name();

@@ -8,7 +8,7 @@
 namespace gpusnoop::symbols {
 
 // <builtin-type>
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 29> kBuiltinTypes{{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 29> builtin_types{{
     {"a", "signed char"},
     {"b", "bool"},
     {"c", "char"},
@@ -41,7 +41,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 29> k
 }};
 
 // <substitution>s with a letter of their own, after the S
-inline constexpr std::array<std::pair<char, std::string_view>, 7> kStandardNames{{
+inline constexpr std::array<std::pair<char, std::string_view>, 7> standard_names{{
     {'t', "std"},
     {'a', "std::allocator"},
     {'b', "std::basic_string"},
@@ -52,11 +52,11 @@ inline constexpr std::array<std::pair<char, std::string_view>, 7> kStandardNames
 }};
 
 // What a letter in front of a <type> adds behind it
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTypeSuffixes{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> type_suffixes{
     {{"P", "*"}, {"R", "&"}, {"O", "&&"}, {"K", " const"}, {"V", " volatile"}}};
 
 // How a literal of a type is written; of others with the type in front, as in (char)65
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLiteralSuffixes{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> literal_suffixes{
     {{"int", ""},
      {"unsigned int", "u"},
      {"long", "l"},
@@ -65,7 +65,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kL
      {"unsigned long long", "ull"}}};
 
 // <operator-name>s, and what stands behind the word "operator"
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 48> kOperators{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 48> operators{
     {{"nw", " new"}, {"na", " new[]"}, {"dl", " delete"}, {"da", " delete[]"}, {"aw", " co_await"},
      {"ps", "+"},    {"ng", "-"},      {"ad", "&"},       {"de", "*"},         {"co", "~"},
      {"pl", "+"},    {"mi", "-"},      {"ml", "*"},       {"dv", "/"},         {"rm", "%"},

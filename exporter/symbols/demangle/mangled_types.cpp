@@ -22,15 +22,15 @@ void MangledParser::template_arguments(std::string &name) {
     if (failed_ && outermost) {
         usable_ = true;
     }
-    if (failed_ || text.find(kCut) != std::string::npos) {  // unknown, or past the limit
-        text = kCut;
+    if (failed_ || text.find(cut) != std::string::npos) {  // unknown, or past the limit
+        text = cut;
     }
-    append(name, (name.ends_with('<') ? " <" : "<") + text + ">", kMaxNameText);  // operator<
+    append(name, (name.ends_with('<') ? " <" : "<") + text + ">", max_name_text);  // operator<
 }
 
 // Arguments up to their E, separated by commas.
 void MangledParser::argument_list(std::string &text) {
-    if (++depth_ > kMaxDepth) {
+    if (++depth_ > max_depth) {
         give_up();
     }
     while (!failed_ && !take("E")) {
@@ -68,7 +68,7 @@ void MangledParser::literal(std::string &text) {
         return append(text, value == "1" ? "true" : "false", max_arguments_);
     }
     value = (negative ? "-" : "") + value;
-    for (const auto &[name, suffix] : kLiteralSuffixes) {
+    for (const auto &[name, suffix] : literal_suffixes) {
         if (of == name) {
             return append(text, value.append(suffix), max_arguments_);
         }
@@ -78,7 +78,7 @@ void MangledParser::literal(std::string &text) {
 
 // <type>. Each but a builtin one becomes a substitution.
 void MangledParser::type(std::string &text) {
-    if (++depth_ > kMaxDepth) {
+    if (++depth_ > max_depth) {
         give_up();
     }
     if (!failed_) {
@@ -88,13 +88,13 @@ void MangledParser::type(std::string &text) {
 }
 
 void MangledParser::one_type(std::string &text) {
-    for (const auto &[letters, name] : kBuiltinTypes) {
+    for (const auto &[letters, name] : builtin_types) {
         if (take(letters)) {
             text = name;
             return;
         }
     }
-    for (const auto &[letter, suffix] : kTypeSuffixes) {
+    for (const auto &[letter, suffix] : type_suffixes) {
         if (!take(letter)) {
             continue;
         }
@@ -103,7 +103,7 @@ void MangledParser::one_type(std::string &text) {
             qualifiers = " const volatile";
         }
         type(text);
-        append(text, qualifiers, kMaxNameText);
+        append(text, qualifiers, max_name_text);
         return add_substitution(text);
     }
     if (take("N")) {
@@ -152,7 +152,7 @@ bool MangledParser::unwritten_type(std::string &text) {
     } else {
         return false;
     }
-    text = kCut;
+    text = cut;
     return true;
 }
 
@@ -181,7 +181,7 @@ std::optional<std::size_t> MangledParser::parameter_count() {
     std::string function;
     name(function);
     // A pack (Dp) is one type here, and any number of parameters.
-    if (failed_ || function.ends_with(kCut) || rest_.find("Dp") != std::string_view::npos) {
+    if (failed_ || function.ends_with(cut) || rest_.find("Dp") != std::string_view::npos) {
         return std::nullopt;
     }
     std::string ignored;

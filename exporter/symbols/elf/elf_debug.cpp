@@ -12,10 +12,10 @@ namespace gpusnoop::symbols {
 namespace {
 
 // The rest of the names of sections is not looked at. Usual are some hundred bytes.
-constexpr std::uint64_t kMaxSectionNames = std::uint64_t{1} << 20;
+constexpr std::uint64_t max_section_names = std::uint64_t{1} << 20;
 
-constexpr std::uint64_t kMaxLinkBytes = 4096;
-constexpr std::uint64_t kMaxStarts = 4'000'000;
+constexpr std::uint64_t max_link_bytes = 4096;
+constexpr std::uint64_t max_starts = 4'000'000;
 
 // PT_GNU_EH_FRAME as all linkers make it: offsets of 32 bits, from its own beginning.
 struct UnwindHeader {
@@ -23,7 +23,7 @@ struct UnwindHeader {
     std::int32_t frames;
     std::uint32_t count;
 };
-constexpr std::array<std::uint8_t, 4> kUnwindKinds = {1, 0x1b, 0x03, 0x3b};
+constexpr std::array<std::uint8_t, 4> unwind_kinds = {1, 0x1b, 0x03, 0x3b};
 
 struct UnwindEntry {
     std::int32_t function;
@@ -36,7 +36,7 @@ Result<std::uint32_t> crc_of(int fd, std::uint64_t size, const ElfLimits &limits
     uLong crc = ::crc32(0, nullptr, 0);
     for (std::uint64_t at = 0; at < size; at += chunk.size()) {
         chunk.resize(
-            static_cast<std::size_t>(std::min<std::uint64_t>(size - at, ElfReader::kChunkBytes)));
+            static_cast<std::size_t>(std::min<std::uint64_t>(size - at, ElfReader::chunk_bytes)));
         if (auto done = reader.read(at, chunk); !done) {
             return tl::unexpected(done.error());
         }
@@ -62,14 +62,14 @@ std::optional<Elf64_Shdr> ElfFile::find_section(ElfReader &reader,
     const std::uint64_t count = header->e_shnum != 0 ? header->e_shnum : first->sh_size;
     const std::uint64_t index =
         header->e_shstrndx == SHN_XINDEX ? first->sh_link : header->e_shstrndx;
-    if (count > kMaxSections || index >= count) {
+    if (count > max_sections || index >= count) {
         return std::nullopt;
     }
     const auto section = reader.read_one<Elf64_Shdr>(header->e_shoff + index * sizeof(Elf64_Shdr));
     if (!section || !lies_inside(section->sh_offset, section->sh_size, file_size_)) {
         return std::nullopt;
     }
-    std::string text(static_cast<std::size_t>(std::min(section->sh_size, kMaxSectionNames)), '\0');
+    std::string text(static_cast<std::size_t>(std::min(section->sh_size, max_section_names)), '\0');
     if (!reader.read(section->sh_offset, std::as_writable_bytes(std::span(text)))) {
         return std::nullopt;
     }
@@ -98,7 +98,7 @@ std::optional<DebugLink> ElfFile::debug_link() const {
     constexpr std::array<std::string_view, 1> names = {".gnu_debuglink"};
     const auto section = find_section(reader, names);
     DebugLink link;
-    if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > kMaxLinkBytes ||
+    if (!section || section->sh_type != SHT_PROGBITS || section->sh_size > max_link_bytes ||
         section->sh_size < sizeof(link.crc)) {
         return std::nullopt;
     }
@@ -127,7 +127,7 @@ std::vector<std::uint64_t> ElfFile::unwind_starts() const {
     }
     ElfReader reader(fd_, file_size_, limits_);
     const auto header = reader.read_one<UnwindHeader>(segment->p_offset);
-    if (!header || header->kinds != kUnwindKinds || header->count > kMaxStarts) {
+    if (!header || header->kinds != unwind_kinds || header->count > max_starts) {
         return starts;
     }
     auto done = reader.for_each<UnwindEntry>(

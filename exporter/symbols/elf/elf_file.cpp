@@ -13,8 +13,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they are stored");
 
-constexpr std::uint64_t kMaxNoteBytes = 64 * 1024;
-constexpr std::uint64_t kMaxBuildIdBytes = 64;
+constexpr std::uint64_t max_note_bytes = 64 * 1024;
+constexpr std::uint64_t max_build_id_bytes = 64;
 
 Result<> check_kind(const Elf64_Ehdr &header) {
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
@@ -66,7 +66,7 @@ std::string build_id_in(std::span<const std::byte> notes, std::uint64_t alignmen
         }
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == owner.size() &&
             std::memcmp(notes.data() + sizeof(note), owner.data(), owner.size()) == 0 &&
-            note.n_descsz > 0 && note.n_descsz <= kMaxBuildIdBytes) {
+            note.n_descsz > 0 && note.n_descsz <= max_build_id_bytes) {
             return to_hex(notes.subspan(static_cast<std::size_t>(payload), note.n_descsz));
         }
         const std::uint64_t next = round_up(payload + note.n_descsz, alignment);
@@ -121,8 +121,8 @@ Result<> ElfFile::read_segments(ElfReader &reader, const Elf64_Ehdr &header) {
     if (header.e_phnum == 0) {
         return fail("it has no program headers");
     }
-    if (header.e_phnum > kMaxProgramHeaders) {
-        return fail("it has more than " + std::to_string(kMaxProgramHeaders) + " program headers");
+    if (header.e_phnum > max_program_headers) {
+        return fail("it has more than " + std::to_string(max_program_headers) + " program headers");
     }
     if (header.e_phentsize != sizeof(Elf64_Phdr)) {
         return fail("its program headers have an unknown size");
@@ -153,8 +153,8 @@ Result<> ElfFile::read_sections(ElfReader &reader, const Elf64_Ehdr &header) {
         }
         count = first->sh_size;
     }
-    if (count > kMaxSections) {
-        return fail("it has more than " + std::to_string(kMaxSections) + " sections");
+    if (count > max_sections) {
+        return fail("it has more than " + std::to_string(max_sections) + " sections");
     }
     std::optional<Elf64_Shdr> symtab;
     std::optional<Elf64_Shdr> dynsym;
@@ -256,7 +256,7 @@ std::optional<std::string> ElfFile::build_id() const {
         if (segment.p_type != PT_NOTE) {
             continue;
         }
-        notes.resize(static_cast<std::size_t>(std::min(segment.p_filesz, kMaxNoteBytes)));
+        notes.resize(static_cast<std::size_t>(std::min(segment.p_filesz, max_note_bytes)));
         if (!reader.read(segment.p_offset, notes)) {
             continue;
         }

@@ -62,13 +62,13 @@ struct DebugLink {
 class ElfFile {
 public:
     // A longer name is never returned nor found. CUTLASS has mangled names of several KiB.
-    static constexpr std::size_t kMaxNameBytes = 16 * 1024;
-    static constexpr std::size_t kMaxSections = 65'536;
-    static constexpr std::size_t kMaxProgramHeaders = 4096;
+    static constexpr std::size_t max_name_bytes = 16 * 1024;
+    static constexpr std::size_t max_sections = 65'536;
+    static constexpr std::size_t max_program_headers = 4096;
     // Places where one name may be defined, and symbols that one ending may match.
-    static constexpr std::size_t kMaxFunctionsPerName = 64;
-    static constexpr std::size_t kMaxMatches = 262'144;
-    static constexpr std::size_t kMaxMatchedNameBytes = std::size_t{64} << 20;
+    static constexpr std::size_t max_functions_per_name = 64;
+    static constexpr std::size_t max_matches = 262'144;
+    static constexpr std::size_t max_matched_name_bytes = std::size_t{64} << 20;
 
     // Reads the headers. `fd` is borrowed and must stay open as long as this object is used; its
     // file position is not moved. Fails with a sentence if it is not a regular file or not an ELF
@@ -92,14 +92,14 @@ public:
 
     // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is asked
     // once for each place of a string table where a function's name starts. Fails as
-    // find_functions() does, and with EFBIG past kMaxMatches or kMaxMatchedNameBytes.
+    // find_functions() does, and with EFBIG past max_matches or max_matched_name_bytes.
     [[nodiscard]] Result<std::vector<ListedFunction>> list_functions(
         const std::function<bool(std::string_view)> &wanted) const;
 
     // Every defined symbol, data too, whose name ends with `ending` (at least one byte), by address
-    // and name. For nvcc's launch handles: "E8__handle". Fails past kMaxMatches or
-    // kMaxMatchedNameBytes.
-    [[nodiscard]] Result<std::vector<FoundSymbol>> find_by_ending(std::string_view ending) const;
+    // and name. For nvcc's launch handles: "E8__handle". Fails past max_matches or
+    // max_matched_name_bytes.
+    [[nodiscard]] Result<std::vector<FoundSymbol>> find_by_suffix(std::string_view ending) const;
 
     // The file offset of a virtual address as linked; empty if no bytes of the file are loaded
     // there.

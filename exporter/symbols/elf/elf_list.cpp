@@ -15,7 +15,7 @@ namespace gpusnoop::symbols {
 namespace {
 
 // What calling `wanted` counts as, in steps of work: it compares the name with several others.
-constexpr std::uint64_t kStepsPerName = 64;
+constexpr std::uint64_t steps_per_name = 64;
 
 // The places of a string table at which names of functions start. One bit for each byte of the
 // table, as that is bounded however many symbols there are, and needs no sorting.
@@ -56,7 +56,7 @@ public:
             }
         }
         const std::uint64_t size = end_ ? *end_ - at : 0;
-        if (size == 0 || size > ElfFile::kMaxNameBytes) {
+        if (size == 0 || size > ElfFile::max_name_bytes) {
             return std::string_view();
         }
         return std::string_view(window_.data() + (at - window_at_), static_cast<std::size_t>(size));
@@ -66,12 +66,12 @@ private:
     // Sets end_ to the first NUL from `at` on, if it is near enough.
     Result<> find_end(std::uint64_t at) {
         end_.reset();
-        const std::uint64_t near = std::min<std::uint64_t>(at + ElfFile::kMaxNameBytes + 1,  //
+        const std::uint64_t near = std::min<std::uint64_t>(at + ElfFile::max_name_bytes + 1,  //
                                                            table_.strings_size);
         if (at < window_at_ || near > window_at_ + window_.size()) {
             window_at_ = at;
             window_.resize(static_cast<std::size_t>(
-                std::min<std::uint64_t>(ElfReader::kChunkBytes, table_.strings_size - at)));
+                std::min<std::uint64_t>(ElfReader::chunk_bytes, table_.strings_size - at)));
             auto done = reader_.read(table_.strings_offset + at,
                                      std::as_writable_bytes(std::span(window_)));
             if (!done) {
@@ -92,7 +92,7 @@ private:
     std::uint64_t window_at_ = 0;       // of its first byte
     std::optional<std::uint64_t> end_;  // of the name that was read last, in the window
 };
-static_assert(ElfFile::kMaxNameBytes < ElfReader::kChunkBytes / 2);
+static_assert(ElfFile::max_name_bytes < ElfReader::chunk_bytes / 2);
 
 struct NameAt {
     std::uint64_t at = 0;
@@ -125,12 +125,12 @@ Result<std::vector<NameAt>> wanted_names(ElfReader &reader, const SymbolTable &t
             done = tl::unexpected(name.error());
             return false;
         }
-        done = reader.work(kStepsPerName + name->size());
+        done = reader.work(steps_per_name + name->size());
         if (!done || name->empty() || !wanted(*name)) {
             return done.has_value();
         }
         bytes += name->size();
-        if (found.size() >= ElfFile::kMaxMatches || bytes > ElfFile::kMaxMatchedNameBytes) {
+        if (found.size() >= ElfFile::max_matches || bytes > ElfFile::max_matched_name_bytes) {
             done = tl::unexpected(too_many());
             return false;
         }
@@ -219,7 +219,7 @@ Result<std::vector<ListedFunction>> ElfFile::list_functions(
                 return problem.has_value();
             }
             bytes += name->name.size();
-            if (functions.size() >= kMaxMatches || bytes > kMaxMatchedNameBytes) {
+            if (functions.size() >= max_matches || bytes > max_matched_name_bytes) {
                 problem = tl::unexpected(too_many());
                 return false;
             }

@@ -9,7 +9,7 @@ namespace gpusnoop::symbols {
 namespace {
 
 // How many steps of work pass between two looks at the clock.
-constexpr std::uint64_t kStepsPerLook = 65'536;
+constexpr std::uint64_t steps_per_look = 65'536;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Result<> ElfReader::check_deadline() const {
 
 Result<> ElfReader::work(std::uint64_t steps) {
     steps_ += steps;
-    if (steps_ < kStepsPerLook) {
+    if (steps_ < steps_per_look) {
         return {};
     }
     steps_ = 0;

@@ -60,14 +60,14 @@ public:
     [[nodiscard]] Result<> work(std::uint64_t steps);
 
     // Calls `visit` for each of the `count` records of type T at `offset` until it returns false.
-    // At most kChunkBytes are in memory at a time.
+    // At most chunk_bytes are in memory at a time.
     template <typename T, std::predicate<const T &> Visit>
         requires std::is_trivially_copyable_v<T>
     [[nodiscard]] Result<> for_each(std::uint64_t offset, std::uint64_t count, Visit visit) {
         if (count > file_size_ / sizeof(T) || !lies_inside(offset, count * sizeof(T), file_size_)) {
             return fail("a table lies outside the file");
         }
-        constexpr std::uint64_t per_chunk = kChunkBytes / sizeof(T);
+        constexpr std::uint64_t per_chunk = chunk_bytes / sizeof(T);
         std::vector<T> chunk;
         while (count > 0) {
             chunk.resize(static_cast<std::size_t>(std::min(count, per_chunk)));
@@ -86,7 +86,7 @@ public:
         return {};
     }
 
-    static constexpr std::uint64_t kChunkBytes = 256 * 1024;
+    static constexpr std::uint64_t chunk_bytes = 256 * 1024;
 
 private:
     [[nodiscard]] Result<> check_deadline() const;

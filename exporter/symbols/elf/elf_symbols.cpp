@@ -20,7 +20,7 @@ bool has_address(const Elf64_Sym &symbol) {
 // The name at `at` of the table's strings; empty if it is too long or not ended.
 Result<std::string> read_name(ElfReader &reader, const SymbolTable &table, std::uint64_t at) {
     std::string name;
-    while (at < table.strings_size && name.size() <= ElfFile::kMaxNameBytes) {
+    while (at < table.strings_size && name.size() <= ElfFile::max_name_bytes) {
         std::array<char, 512> piece;
         const auto size = static_cast<std::size_t>(
             std::min<std::uint64_t>(piece.size(), table.strings_size - at));
@@ -33,7 +33,7 @@ Result<std::string> read_name(ElfReader &reader, const SymbolTable &table, std::
         const std::size_t end = text.find('\0');
         name += text.substr(0, end);
         if (end != std::string_view::npos) {
-            return name.size() <= ElfFile::kMaxNameBytes ? name : std::string();
+            return name.size() <= ElfFile::max_name_bytes ? name : std::string();
         }
         at += size;
     }
@@ -81,13 +81,13 @@ Result<std::vector<FoundFunction>> ElfFile::find_functions(
     std::vector<FoundFunction> functions;
     std::vector<std::size_t> found_of(names.size());
     for (const SymbolTable &table : *searched) {
-        const auto tails = find_tails(reader, table, names);
+        const auto tails = find_suffixes(reader, table, names);
         if (!tails) {
             return tl::unexpected(tails.error());
         }
         std::vector<NameAt> places;
         places.reserve(tails->size());
-        for (const Tail &tail : *tails) {
+        for (const SuffixMatch &tail : *tails) {
             places.push_back({tail.end - names[tail.ending].size(), tail.ending});
         }
         std::sort(places.begin(), places.end());
@@ -116,10 +116,11 @@ Result<std::vector<FoundFunction>> ElfFile::find_functions(
                 if (known || !problem) {
                     continue;
                 }
-                if (++found_of[place->name] > kMaxFunctionsPerName) {
-                    problem = fail("it defines more than " + std::to_string(kMaxFunctionsPerName) +
-                                       " functions of one name",
-                                   EFBIG);
+                if (++found_of[place->name] > max_functions_per_name) {
+                    problem =
+                        fail("it defines more than " + std::to_string(max_functions_per_name) +
+                                 " functions of one name",
+                             EFBIG);
                     break;
                 }
                 functions.push_back({place->name, *offset, symbol.st_value, symbol.st_size,
@@ -202,7 +203,7 @@ Result<std::vector<FoundSymbol>> ElfFile::functions_at(
     return found;
 }
 
-Result<std::vector<FoundSymbol>> ElfFile::find_by_ending(std::string_view ending) const {
+Result<std::vector<FoundSymbol>> ElfFile::find_by_suffix(std::string_view ending) const {
     if (ending.empty()) {
         return fail("an ending is needed to find symbols by", EINVAL);
     }
@@ -214,7 +215,7 @@ Result<std::vector<FoundSymbol>> ElfFile::find_by_ending(std::string_view ending
     std::vector<FoundSymbol> symbols;
     std::size_t name_bytes = 0;
     for (const SymbolTable &table : *searched) {
-        const auto tails = find_tails(reader, table, std::span(&ending, 1));
+        const auto tails = find_suffixes(reader, table, std::span(&ending, 1));
         if (!tails) {
             return tl::unexpected(tails.error());
         }
@@ -226,15 +227,15 @@ Result<std::vector<FoundSymbol>> ElfFile::find_by_ending(std::string_view ending
             // The tails are in the order of the table: the first that ends after the name starts.
             const auto tail = std::upper_bound(
                 tails->begin(), tails->end(), symbol.st_name,
-                [](std::uint64_t at, const Tail &candidate) { return at < candidate.end; });
+                [](std::uint64_t at, const SuffixMatch &candidate) { return at < candidate.end; });
             if (tail == tails->end() || symbol.st_name < tail->begin ||
                 tail->end - symbol.st_name < ending.size() ||
-                tail->end - symbol.st_name > kMaxNameBytes) {
+                tail->end - symbol.st_name > max_name_bytes) {
                 return true;
             }
             std::string name(static_cast<std::size_t>(tail->end - symbol.st_name), '\0');
             name_bytes += name.size();
-            if (symbols.size() >= kMaxMatches || name_bytes > kMaxMatchedNameBytes) {
+            if (symbols.size() >= max_matches || name_bytes > max_matched_name_bytes) {
                 problem = fail("too many of its symbols match", EFBIG);
                 return false;
             }

@@ -9,8 +9,8 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::uint64_t kMaxDynamicEntries = 4096;
-constexpr std::size_t kMaxTails = 1'000'000;
+constexpr std::uint64_t max_dynamic_entries = 4096;
+constexpr std::size_t max_suffixes = 1'000'000;
 
 struct DynamicEntries {
     std::optional<std::uint64_t> symbols, strings, strings_size, entry_size, hash, gnu_hash;
@@ -18,8 +18,8 @@ struct DynamicEntries {
 
 Result<DynamicEntries> read_dynamic(ElfReader &reader, const Elf64_Phdr &segment) {
     const std::uint64_t count = segment.p_filesz / sizeof(Elf64_Dyn);
-    if (count > kMaxDynamicEntries) {
-        return fail("its dynamic section has more than " + std::to_string(kMaxDynamicEntries) +
+    if (count > max_dynamic_entries) {
+        return fail("its dynamic section has more than " + std::to_string(max_dynamic_entries) +
                     " entries");
     }
     DynamicEntries found;
@@ -190,8 +190,8 @@ Result<std::optional<SymbolTable>> dynamic_symbols(ElfReader &reader,
     return *table;
 }
 
-Result<std::vector<Tail>> find_tails(ElfReader &reader, const SymbolTable &table,
-                                     std::span<const std::string_view> endings) {
+Result<std::vector<SuffixMatch>> find_suffixes(ElfReader &reader, const SymbolTable &table,
+                                               std::span<const std::string_view> endings) {
     // By last byte, so that most strings are compared with a few endings or none.
     std::array<std::vector<std::uint32_t>, 256> by_last_byte;
     std::size_t longest = 0;
@@ -202,16 +202,16 @@ Result<std::vector<Tail>> find_tails(ElfReader &reader, const SymbolTable &table
         }
     }
 
-    std::vector<Tail> tails;
+    std::vector<SuffixMatch> tails;
     if (longest == 0) {
         return tails;
     }
-    std::vector<char> window(longest + ElfReader::kChunkBytes);
+    std::vector<char> window(longest + ElfReader::chunk_bytes);
     std::size_t kept = 0;     // bytes at the front of the window from before this chunk
     std::uint64_t begin = 0;  // of the string that is being read
     for (std::uint64_t at = 0; at < table.strings_size;) {
         const auto size = static_cast<std::size_t>(
-            std::min<std::uint64_t>(ElfReader::kChunkBytes, table.strings_size - at));
+            std::min<std::uint64_t>(ElfReader::chunk_bytes, table.strings_size - at));
         auto done = reader.read(table.strings_offset + at,
                                 std::as_writable_bytes(std::span(window).subspan(kept, size)));
         if (!done) {
@@ -237,8 +237,8 @@ Result<std::vector<Tail>> find_tails(ElfReader &reader, const SymbolTable &table
                         tails.push_back({begin, end, i});
                     }
                 }
-                if (tails.size() > kMaxTails) {
-                    return fail("more than " + std::to_string(kMaxTails) + " of its names match",
+                if (tails.size() > max_suffixes) {
+                    return fail("more than " + std::to_string(max_suffixes) + " of its names match",
                                 EFBIG);
                 }
             }

@@ -36,7 +36,7 @@ struct SymbolTable {
     ElfReader &reader, std::span<const Elf64_Phdr> segments);
 
 // A string of a string table that ends with one of the wanted endings.
-struct Tail {
+struct SuffixMatch {
     std::uint64_t begin = 0;   // offset of the first byte of the stored string
     std::uint64_t end = 0;     // offset of its NUL
     std::uint32_t ending = 0;  // index of the ending
@@ -44,7 +44,7 @@ struct Tail {
 
 // Every string of the table that ends with one of `endings`, in the order of the table. Linkers
 // share tails ("bar" may be stored only as the end of "foobar"), so a name is found by its end.
-[[nodiscard]] Result<std::vector<Tail>> find_tails(ElfReader &reader, const SymbolTable &table,
-                                                   std::span<const std::string_view> endings);
+[[nodiscard]] Result<std::vector<SuffixMatch>> find_suffixes(
+    ElfReader &reader, const SymbolTable &table, std::span<const std::string_view> endings);
 
 }  // namespace gpusnoop::symbols

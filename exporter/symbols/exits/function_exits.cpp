@@ -27,8 +27,8 @@ Result<> checked_size(std::uint64_t size) {
     if (size == 0) {
         return fail("the size of the function is not known");
     }
-    if (size > kMaxFunctionBytes) {
-        return fail("the function is longer than " + std::to_string(kMaxFunctionBytes) + " bytes",
+    if (size > max_function_bytes) {
+        return fail("the function is longer than " + std::to_string(max_function_bytes) + " bytes",
                     EFBIG);
     }
     return {};
@@ -70,8 +70,8 @@ Result<FunctionExits> exits_of(std::span<const Part> parts) {
             }
         }
     }
-    if (found.exits.size() > kMaxExits) {
-        return fail("the function has more than " + std::to_string(kMaxExits) + " exits", EFBIG);
+    if (found.exits.size() > max_exits) {
+        return fail("the function has more than " + std::to_string(max_exits) + " exits", EFBIG);
     }
     std::sort(found.exits.begin(), found.exits.end(),
               [](const auto &a, const auto &b) { return a.address < b.address; });
@@ -108,7 +108,7 @@ public:
             works_.push_back(std::move(work));
         }
         // Each round gives every function at least one more part, or ends.
-        for (std::size_t round = 0; round <= kMaxParts && add_split_parts(); ++round) {
+        for (std::size_t round = 0; round <= max_parts && add_split_parts(); ++round) {
         }
         std::vector<Result<FunctionExits>> all;
         for (const Work &work : works_) {
@@ -194,7 +194,7 @@ private:
             if (known || work->problem) {
                 continue;
             }
-            if (work->parts.size() > kMaxParts) {
+            if (work->parts.size() > max_parts) {
                 work->problem = Error{"the function has too many parts", EFBIG};
                 continue;
             }

@@ -60,13 +60,13 @@ struct FunctionExits {
 };
 
 // Longer functions are not looked at. The largest in cuBLAS, cuDNN and NCCL has 77 KiB.
-inline constexpr std::uint64_t kMaxFunctionBytes = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t max_function_bytes = std::uint64_t{1} << 20;
 // Of one call. A hostile file makes 12 bytes of jumps in memory of each of them.
-inline constexpr std::uint64_t kMaxSweptBytes = std::uint64_t{8} << 20;
+inline constexpr std::uint64_t max_swept_bytes = std::uint64_t{8} << 20;
 // Each becomes a probe. The most in those libraries is 294.
-inline constexpr std::size_t kMaxExits = 4096;
+inline constexpr std::size_t max_exits = 4096;
 // The parts of one function besides the first: compilers make one or two.
-inline constexpr std::size_t kMaxParts = 8;
+inline constexpr std::size_t max_parts = 8;
 
 // The exits of the function whose instructions are `code`, the first of them at `vaddr`, for
 // EM_X86_64 or EM_AARCH64. Addresses are vaddrs. Fails with a sentence unless all of the code
@@ -78,9 +78,9 @@ inline constexpr std::size_t kMaxParts = 8;
 // what `file` was opened with. A part that the compiler split off (a symbol that ends in ".cold",
 // ".cold.<n>" or ".part.<n>") and that is jumped to belongs to the function. In a file without
 // .symtab such a part has no name: the jump is then a tail call like any other. Reads the symbols
-// at most kMaxParts + 1 times, for all the functions together. Each function fails for itself.
+// at most max_parts + 1 times, for all the functions together. Each function fails for itself.
 [[nodiscard]] std::vector<Result<FunctionExits>> find_exits(
     const ElfFile &file, int fd, std::span<const FoundFunction> functions,
-    const ElfLimits &limits = {.max_bytes_read = kMaxSweptBytes});
+    const ElfLimits &limits = {.max_bytes_read = max_swept_bytes});
 
 }  // namespace gpusnoop::symbols

@@ -49,9 +49,9 @@ struct InnerJump {
 
 // How far back from an indirect jump the origin of its target is searched: compilers put the two
 // next to each other, with an epilogue between them at most.
-inline constexpr std::size_t kMaxInstructionsBack = 32;
+inline constexpr std::size_t max_instructions_back = 32;
 // The search is what a hostile file could make long, so a sweep with more of them fails.
-inline constexpr std::size_t kMaxIndirectJumps = 4096;
+inline constexpr std::size_t max_indirect_jumps = 4096;
 
 // Both fail with a sentence if the code has a byte sequence that is no instruction, or ends within
 // one, if a jump goes to the inside of an instruction (then the sweep is out of step, because of

@@ -9,7 +9,7 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::uint64_t kWordBytes = 4;
+constexpr std::uint64_t word_bytes = 4;
 
 constexpr bool matches(std::uint32_t word, std::uint32_t mask, std::uint32_t value) {
     return (word & mask) == value;
@@ -23,7 +23,7 @@ constexpr std::uint32_t field(std::uint32_t word, unsigned lowest, unsigned bits
 // The same as a signed number of words, in bytes.
 constexpr std::uint64_t distance(std::uint32_t word, unsigned lowest, unsigned bits) {
     const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
-    return ((field(word, lowest, bits) ^ sign) - sign) * kWordBytes;
+    return ((field(word, lowest, bits) ^ sign) - sign) * word_bytes;
 }
 
 // "Unconditional branch (register)": opc is bits 24 to 21.
@@ -110,12 +110,12 @@ public:
     Arm64Sweep(std::span<const std::byte> code, std::uint64_t vaddr) : code_(code), vaddr_(vaddr) {}
 
     Result<Sweep> run() {
-        if (vaddr_ % kWordBytes != 0) {
+        if (vaddr_ % word_bytes != 0) {
             return fail("the function is not aligned");
         }
         bool runs_on = true;
-        for (std::uint64_t at = 0; at < code_.size(); at += kWordBytes) {
-            if (code_.size() - at < kWordBytes) {
+        for (std::uint64_t at = 0; at < code_.size(); at += word_bytes) {
+            if (code_.size() - at < word_bytes) {
                 return fail_at("the function ends within the instruction", at);
             }
             const std::uint32_t word = word_at(at);
@@ -131,7 +131,7 @@ public:
             return fail("the function runs on past its end");
         }
         std::sort(jumps_.begin(), jumps_.end());
-        if (indirect_.size() > kMaxIndirectJumps) {
+        if (indirect_.size() > max_indirect_jumps) {
             return fail("the function has too many indirect jumps", EFBIG);
         }
         for (const std::uint64_t at : indirect_) {
@@ -147,7 +147,7 @@ public:
 private:
     std::uint32_t word_at(std::uint64_t at) const {
         std::uint32_t word = 0;
-        for (unsigned i = 0; i < kWordBytes; ++i) {
+        for (unsigned i = 0; i < word_bytes; ++i) {
             word |= std::to_integer<std::uint32_t>(code_[static_cast<std::size_t>(at) + i])
                     << (8 * i);
         }
@@ -163,7 +163,7 @@ private:
         } else if (const auto far = jump_distance(word)) {
             const std::uint64_t target = at + *far;
             if (target < code_.size()) {
-                jumps_.push_back({target, static_cast<std::size_t>(at / kWordBytes)});
+                jumps_.push_back({target, static_cast<std::size_t>(at / word_bytes)});
             }
             if (target == 0 || target >= code_.size()) {
                 sweep_.jumps.push_back({vaddr_ + at, vaddr_ + target, !is_b(word)});
@@ -176,14 +176,14 @@ private:
     // What runs right before the instruction at `at`, if only one can and it is not a call, after
     // which registers have other values. Both are bytes from the first.
     std::optional<std::uint64_t> before(std::uint64_t at) const {
-        std::uint64_t above = at - kWordBytes;
-        for (std::size_t i = 0; i < kMaxInstructionsBack && above > 0 && is_padding(word_at(above));
-             ++i) {
-            above -= kWordBytes;
+        std::uint64_t above = at - word_bytes;
+        for (std::size_t i = 0;
+             i < max_instructions_back && above > 0 && is_padding(word_at(above)); ++i) {
+            above -= word_bytes;
         }
-        const auto found = only_predecessor(jumps_, at, static_cast<std::size_t>(at / kWordBytes),
+        const auto found = only_predecessor(jumps_, at, static_cast<std::size_t>(at / word_bytes),
                                             !ends_a_block(word_at(above)));
-        return found && !is_call(word_at(*found * kWordBytes)) ? std::optional(*found * kWordBytes)
+        return found && !is_call(word_at(*found * word_bytes)) ? std::optional(*found * word_bytes)
                                                                : std::nullopt;
     }
 
@@ -191,7 +191,7 @@ private:
     // function is loaded or moved, and goes to the jump unchanged.
     Goes goes(std::uint64_t at) const {
         std::uint32_t wanted = field(word_at(at), 5, 5);
-        for (std::size_t steps = 0; steps < kMaxInstructionsBack; ++steps) {
+        for (std::size_t steps = 0; steps < max_instructions_back; ++steps) {
             if (at == 0) {
                 const bool jumped_to = !jumps_.empty() && jumps_.front().target == 0;
                 return jumped_to ? Goes::unknown : Goes::to_function;  // an argument
@@ -230,7 +230,7 @@ private:
     // True if the frame is taken down right before: what SP was is loaded past, or added to it,
     // with no call or branch in between.
     bool is_after_epilogue(std::uint64_t at) const {
-        for (std::size_t steps = 0; steps < kMaxInstructionsBack && at != 0; ++steps) {
+        for (std::size_t steps = 0; steps < max_instructions_back && at != 0; ++steps) {
             const auto previous = before(at);
             if (!previous) {
                 return false;

@@ -16,7 +16,7 @@ struct Operands {
     std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> all;
 };
 
-constexpr std::size_t kCaller = ~std::size_t{0};
+constexpr std::size_t caller = ~std::size_t{0};
 
 bool writes(const Operands &operands, ZydisRegister wanted) {
     return std::any_of(operands.all.begin(),
@@ -82,7 +82,7 @@ public:
                 return fail_at("a jump goes to the inside of an instruction", jump.target);
             }
         }
-        if (indirect_.size() > kMaxIndirectJumps) {
+        if (indirect_.size() > max_indirect_jumps) {
             return fail("the function has too many indirect jumps", EFBIG);
         }
         for (const std::size_t index : indirect_) {
@@ -170,7 +170,7 @@ private:
     // which registers have other values.
     std::optional<std::size_t> before(std::size_t index) const {
         std::size_t above = index - 1;
-        for (std::size_t i = 0; i < kMaxInstructionsBack && above > 0 && padding_[above]; ++i) {
+        for (std::size_t i = 0; i < max_instructions_back && above > 0 && padding_[above]; ++i) {
             --above;
         }
         const auto found = only_predecessor(jumps_, starts_[index], index, !ends_[above]);
@@ -180,12 +180,12 @@ private:
     }
 
     // The instruction that gave `wanted` (64 bits wide) the value that it has before the index-th;
-    // kCaller if it has the caller's there; no value if that is not clear.
+    // caller if it has the caller's there; no value if that is not clear.
     std::optional<std::size_t> origin_of(ZydisRegister wanted, std::size_t index) const {
-        for (std::size_t steps = 0; steps < kMaxInstructionsBack; ++steps) {
+        for (std::size_t steps = 0; steps < max_instructions_back; ++steps) {
             if (index == 0) {
                 const bool jumped_to = !jumps_.empty() && jumps_.front().target == 0;
-                return jumped_to ? std::nullopt : std::optional(kCaller);
+                return jumped_to ? std::nullopt : std::optional(caller);
             }
             const auto previous = before(index);
             if (!previous) {
@@ -202,7 +202,7 @@ private:
     // True if the frame is taken down right before the index-th instruction: POP, LEAVE, or an
     // addition to RSP, with no call or branch in between.
     bool is_after_epilogue(std::size_t index) const {
-        for (std::size_t steps = 0; steps < kMaxInstructionsBack && index != 0; ++steps) {
+        for (std::size_t steps = 0; steps < max_instructions_back && index != 0; ++steps) {
             const auto previous = before(index);
             if (!previous) {
                 return false;
@@ -226,7 +226,7 @@ private:
     // to the address of the table: MOVSXD or MOV with an index, then ADD.
     bool is_from_table(ZydisRegister wanted, std::size_t index) const {
         const auto origin = origin_of(wanted, index);
-        if (!origin || *origin == kCaller) {
+        if (!origin || *origin == caller) {
             return false;
         }
         const Operands load = operands_of(*origin);
@@ -251,7 +251,7 @@ private:
         if (!origin) {
             return Goes::unknown;
         }
-        if (*origin == kCaller) {
+        if (*origin == caller) {
             return Goes::to_function;  // an argument
         }
         const Operands from = operands_of(*origin);

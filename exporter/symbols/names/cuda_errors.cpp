@@ -11,7 +11,7 @@ namespace {
 using Row = std::pair<int, std::string_view>;
 
 // Every enumerator of enum cudaError in CUDA 13.0's driver_types.h, those it calls deprecated too.
-constexpr auto kRuntimeNames = std::to_array<Row>({
+constexpr auto runtime_names = std::to_array<Row>({
     {0, "cudaSuccess"},
     {1, "cudaErrorInvalidValue"},
     {2, "cudaErrorMemoryAllocation"},
@@ -149,7 +149,7 @@ constexpr auto kRuntimeNames = std::to_array<Row>({
 });
 
 // Every enumerator of CUresult in CUDA 13.0's cuda.h.
-constexpr auto kDriverNames = std::to_array<Row>({
+constexpr auto driver_names = std::to_array<Row>({
     {0, "CUDA_SUCCESS"},
     {1, "CUDA_ERROR_INVALID_VALUE"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -253,8 +253,8 @@ constexpr auto kDriverNames = std::to_array<Row>({
     {999, "CUDA_ERROR_UNKNOWN"},
 });
 
-static_assert(std::is_sorted(kRuntimeNames.begin(), kRuntimeNames.end()) &&
-                  std::is_sorted(kDriverNames.begin(), kDriverNames.end()),
+static_assert(std::is_sorted(runtime_names.begin(), runtime_names.end()) &&
+                  std::is_sorted(driver_names.begin(), driver_names.end()),
               "they are searched by halves");
 
 std::string_view find_name(std::span<const Row> names, int code) {
@@ -267,11 +267,11 @@ std::string_view find_name(std::span<const Row> names, int code) {
 }  // namespace
 
 std::string_view cuda_error_name(int code) {
-    return find_name(kRuntimeNames, code);
+    return find_name(runtime_names, code);
 }
 
 std::string_view cuda_driver_error_name(int code) {
-    return find_name(kDriverNames, code);
+    return find_name(driver_names, code);
 }
 
 }  // namespace gpusnoop::probes

@@ -18,7 +18,7 @@
 namespace gpusnoop::symbols {
 
 template <typename Question, typename Answer>
-class AnswerThread {
+class BackgroundResolver {
 public:
     using Deadline = std::optional<std::chrono::steady_clock::time_point>;
     struct Settings {
@@ -31,7 +31,7 @@ public:
     // Does what has to be done now and then; returns when it has to run again if nothing happens.
     using Tidy = std::function<Deadline()>;
 
-    AnswerThread(Settings settings, AnswerBatch answer, Tidy tidy)
+    BackgroundResolver(Settings settings, AnswerBatch answer, Tidy tidy)
         : settings_(settings),
           answer_(std::move(answer)),
           tidy_(std::move(tidy)),

@@ -8,7 +8,7 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::ptrdiff_t kMaxStuck = 16;
+constexpr std::ptrdiff_t max_stuck = 16;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Result<> PatientReader::prepare(std::uint32_t tgid) {
     });
     const auto waiting =
         std::ranges::count_if(stuck_, [](const Stuck &stuck) { return stuck.reader != nullptr; });
-    if (waiting >= kMaxStuck || std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
+    if (waiting >= max_stuck || std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
         return fail("it does not answer", ETIMEDOUT);
     }
     if (!reader_) {
@@ -43,9 +43,8 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
     auto progressed = Clock::now();
     for (;;) {
         // With many of them, no name of others would be found in time.
-        if (auto answer =
-                reader_->wait(stuck_.size() < 4 ? processes::FileOpener::kPatience
-                                                : processes::FileOpener::kPatience / 10)) {
+        if (auto answer = reader_->wait(stuck_.size() < 4 ? processes::FileOpener::max_wait
+                                                          : processes::FileOpener::max_wait / 10)) {
             if (answer->error == EPIPE) {
                 reader_.reset();
             }

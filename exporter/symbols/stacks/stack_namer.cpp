@@ -12,10 +12,10 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::size_t kMaxModuleBytes = 128;
+constexpr std::size_t max_module_bytes = 128;
 
 // Ways to open one file: of several processes that have it, some may be gone.
-constexpr std::size_t kMaxOpenAttempts = 3;
+constexpr std::size_t max_open_attempts = 3;
 
 }  // namespace
 
@@ -31,11 +31,11 @@ std::optional<FileCache::Clock::time_point> StackNamer::close_unused() {
     return next;
 }
 
-StackAnswer StackNamer::unresolved(std::uint64_t ticket, std::size_t addresses) {
-    return {ticket, std::vector<Frame>(std::min(addresses, kMaxFrames))};
+StackReply StackNamer::unresolved(std::uint64_t ticket, std::size_t addresses) {
+    return {ticket, std::vector<Frame>(std::min(addresses, max_frames))};
 }
 
-std::vector<StackAnswer> StackNamer::name(std::span<const StackRequest> requests) {
+std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests) {
     std::map<std::uint32_t, Process> processes;
     std::map<FileId, File> files;
     std::vector<std::vector<Place>> places(requests.size());
@@ -49,7 +49,7 @@ std::vector<StackAnswer> StackNamer::name(std::span<const StackRequest> requests
         if (request.code_start != 0 && process.code_start != request.code_start) {
             continue;
         }
-        for (std::size_t at = 0; at < std::min(request.addresses.size(), kMaxFrames); ++at) {
+        for (std::size_t at = 0; at < std::min(request.addresses.size(), max_frames); ++at) {
             // A call can be the last instruction of its function: then its return address is in
             // the next one.
             const std::uint64_t call = request.addresses[at] - 1;
@@ -68,10 +68,10 @@ std::vector<StackAnswer> StackNamer::name(std::span<const StackRequest> requests
     for (auto &[id, file] : files) {
         look_up(id, file);
     }
-    std::vector<StackAnswer> answers;
+    std::vector<StackReply> answers;
     answers.reserve(requests.size());
     for (std::size_t i = 0; i < requests.size(); ++i) {
-        StackAnswer &answer =
+        StackReply &answer =
             answers.emplace_back(unresolved(requests[i].ticket, requests[i].addresses.size()));
         for (const Place &place : places[i]) {
             answer.frames[place.address] = frame_of(place, requests[i].addresses[place.address]);
@@ -111,8 +111,8 @@ void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) 
 
 void StackNamer::look_up(const FileId &id, File &file) {
     CachedFile *open = cache_.find(id);
-    for (std::size_t i = 0; open == nullptr && i < std::min(file.mappings.size(), kMaxOpenAttempts);
-         ++i) {
+    for (std::size_t i = 0;
+         open == nullptr && i < std::min(file.mappings.size(), max_open_attempts); ++i) {
         if (auto fd = files_->open_file(*file.mappings[i])) {
             open = &cache_.keep(id, std::move(*fd));
             add_debug_file(*open, *file.mappings[i]);
@@ -124,7 +124,7 @@ void StackNamer::look_up(const FileId &id, File &file) {
 
 Frame StackNamer::frame_of(const Place &place, std::uint64_t address) {
     const FunctionAt &function = place.file->functions[place.offset];
-    Frame frame{function.name, to_valid_utf8(place.mapping->name, kMaxModuleBytes), 0};
+    Frame frame{function.name, to_valid_utf8(place.mapping->name, max_module_bytes), 0};
     frame.offset = function.name.empty()
                        ? address - place.mapping->start + place.mapping->file_offset
                        : function.offset + 1;  // of the return address

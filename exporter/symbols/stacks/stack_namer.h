@@ -24,27 +24,27 @@ struct StackRequest {
     std::uint64_t code_start = 0;
 };
 
-struct StackAnswer {
+struct StackReply {
     std::uint64_t ticket = 0;
-    std::vector<Frame> frames;  // one for each address, of at most StackNamer::kMaxFrames
+    std::vector<Frame> frames;  // one for each address, of at most StackNamer::max_frames
 };
 
 // Reads files, so it takes its time. Used by one thread.
 class StackNamer {
 public:
     // The kernel gives no more (kernel.perf_event_max_stack). Those further out are left away.
-    static constexpr std::size_t kMaxFrames = 128;
+    static constexpr std::size_t max_frames = 128;
 
     explicit StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
 
     // An answer for each request. The mappings of each process are read once, and the symbols of
     // each file at most once.
-    [[nodiscard]] std::vector<StackAnswer> name(std::span<const StackRequest> requests);
+    [[nodiscard]] std::vector<StackReply> name(std::span<const StackRequest> requests);
     // Closes files that were not used for a while; says when to call it again.
     std::optional<FileCache::Clock::time_point> close_unused();
 
     // What there is to say without looking anything up.
-    [[nodiscard]] static StackAnswer unresolved(std::uint64_t ticket, std::size_t addresses);
+    [[nodiscard]] static StackReply unresolved(std::uint64_t ticket, std::size_t addresses);
 
 private:
     struct Process {

@@ -6,7 +6,7 @@ namespace gpusnoop::symbols {
 namespace {
 
 // Few enough to stop soon, many enough to read a file's symbols once for many stacks.
-constexpr std::size_t kMaxBatch = 256;
+constexpr std::size_t max_batch = 256;
 
 }  // namespace
 
@@ -21,9 +21,9 @@ Result<std::unique_ptr<StackResolver>> StackResolver::start() {
 StackResolver::StackResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
     : namer_(std::move(files), std::move(settings)),
       thread_(
-          {.max_waiting = kMaxWaiting, .max_batch = kMaxBatch},
+          {.max_waiting = max_waiting, .max_batch = max_batch},
           [this](const std::vector<StackRequest> &batch, const auto &post) {
-              for (StackAnswer &answer : namer_.name(batch)) {
+              for (StackReply &answer : namer_.name(batch)) {
                   post(std::move(answer));
               }
           },
@@ -37,7 +37,7 @@ void StackResolver::ask(StackRequest request) {
     }
 }
 
-std::vector<StackAnswer> StackResolver::answers() {
+std::vector<StackReply> StackResolver::answers() {
     return thread_.answers();
 }
 

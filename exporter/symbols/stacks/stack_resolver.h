@@ -15,7 +15,7 @@ namespace gpusnoop::symbols {
 class StackResolver {
 public:
     // Requests that wait. Those past it are answered at once, with frames that are not resolved.
-    static constexpr std::size_t kMaxWaiting = 4096;
+    static constexpr std::size_t max_waiting = 4096;
 
     static Result<std::unique_ptr<StackResolver>> start();
     explicit StackResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
@@ -25,11 +25,11 @@ public:
     // Never blocks.
     void ask(StackRequest request);
     // The answers that are ready: one for each request, in any order.
-    std::vector<StackAnswer> answers();
+    std::vector<StackReply> answers();
 
 private:
     StackNamer namer_;  // used by the thread only
-    AnswerThread<StackRequest, StackAnswer> thread_;
+    BackgroundResolver<StackRequest, StackReply> thread_;
 };
 
 }  // namespace gpusnoop::symbols

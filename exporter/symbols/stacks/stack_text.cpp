@@ -12,26 +12,26 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::size_t kMaxSiteFrames = 3;
-constexpr std::string_view kBetween = " < ";
-constexpr std::size_t kMaxPartBytes = 256;  // of a folded line
+constexpr std::size_t max_site_frames = 3;
+constexpr std::string_view between = " < ";
+constexpr std::size_t max_part_bytes = 256;  // of a folded line
 
 // What calls main, or the function of a thread.
-constexpr std::array<std::string_view, 8> kStarters{"_start",
-                                                    "__libc_start_main",
-                                                    "__libc_start_main_impl",
-                                                    "__libc_start_call_main",
-                                                    "start_thread",
-                                                    "clone",
-                                                    "clone3",
-                                                    "__clone3"};
+constexpr std::array<std::string_view, 8> starters{"_start",
+                                                   "__libc_start_main",
+                                                   "__libc_start_main_impl",
+                                                   "__libc_start_call_main",
+                                                   "start_thread",
+                                                   "clone",
+                                                   "clone3",
+                                                   "__clone3"};
 
 // The runtime that is linked into a program has no module of its own, but this on its functions.
-constexpr std::string_view kStaticRuntime = "libcudart_static_";
+constexpr std::string_view static_runtime = "libcudart_static_";
 
 bool is_of_cuda(const Frame &frame) {
     return frame.module.starts_with("libcudart") || frame.module.starts_with("libcuda.so") ||
-           frame.function.starts_with(kStaticRuntime);
+           frame.function.starts_with(static_runtime);
 }
 
 // libc is mostly stripped, and a place in it says nothing: what calls main or the function of a
@@ -56,7 +56,7 @@ void shorten(std::vector<std::string> &names, std::size_t max_bytes) {
 }
 
 std::string folded(std::string_view text) {
-    std::string part = to_valid_utf8(text, kMaxPartBytes);
+    std::string part = to_valid_utf8(text, max_part_bytes);
     std::ranges::replace(part, ' ', '_');
     std::ranges::replace(part, ';', ':');
     return part.empty() ? "[unknown]" : part;
@@ -83,11 +83,11 @@ std::string site_label(std::span<const Frame> frames) {
         if (!says_something(frame) || is_of_cuda(frame)) {
             continue;
         }
-        if (!shown.empty() && std::ranges::find(kStarters, frame.function) != kStarters.end()) {
+        if (!shown.empty() && std::ranges::find(starters, frame.function) != starters.end()) {
             break;
         }
         shown.push_back(&frame);
-        if (shown.size() == kMaxSiteFrames || frame.function == "main") {
+        if (shown.size() == max_site_frames || frame.function == "main") {
             break;
         }
     }
@@ -96,12 +96,12 @@ std::string site_label(std::span<const Frame> frames) {
     }
     std::vector<std::string> names;
     for (const Frame *frame : shown) {
-        names.push_back(to_valid_utf8(frame_text(*frame), 4 * kMaxFunctionNameBytes));
+        names.push_back(to_valid_utf8(frame_text(*frame), 4 * max_function_name_bytes));
     }
-    shorten(names, kMaxSiteLabelBytes - kBetween.size() * (names.size() - 1));
+    shorten(names, max_site_label_bytes - between.size() * (names.size() - 1));
     std::string label;
     for (const std::string &name : names) {
-        label += (label.empty() ? "" : std::string(kBetween)) + name;
+        label += (label.empty() ? "" : std::string(between)) + name;
     }
     return label;
 }

@@ -11,19 +11,19 @@ namespace gpusnoop::symbols {
 
 // One call of a stack. What is not known is empty. Texts are valid UTF-8.
 struct Frame {
-    std::string function;      // without arguments, at most kMaxFunctionNameBytes
+    std::string function;      // without arguments, at most max_function_name_bytes
     std::string module;        // the last part of the path of the file
     std::uint64_t offset = 0;  // of the return address: in the function, without one in the file
 };
 
-inline constexpr std::size_t kMaxSiteLabelBytes = 128;
+inline constexpr std::size_t max_site_label_bytes = 128;
 
 // The function; without one "module+0x1234", or "[unknown]".
 [[nodiscard]] std::string frame_text(const Frame &frame);
 
 // Where in a program a CUDA call comes from: the innermost three calls outside of CUDA's own
 // libraries, up to main, as in "leak_big < train_step < main". A call without a known function is
-// "module+0x1234", if that is not libc. Valid UTF-8, at most kMaxSiteLabelBytes; "unknown" if no
+// "module+0x1234", if that is not libc. Valid UTF-8, at most max_site_label_bytes; "unknown" if no
 // frame is known. Has no addresses, so it is the same for all processes of a program.
 [[nodiscard]] std::string site_label(std::span<const Frame> frames);
 

@@ -19,7 +19,7 @@ namespace scenario {
 
 namespace {
 
-constexpr const char *kNames[] = {
+constexpr const char *name_table[] = {
 #define CALLS_NAME(id, symbol, name, errors, recorded) name,
     CALLS_FUNCTIONS(CALLS_NAME)
 #undef CALLS_NAME
@@ -157,7 +157,7 @@ int list() {
 
 void print_truth() {
     for (int function = 0; function < CALLS_FUNCTION_COUNT; function++) {
-        print(kNames[function], *count_of(static_cast<calls_function>(function)));
+        print(name_table[function], *count_of(static_cast<calls_function>(function)));
     }
     std::fflush(stdout);
 }

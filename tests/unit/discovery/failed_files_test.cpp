@@ -19,11 +19,11 @@ TEST_CASE(
         }
         CHECK(failed.next(2) == Next::now);
     }
-    CHECK(tried == FailedFiles::kMaxBetweenRescans);
+    CHECK(tried == FailedFiles::max_between_rescans);
     CHECK(failed.next(1) == Next::next_rescan);
     failed.begin_rescan();
     CHECK(failed.next(1) == Next::now);
-    for (int i = 0; i < FailedFiles::kMaxInLook; i++) {
+    for (int i = 0; i < FailedFiles::max_in_look; i++) {
         failed.note(1);
     }
     CHECK(failed.has(1));

@@ -115,7 +115,7 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
 
 TEST_CASE("a file is shown with who is attached to it, who is not and why") {
     const SomeAttacher cuda_attacher;
-    const SomeAttacher func_attacher;
+    const SomeAttacher functions_attacher;
     probes::Health cuda = probe("cuda", 0);
     cuda.libraries = {
         {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 18},
@@ -125,14 +125,15 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
         {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 2},
         {.id = {.inode = 4}, .name = "server", .build = "", .functions = 3}};
     auto broken = found(2, "/lib/libbroken.so", 0);
-    broken.problems[&func_attacher] = "not an ELF file";
+    broken.problems[&functions_attacher] = "not an ELF file";
     auto unreadable = found(5, "", 2);
     unreadable.name = "libcuda.so.1";
     unreadable.problems[&cuda_attacher] = "cannot be opened: Permission denied";
     const auto facts = library_facts(
         {found(1, "/opt/libcudart.so.12", 2), broken, found(3, "/bin/plain", 5, true),
          found(4, "/bin/server", 1, true), unreadable, found(6, "/lib/libnothing.so", 7)},
-        {cuda, func}, {{&cuda_attacher, "cuda"}, {&func_attacher, "func"}, {nullptr, "fence"}});
+        {cuda, func},
+        {{&cuda_attacher, "cuda"}, {&functions_attacher, "func"}, {nullptr, "fence"}});
 
     using Functions = std::map<std::string, std::uint64_t>;
     using Problems = std::map<std::string, std::string>;

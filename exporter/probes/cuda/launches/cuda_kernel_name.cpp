@@ -12,12 +12,12 @@ namespace {
 // nvcc puts kernel _Z3addPf behind a host stub __device_stub__Z3addPf (this, then the mangled
 // name); clang calls the stub of kernel `add` __device_stub__add; templates have a wrapper in
 // between.
-constexpr std::string_view kNvccStub = "__device_stub_";
-constexpr std::array<std::string_view, 2> kStubPrefixes{"__wrapper__device_stub_",
+constexpr std::string_view nvcc_stub = "__device_stub_";
+constexpr std::array<std::string_view, 2> stub_prefixes{"__wrapper__device_stub_",
                                                         "__device_stub__"};
 
 // The longest a name can be before its end is cut off: room for a hostile one, not for harm.
-constexpr std::size_t kMaxUncutBytes = 4096;
+constexpr std::size_t max_uncut_bytes = 4096;
 
 // Takes a decimal length, and that many bytes, off the front of `text`; empty if they are not
 // there.
@@ -38,10 +38,10 @@ std::string_view take_source_name(std::string_view &text) {
 
 // "_Z3addPf" in "__device_stub__Z3addPf"; empty in anything else.
 std::string_view kernel_of_stub(std::string_view name) {
-    if (!name.starts_with(kNvccStub)) {
+    if (!name.starts_with(nvcc_stub)) {
         return {};
     }
-    name.remove_prefix(kNvccStub.size());
+    name.remove_prefix(nvcc_stub.size());
     return name.starts_with("_Z") ? name : std::string_view();
 }
 
@@ -64,7 +64,7 @@ std::size_t last_part(std::string_view name) {
 
 void remove_stub_prefix(std::string &name) {
     const std::size_t at = last_part(name);
-    for (const std::string_view prefix : kStubPrefixes) {
+    for (const std::string_view prefix : stub_prefixes) {
         if (std::string_view(name).substr(at).starts_with(prefix) &&
             name.size() > at + prefix.size()) {
             name.erase(at, prefix.size());
@@ -77,10 +77,10 @@ void remove_stub_prefix(std::string &name) {
 
 std::string kernel_name(std::string_view symbol) {
     const std::string_view mangled = without_nvcc_stub(symbol);
-    auto name = read_mangled_name(mangled, kMaxTemplateArgumentBytes)
-                    .value_or(std::string(mangled.substr(0, kMaxUncutBytes)));
+    auto name = read_mangled_name(mangled, max_template_argument_bytes)
+                    .value_or(std::string(mangled.substr(0, max_uncut_bytes)));
     remove_stub_prefix(name);
-    return shortened_name(to_valid_utf8(name, kMaxUncutBytes), kMaxKernelNameBytes);
+    return shortened_name(to_valid_utf8(name, max_uncut_bytes), max_kernel_name_bytes);
 }
 
 std::optional<std::size_t> kernel_parameters(std::string_view symbol) {
@@ -88,11 +88,11 @@ std::optional<std::size_t> kernel_parameters(std::string_view symbol) {
 }
 
 std::optional<std::string_view> kernel_of_launch_handle(std::string_view symbol) {
-    if (!symbol.starts_with("_ZZ") || !symbol.ends_with(kLaunchHandleEnding)) {
+    if (!symbol.starts_with("_ZZ") || !symbol.ends_with(launch_handle_ending)) {
         return std::nullopt;
     }
     symbol.remove_prefix(3);
-    symbol.remove_suffix(kLaunchHandleEnding.size());
+    symbol.remove_suffix(launch_handle_ending.size());
     if (symbol.starts_with('L')) {  // internal linkage: static kernels and all templates
         symbol.remove_prefix(1);
     }

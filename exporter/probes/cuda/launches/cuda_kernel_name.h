@@ -11,13 +11,13 @@ namespace gpusnoop::symbols {
 
 // The longest name that kernel_name() gives, and the longest template argument list in it, in
 // bytes.
-inline constexpr std::size_t kMaxKernelNameBytes = 120;
-inline constexpr std::size_t kMaxTemplateArgumentBytes = 40;
+inline constexpr std::size_t max_kernel_name_bytes = 120;
+inline constexpr std::size_t max_template_argument_bytes = 40;
 
 // The kernel that a host-side symbol stands for, as a label: namespaces and the name, without
 // return type and parameters; short template arguments are kept, others become <...>. Never empty
-// for a symbol that is not, valid UTF-8, at most kMaxKernelNameBytes long (a longer name keeps its
-// end). What cannot be read as a mangled name is returned as it is.
+// for a symbol that is not, valid UTF-8, at most max_kernel_name_bytes long (a longer name keeps
+// its end). What cannot be read as a mangled name is returned as it is.
 //   _Z3addPfPKfi                -> add
 //   _Z5scaleIfEvPT_i            -> scale<float>
 //   _ZN7cutlass6KernelI...      -> cutlass::Kernel<...>
@@ -28,8 +28,8 @@ inline constexpr std::size_t kMaxTemplateArgumentBytes = 40;
 // How many parameters the kernel has, where its mangled name tells.
 [[nodiscard]] std::optional<std::size_t> kernel_parameters(std::string_view symbol);
 
-// How the names of nvcc 13's launch handles end, for ElfFile::find_by_ending().
-inline constexpr std::string_view kLaunchHandleEnding = "E8__handle";
+// How the names of nvcc 13's launch handles end, for ElfFile::find_by_suffix().
+inline constexpr std::string_view launch_handle_ending = "E8__handle";
 
 // nvcc 13 passes cudaLaunchKernel not a function but a handle, which it keeps in a static variable
 // of the kernel's host stub. From the symbol of that variable to the mangled name of the kernel:

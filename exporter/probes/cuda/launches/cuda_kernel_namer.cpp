@@ -26,8 +26,8 @@ ReadMemory reader_of(MappedFiles &files) {
 // Empty unless it is the same program, at the same place, that has the string.
 std::optional<std::string> string_of_process(MappedFiles &files, const Executable &executable,
                                              std::uint64_t address) {
-    auto text =
-        read_string(executable.tgid, address, KernelNamer::kMaxRegisteredBytes, reader_of(files));
+    auto text = read_string(executable.tgid, address, CudaKernelNamer::max_registered_bytes,
+                            reader_of(files));
     // Only now: had the process ended before the read, another one may have its number.
     if (!text || !files.runs_program(executable.tgid, executable.id.inode, executable.bytes) ||
         code_start_of(executable.tgid) != executable.code_start) {
@@ -71,7 +71,7 @@ std::optional<std::string> string_of_file(const CachedFile &file, std::uint64_t 
     if (!offset) {
         return std::nullopt;
     }
-    std::string text = file.read(*offset, KernelNamer::kMaxRegisteredBytes);
+    std::string text = file.read(*offset, CudaKernelNamer::max_registered_bytes);
     const std::size_t end = text.find('\0');
     if (end == std::string::npos) {
         return std::nullopt;
@@ -82,14 +82,14 @@ std::optional<std::string> string_of_file(const CachedFile &file, std::uint64_t 
 
 }  // namespace
 
-KernelNamer::KernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
-    : KernelNamer(std::move(files), kernel_name, std::move(settings)) {}
+CudaKernelNamer::CudaKernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
+    : CudaKernelNamer(std::move(files), kernel_name, std::move(settings)) {}
 
-KernelNamer::KernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
-                         FileCache::Settings settings)
+CudaKernelNamer::CudaKernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
+                                 FileCache::Settings settings)
     : files_(std::move(files)), naming_(naming), cache_(naming, std::move(settings)) {}
 
-std::optional<FileCache::Clock::time_point> KernelNamer::close_unused() {
+std::optional<FileCache::Clock::time_point> CudaKernelNamer::close_unused() {
     cache_.close_unused();
     const auto next = cache_.next_close();
     if (!next) {
@@ -98,12 +98,12 @@ std::optional<FileCache::Clock::time_point> KernelNamer::close_unused() {
     return next;
 }
 
-std::string KernelNamer::name(const KernelRequest &request) {
+std::string CudaKernelNamer::name(const CudaKernelRequest &request) {
     std::string name = name_by_symbols(request);
     return name.empty() && request.name_pointer ? registered_name(request) : name;
 }
 
-std::string KernelNamer::name_by_symbols(const KernelRequest &request) {
+std::string CudaKernelNamer::name_by_symbols(const CudaKernelRequest &request) {
     CachedFile *file = open_executable(request.executable);
     const bool in_executable = request.address >= request.executable.code_start &&
                                request.address < request.executable.code_end;
@@ -119,14 +119,15 @@ std::string KernelNamer::name_by_symbols(const KernelRequest &request) {
     return name;
 }
 
-std::string KernelNamer::name_in_executable(const KernelRequest &request, CachedFile &file) {
+std::string CudaKernelNamer::name_in_executable(const CudaKernelRequest &request,
+                                                CachedFile &file) {
     const auto bias = load_bias(request.executable, file);
     const auto offset =
         bias ? file.elf()->to_file_offset(request.address - *bias) : std::optional<std::uint64_t>();
     return offset ? name_at(file, *offset) : "";
 }
 
-std::string KernelNamer::name_in_mappings(const KernelRequest &request) {
+std::string CudaKernelNamer::name_in_mappings(const CudaKernelRequest &request) {
     const auto mappings = files_->list(request.executable.tgid);
     if (!mappings) {
         return {};
@@ -148,12 +149,13 @@ std::string KernelNamer::name_in_mappings(const KernelRequest &request) {
     return {};
 }
 
-std::string KernelNamer::name_of_handle(const KernelRequest &request, const CachedFile &file) {
+std::string CudaKernelNamer::name_of_handle(const CudaKernelRequest &request,
+                                            const CachedFile &file) {
     const auto bias = load_bias(request.executable, file);
     if (!bias) {
         return {};
     }
-    const auto handles = file.elf()->find_by_ending(kLaunchHandleEnding);
+    const auto handles = file.elf()->find_by_suffix(launch_handle_ending);
     if (!handles) {
         return {};
     }
@@ -167,7 +169,7 @@ std::string KernelNamer::name_of_handle(const KernelRequest &request, const Cach
     return {};
 }
 
-std::string KernelNamer::registered_name(const KernelRequest &request) {
+std::string CudaKernelNamer::registered_name(const CudaKernelRequest &request) {
     auto text = string_of_process(*files_, request.executable, *request.name_pointer);
     if (!text) {
         const CachedFile *file = open_executable(request.executable);
@@ -177,12 +179,12 @@ std::string KernelNamer::registered_name(const KernelRequest &request) {
     return text ? naming_(*text) : "";
 }
 
-std::string KernelNamer::name_at(CachedFile &file, std::uint64_t file_offset) {
+std::string CudaKernelNamer::name_at(CachedFile &file, std::uint64_t file_offset) {
     const std::array<std::uint64_t, 1> offsets = {file_offset};
     return cache_.functions_at(file, offsets).front().name;
 }
 
-CachedFile *KernelNamer::open_executable(const Executable &executable) {
+CachedFile *CudaKernelNamer::open_executable(const Executable &executable) {
     // The size too: a file system without inode generations may reuse a number.
     if (CachedFile *known = cache_.find(executable.id, executable.bytes)) {
         return known;

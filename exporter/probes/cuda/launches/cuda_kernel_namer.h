@@ -25,7 +25,7 @@ struct Executable {
 
 // The launch call's first argument in one process: the address of the kernel's host function, or a
 // launch handle (nvcc 13), which is not an address of code.
-struct KernelRequest {
+struct CudaKernelRequest {
     std::uint64_t ticket = 0;  // comes back with the answer
     Executable executable;
     std::uint64_t address = 0;
@@ -33,7 +33,7 @@ struct KernelRequest {
     std::optional<std::uint64_t> name_pointer = {};
 };
 
-struct KernelAnswer {
+struct CudaKernelReply {
     std::uint64_t ticket = 0;
     std::string name;  // shortened and demangled; empty: not to be found
 };
@@ -46,31 +46,32 @@ struct KernelAnswer {
 //  4. at the name that was registered with the runtime, which stripped programs have too: in the
 //     process, and, when that is gone, in its executable.
 // Reads files and other processes' memory, so it takes its time. Used by one thread.
-class KernelNamer {
+class CudaKernelNamer {
 public:
     // Of a registered name. Nothing of a longer one is shown.
-    static constexpr std::size_t kMaxRegisteredBytes = 4096;
+    static constexpr std::size_t max_registered_bytes = 4096;
 
     // What a name is made of: the symbol of the kernel or of its host function. kernel_name() is
     // one; anything bounded is good.
     using Naming = std::string (*)(std::string_view symbol);
 
-    explicit KernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
-    KernelNamer(std::unique_ptr<MappedFiles> files, Naming naming, FileCache::Settings settings);
+    explicit CudaKernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
+    CudaKernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
+                    FileCache::Settings settings);
 
     // Opens the executable while the process lives.
     void remember(const Executable &executable) { (void)open_executable(executable); }
     // Empty if there is none to be found.
-    [[nodiscard]] std::string name(const KernelRequest &request);
+    [[nodiscard]] std::string name(const CudaKernelRequest &request);
     // Closes files that were not used for a while; says when to call it again.
     std::optional<FileCache::Clock::time_point> close_unused();
 
 private:
-    std::string name_by_symbols(const KernelRequest &request);
-    std::string name_in_executable(const KernelRequest &request, CachedFile &file);
-    std::string name_in_mappings(const KernelRequest &request);
-    std::string name_of_handle(const KernelRequest &request, const CachedFile &file);
-    std::string registered_name(const KernelRequest &request);
+    std::string name_by_symbols(const CudaKernelRequest &request);
+    std::string name_in_executable(const CudaKernelRequest &request, CachedFile &file);
+    std::string name_in_mappings(const CudaKernelRequest &request);
+    std::string name_of_handle(const CudaKernelRequest &request, const CachedFile &file);
+    std::string registered_name(const CudaKernelRequest &request);
     std::string name_at(CachedFile &file, std::uint64_t file_offset);
     CachedFile *open_executable(const Executable &executable);
 

@@ -5,22 +5,23 @@
 namespace gpusnoop::symbols {
 namespace {
 
-constexpr std::size_t kMaxBatch = 1024;
+constexpr std::size_t max_batch = 1024;
 
 }  // namespace
 
-Result<std::unique_ptr<KernelResolver>> KernelResolver::start() {
+Result<std::unique_ptr<CudaKernelResolver>> CudaKernelResolver::start() {
     auto files = MappedFiles::open();
     if (!files) {
         return tl::unexpected(files.error());
     }
-    return std::make_unique<KernelResolver>(std::move(*files));
+    return std::make_unique<CudaKernelResolver>(std::move(*files));
 }
 
-KernelResolver::KernelResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings)
+CudaKernelResolver::CudaKernelResolver(std::unique_ptr<MappedFiles> files,
+                                       FileCache::Settings settings)
     : namer_(std::move(files), std::move(settings)),
       thread_(
-          {.max_waiting = kMaxWaiting, .max_batch = kMaxBatch},
+          {.max_waiting = max_waiting, .max_batch = max_batch},
           [this](const std::vector<Question> &batch, const auto &post) {
               // First of all what may be gone soon.
               for (const Question &question : batch) {
@@ -29,25 +30,25 @@ KernelResolver::KernelResolver(std::unique_ptr<MappedFiles> files, FileCache::Se
                   }
               }
               for (const Question &question : batch) {
-                  if (const auto *request = std::get_if<KernelRequest>(&question)) {
+                  if (const auto *request = std::get_if<CudaKernelRequest>(&question)) {
                       post({request->ticket, namer_.name(*request)});
                   }
               }
           },
           [this] { return namer_.close_unused(); }) {}
 
-void KernelResolver::remember(const Executable &executable) {
+void CudaKernelResolver::remember(const Executable &executable) {
     (void)thread_.ask(executable);
 }
 
-void KernelResolver::ask(KernelRequest request) {
+void CudaKernelResolver::ask(CudaKernelRequest request) {
     const std::uint64_t ticket = request.ticket;
     if (!thread_.ask(std::move(request))) {
         thread_.post({ticket, ""});
     }
 }
 
-std::vector<KernelAnswer> KernelResolver::answers() {
+std::vector<CudaKernelReply> CudaKernelResolver::answers() {
     return thread_.answers();
 }
 

@@ -12,28 +12,29 @@
 
 namespace gpusnoop::symbols {
 
-class KernelResolver {
+class CudaKernelResolver {
 public:
     // Questions that wait. Past it, an executable is not opened ahead, and a kernel has no name.
-    static constexpr std::size_t kMaxWaiting = 65'536;
+    static constexpr std::size_t max_waiting = 65'536;
 
-    static Result<std::unique_ptr<KernelResolver>> start();
-    explicit KernelResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
-    KernelResolver(const KernelResolver &) = delete;
-    KernelResolver &operator=(const KernelResolver &) = delete;
+    static Result<std::unique_ptr<CudaKernelResolver>> start();
+    explicit CudaKernelResolver(std::unique_ptr<MappedFiles> files,
+                                FileCache::Settings settings = {});
+    CudaKernelResolver(const CudaKernelResolver &) = delete;
+    CudaKernelResolver &operator=(const CudaKernelResolver &) = delete;
 
     // Opens the executable while the process lives; it stays open for a minute after its last use.
     // Neither this nor ask() blocks.
     void remember(const Executable &executable);
-    void ask(KernelRequest request);
+    void ask(CudaKernelRequest request);
     // The answers that are ready: one for each request.
-    std::vector<KernelAnswer> answers();
+    std::vector<CudaKernelReply> answers();
 
 private:
-    using Question = std::variant<Executable, KernelRequest>;
+    using Question = std::variant<Executable, CudaKernelRequest>;
 
-    KernelNamer namer_;  // used by the thread only
-    AnswerThread<Question, KernelAnswer> thread_;
+    CudaKernelNamer namer_;  // used by the thread only
+    BackgroundResolver<Question, CudaKernelReply> thread_;
 };
 
 }  // namespace gpusnoop::symbols

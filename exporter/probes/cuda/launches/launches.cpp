@@ -121,7 +121,7 @@ Kernel &CudaAggregator::kernel_of(Process &process, std::uint64_t address) {
     return process.kernels.find(address).value();
 }
 
-void CudaAggregator::on_kernel_name(const symbols::KernelAnswer &answer) {
+void CudaAggregator::on_kernel_name(const symbols::CudaKernelReply &answer) {
     const auto ticket = tickets_.find(answer.ticket);
     if (ticket == tickets_.end()) {
         return;

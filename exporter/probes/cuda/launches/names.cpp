@@ -3,7 +3,7 @@
 namespace gpusnoop::probes {
 
 Result<CudaNames> CudaNames::start() {
-    auto kernels = symbols::KernelResolver::start();
+    auto kernels = symbols::CudaKernelResolver::start();
     if (!kernels) {
         return tl::unexpected(kernels.error());
     }
@@ -14,7 +14,7 @@ Result<CudaNames> CudaNames::start() {
     return CudaNames(std::move(*kernels), std::move(*stacks));
 }
 
-void CudaNames::ask_for_kernel(symbols::KernelRequest request, const CudaTables &tables) {
+void CudaNames::ask_for_kernel(symbols::CudaKernelRequest request, const CudaTables &tables) {
     request.name_pointer = tables.registered_name(request.executable.tgid, request.address);
     kernels_->ask(std::move(request));
 }
@@ -25,10 +25,10 @@ void CudaNames::ask_for_site(std::uint64_t ticket, std::uint32_t tgid, std::uint
 }
 
 void CudaNames::hand_answers_to(CudaAggregator &aggregator) {
-    for (const symbols::KernelAnswer &answer : kernels_->answers()) {
+    for (const symbols::CudaKernelReply &answer : kernels_->answers()) {
         aggregator.on_kernel_name(answer);
     }
-    for (symbols::StackAnswer &answer : stacks_->answers()) {
+    for (symbols::StackReply &answer : stacks_->answers()) {
         aggregator.on_site_name(std::move(answer));
     }
 }

@@ -16,17 +16,17 @@ public:
     static Result<CudaNames> start();
 
     void remember(const symbols::Executable &executable) { kernels_->remember(executable); }
-    void ask_for_kernel(symbols::KernelRequest request, const CudaTables &tables);
+    void ask_for_kernel(symbols::CudaKernelRequest request, const CudaTables &tables);
     void ask_for_site(std::uint64_t ticket, std::uint32_t tgid, std::uint64_t code_start,
                       const Site &site, const CudaTables &tables);
     void hand_answers_to(CudaAggregator &aggregator);
 
 private:
-    CudaNames(std::unique_ptr<symbols::KernelResolver> kernels,
+    CudaNames(std::unique_ptr<symbols::CudaKernelResolver> kernels,
               std::unique_ptr<symbols::StackResolver> stacks)
         : kernels_(std::move(kernels)), stacks_(std::move(stacks)) {}
 
-    std::unique_ptr<symbols::KernelResolver> kernels_;
+    std::unique_ptr<symbols::CudaKernelResolver> kernels_;
     std::unique_ptr<symbols::StackResolver> stacks_;
 };
 

@@ -168,7 +168,7 @@ void CudaAggregator::ask_for_site(Process &process, const Site &site) {
     surroundings_.ask_for_site(ticket, process, site);
 }
 
-void CudaAggregator::on_site_name(symbols::StackAnswer answer) {
+void CudaAggregator::on_site_name(symbols::StackReply answer) {
     const auto ticket = site_tickets_.find(answer.ticket);
     if (ticket == site_tickets_.end()) {
         return;

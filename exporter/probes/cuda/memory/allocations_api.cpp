@@ -33,7 +33,7 @@ struct Query {
     std::uint32_t sites = std::numeric_limits<std::uint32_t>::max();  // of each process
 };
 
-Result<Query> read_query(const DocumentParameters &parameters) {
+Result<Query> read_query(const QueryParameters &parameters) {
     Query query;
     for (const auto &[name, value] : parameters) {
         if (name == "format") {
@@ -168,20 +168,20 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
 
 }  // namespace
 
-Document allocations_document(std::vector<ProcessAllocations> all) {
+ApiResource allocations_document(std::vector<ProcessAllocations> all) {
     const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
     return {std::string(allocations_document_name),
-            [shared](const DocumentParameters &parameters) -> Result<DocumentText> {
+            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
                 const Processes processes = select(*shared, *query);
                 if (query->folded) {
-                    return DocumentText{"text/plain; charset=utf-8",
-                                        folded_text(processes, query->sites)};
+                    return ApiResponse{"text/plain; charset=utf-8",
+                                       folded_text(processes, query->sites)};
                 }
-                return DocumentText{"application/json", json_text(processes, query->sites)};
+                return ApiResponse{"application/json", json_text(processes, query->sites)};
             }};
 }
 

@@ -18,6 +18,6 @@ inline constexpr std::string_view allocations_document_name = "allocations";
 
 // "allocations": what each process has allocated where, those that hold the most first, as JSON or
 // as folded stacks. docs/api.md describes the parameters and the formats.
-[[nodiscard]] Document allocations_document(std::vector<ProcessAllocations> all);
+[[nodiscard]] ApiResource allocations_document(std::vector<ProcessAllocations> all);
 
 }  // namespace gpusnoop::probes

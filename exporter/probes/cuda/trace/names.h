@@ -69,7 +69,7 @@ private:
     Known &known(const cuda_record &head);
     KernelName look_up(const Known &process, std::uint64_t address);
 
-    symbols::KernelNamer kernel_namer_;
+    symbols::CudaKernelNamer kernel_namer_;
     std::unique_ptr<StackNames> stack_names_;
     probes::CudaTables tables_;
     std::map<Key, Known> processes_;

@@ -14,17 +14,17 @@ bool has_same_probes(const SelectedFunction &one, const SelectedFunction &other)
 
 }  // namespace
 
-FuncPlan plan_change(const std::vector<FuncPlace *> &places,
-                     const std::vector<SelectedFunction> &wanted) {
+AttachPlan plan_change(const std::vector<AttachedFunction *> &places,
+                       const std::vector<SelectedFunction> &wanted) {
     std::unordered_map<std::uint64_t, const SelectedFunction *> by_entry;
     for (const SelectedFunction &function : wanted) {
         by_entry.emplace(function.entry, &function);
     }
-    FuncPlan plan;
+    AttachPlan plan;
     std::unordered_set<std::uint64_t> kept;
     // What counts at present first: a place can have probes of before, too, which are muted.
     for (const bool is_wanted : {true, false}) {
-        for (FuncPlace *place : places) {
+        for (AttachedFunction *place : places) {
             if (place->is_wanted != is_wanted) {
                 continue;
             }

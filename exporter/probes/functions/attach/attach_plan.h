@@ -10,7 +10,7 @@
 namespace gpusnoop::probes {
 
 // A function of a file with its probes.
-struct FuncPlace {
+struct AttachedFunction {
     SelectedFunction function;  // as it was selected
     std::uint32_t number = 0;   // that its records have
     // It is counted at its entry only, also where the kernel did not allow what was selected.
@@ -21,15 +21,15 @@ struct FuncPlace {
 };
 
 // Borrows both.
-struct FuncPlan {
+struct AttachPlan {
     // With the same probes, though it may count for something else now.
-    std::vector<std::pair<FuncPlace *, const SelectedFunction *>> keep;
+    std::vector<std::pair<AttachedFunction *, const SelectedFunction *>> keep;
     std::vector<const SelectedFunction *> add;
-    std::vector<FuncPlace *> drop;  // of those that were wanted
+    std::vector<AttachedFunction *> drop;  // of those that were wanted
 };
 
 // `wanted` has no entry twice. A place that is not wanted at present may be kept.
-[[nodiscard]] FuncPlan plan_change(const std::vector<FuncPlace *> &places,
-                                   const std::vector<SelectedFunction> &wanted);
+[[nodiscard]] AttachPlan plan_change(const std::vector<AttachedFunction *> &places,
+                                     const std::vector<SelectedFunction> &wanted);
 
 }  // namespace gpusnoop::probes

@@ -10,22 +10,22 @@ namespace gpusnoop::probes {
 
 namespace {
 
-bool is_wanted(const FuncLink &link) {
-    return std::ranges::any_of(link.places, &FuncPlace::is_wanted);
+bool is_wanted(const FunctionLink &link) {
+    return std::ranges::any_of(link.places, &AttachedFunction::is_wanted);
 }
 
 }  // namespace
 
-FuncFiles::~FuncFiles() {
+AttachedFiles::~AttachedFiles() {
     for (auto &[id, links] : files_) {
-        for (FuncLink &link : links) {
+        for (FunctionLink &link : links) {
             detacher_.detach({.file = id, .probes = std::move(link.probes)});
         }
     }
 }
 
-Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
-                                           const std::vector<const SelectedFunction *> &functions) {
+Result<AttachedFiles::Links> AttachedFiles::attach(
+    const discovery::Library &library, const std::vector<const SelectedFunction *> &functions) {
     // What is attached together can only be detached together. A link costs time when it goes, so
     // there is not one for each function where there need not be.
     std::map<std::string, std::vector<SelectedFunction>> together;
@@ -45,30 +45,30 @@ Result<FuncFiles::Links> FuncFiles::attach(const discovery::Library &library,
     return links;
 }
 
-Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
-                                            const std::vector<SelectedFunction> &wanted) {
+Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &library,
+                                                    const std::vector<SelectedFunction> &wanted) {
     Links &links = files_[library.id];
-    std::vector<FuncPlace *> places;
-    for (FuncLink &link : links) {
-        for (FuncPlace &place : link.places) {
+    std::vector<AttachedFunction *> places;
+    for (FunctionLink &link : links) {
+        for (AttachedFunction &place : link.places) {
             places.push_back(&place);
         }
     }
-    const FuncPlan plan = plan_change(places, wanted);
+    const AttachPlan plan = plan_change(places, wanted);
     Change change{.functions = plan.keep.size(), .dropped = plan.drop.size()};
 
-    std::vector<FuncTable::Change> changes;
+    std::vector<FunctionIds::Change> changes;
     for (const auto &[place, function] : plan.keep) {
         const auto before = table_->find(place->number);
         auto after =
-            std::make_shared<const FuncFunction>(shown_as(library, *function, place->entry_only));
+            std::make_shared<const FunctionInfo>(shown_as(library, *function, place->entry_only));
         change.added += place->is_wanted ? 0 : 1;
         change.changed += place->is_wanted && before != nullptr && *before != *after ? 1 : 0;
         place->function = *function;
         programs_->set_options(place->number, *after);
         changes.push_back({place->number, std::move(after)});
     }
-    for (FuncPlace *place : plan.drop) {
+    for (AttachedFunction *place : plan.drop) {
         programs_->mute(place->number, true);
         place->is_wanted = false;
         changes.push_back({place->number, nullptr});
@@ -84,7 +84,7 @@ Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
 
     auto added = attach(library, plan.add);
     if (added) {
-        for (FuncLink &link : *added) {
+        for (FunctionLink &link : *added) {
             change.added += link.places.size();
             change.functions += link.places.size();
             std::ranges::move(link.refused, std::back_inserter(change.refused));
@@ -104,19 +104,19 @@ Result<FuncFiles::Change> FuncFiles::change(const discovery::Library &library,
     return change;
 }
 
-void FuncFiles::detach(const FileId &id, Reason reason) {
+void AttachedFiles::detach(const FileId &id, Reason reason) {
     if (auto file = files_.extract(id)) {
         release(id, std::move(file.mapped()), reason);
     }
 }
 
-std::size_t FuncFiles::functions(const FileId &id) const {
+std::size_t AttachedFiles::functions(const FileId &id) const {
     const auto file = files_.find(id);
     std::size_t count = 0;
     if (file != files_.end()) {
-        for (const FuncLink &link : file->second) {
-            count +=
-                static_cast<std::size_t>(std::ranges::count_if(link.places, &FuncPlace::is_wanted));
+        for (const FunctionLink &link : file->second) {
+            count += static_cast<std::size_t>(
+                std::ranges::count_if(link.places, &AttachedFunction::is_wanted));
         }
     }
     return count;
@@ -124,12 +124,12 @@ std::size_t FuncFiles::functions(const FileId &id) const {
 
 // Muted until they are detached: the same functions may be attached to again before. Only then has
 // no record their numbers any more.
-void FuncFiles::release(const FileId &id, Links links, Reason reason) {
+void AttachedFiles::release(const FileId &id, Links links, Reason reason) {
     const bool is_removed = reason == Reason::removed;
-    for (FuncLink &link : links) {
-        std::vector<FuncTable::Change> muted;
-        std::vector<FuncTable::Change> released;
-        for (const FuncPlace &place : link.places) {
+    for (FunctionLink &link : links) {
+        std::vector<FunctionIds::Change> muted;
+        std::vector<FunctionIds::Change> released;
+        for (const AttachedFunction &place : link.places) {
             programs_->mute(place.number, true);
             muted.push_back({place.number, nullptr});
             released.push_back({place.number, nullptr, true, is_removed});
@@ -141,7 +141,7 @@ void FuncFiles::release(const FileId &id, Links links, Reason reason) {
                           .probes = std::move(link.probes),
                           .is_changed = reason == Reason::changed,
                           .done = [this, released = std::move(released)] {
-                              for (const FuncTable::Change &change : released) {
+                              for (const FunctionIds::Change &change : released) {
                                   programs_->mute(change.number, false);
                               }
                               table_->change(released);

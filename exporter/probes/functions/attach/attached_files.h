@@ -1,5 +1,5 @@
-// The files that FuncSnoop is attached to: attaches to functions of them, and changes to which,
-// while those that stay are counted on.
+// The files that the functions probe is attached to: attaches to functions of them, and changes to
+// which, while those that stay are counted on.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@
 namespace gpusnoop::probes {
 
 // For the discovery thread.
-class FuncFiles {
+class AttachedFiles {
 public:
     struct Change {
         std::size_t functions = 0;  // that count now
         std::size_t added = 0;
         std::size_t dropped = 0;
         std::size_t changed = 0;             // count for something else now, or in another way
-        std::vector<std::string> refused{};  // by the kernel, see FuncLink
+        std::vector<std::string> refused{};  // by the kernel, see FunctionLink
     };
 
     // Both must outlive it.
-    FuncFiles(FuncPrograms &programs, FuncTable &table)
+    AttachedFiles(FunctionPrograms &programs, FunctionIds &table)
         : programs_(&programs), table_(&table), detacher_(programs.mode()) {}
-    ~FuncFiles();
-    FuncFiles(const FuncFiles &) = delete;
-    FuncFiles &operator=(const FuncFiles &) = delete;
+    ~AttachedFiles();
+    AttachedFiles(const AttachedFiles &) = delete;
+    AttachedFiles &operator=(const AttachedFiles &) = delete;
 
     // Has the file's functions be those of `wanted`. Probes of functions that stay are not touched.
     // Those of functions that go are detached with the last of their link: in the mode perf each by
@@ -54,14 +54,14 @@ public:
     [[nodiscard]] std::size_t functions(const FileId &id) const;
 
 private:
-    using Links = std::vector<FuncLink>;
+    using Links = std::vector<FunctionLink>;
 
     Result<Links> attach(const discovery::Library &library,
                          const std::vector<const SelectedFunction *> &functions);
     void release(const FileId &id, Links links, Reason reason);
 
-    FuncPrograms *programs_;
-    FuncTable *table_;
+    FunctionPrograms *programs_;
+    FunctionIds *table_;
     std::map<FileId, Links> files_;
     ebpf::Detacher detacher_;  // the last: it uses what is above
 };

@@ -5,7 +5,7 @@
 
 namespace gpusnoop::probes {
 
-std::uint32_t FuncTable::add(FuncFunction function) {
+std::uint32_t FunctionIds::add(FunctionInfo function) {
     const std::lock_guard lock(mutex_);
     auto number = static_cast<std::uint32_t>(entries_.size());
     if (free_.empty()) {
@@ -14,11 +14,11 @@ std::uint32_t FuncTable::add(FuncFunction function) {
         number = free_.back();
         free_.pop_back();
     }
-    entries_[number] = {std::make_shared<const FuncFunction>(std::move(function)), true};
+    entries_[number] = {std::make_shared<const FunctionInfo>(std::move(function)), true};
     return number;
 }
 
-void FuncTable::change(std::vector<Change> changes) {
+void FunctionIds::change(std::vector<Change> changes) {
     const std::lock_guard lock(mutex_);
     for (Change &change : changes) {
         std::erase_if(queue_, [&](const auto &one) { return one.second.number == change.number; });
@@ -32,19 +32,19 @@ void FuncTable::change(std::vector<Change> changes) {
     }
 }
 
-FuncFunctionPtr FuncTable::find(std::uint32_t number) const {
+FunctionInfoPtr FunctionIds::find(std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     return number < entries_.size() ? entries_[number].function : nullptr;
 }
 
-bool FuncTable::is_given(std::uint32_t number) const {
+bool FunctionIds::is_given(std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     return number < entries_.size() && entries_[number].is_given;
 }
 
-std::vector<FuncFunctionPtr> FuncTable::all() const {
+std::vector<FunctionInfoPtr> FunctionIds::all() const {
     const std::lock_guard lock(mutex_);
-    std::vector<FuncFunctionPtr> all;
+    std::vector<FunctionInfoPtr> all;
     for (const Entry &entry : entries_) {
         if (entry.function != nullptr) {
             all.push_back(entry.function);
@@ -53,19 +53,19 @@ std::vector<FuncFunctionPtr> FuncTable::all() const {
     return all;
 }
 
-std::uint64_t FuncTable::queued() const {
+std::uint64_t FunctionIds::queued() const {
     const std::lock_guard lock(mutex_);
     return queued_;
 }
 
-std::optional<std::vector<FuncFunctionPtr>> FuncTable::apply(std::uint64_t up_to) {
+std::optional<std::vector<FunctionInfoPtr>> FunctionIds::apply(std::uint64_t up_to) {
     const std::lock_guard lock(mutex_);
     const auto end =
         std::ranges::find_if(queue_, [&](const auto &one) { return one.first > up_to; });
     if (end == queue_.begin()) {
         return std::nullopt;
     }
-    std::vector<FuncFunctionPtr> replaced;
+    std::vector<FunctionInfoPtr> replaced;
     for (auto one = queue_.begin(); one != end; ++one) {
         Change &change = one->second;
         Entry &entry = entries_[change.number];

@@ -15,53 +15,53 @@
 namespace gpusnoop::probes {
 
 // What calls of a function are shown as, and how they are counted.
-struct FuncFunction {
+struct FunctionInfo {
     std::string library;  // the file's name
     std::string group;
     std::string name;
     config::FunctionOptions options;
     std::optional<NcclFunction> nccl{};  // what its arguments say
-    bool operator==(const FuncFunction &) const = default;
+    bool operator==(const FunctionInfo &) const = default;
 };
 
-using FuncFunctionPtr = std::shared_ptr<const FuncFunction>;
+using FunctionInfoPtr = std::shared_ptr<const FunctionInfo>;
 
 // Each place that is probed has a number of its own, as what its calls count for may change. The
 // discovery thread gives numbers and says what they stand for; the aggregating thread looks them
 // up. What stands for something already changes only by the latter's apply(), so that calls that
 // ended before are counted as what they were.
-class FuncTable {
+class FunctionIds {
 public:
     struct Change {
         std::uint32_t number = 0;
         // Null: its calls do not count any more.
-        FuncFunctionPtr function;
+        FunctionInfoPtr function;
         // No record will have the number again: it may be given to something else.
         bool is_released = false;
         // Of a released one: as it is not configured any more, not as nobody uses the file.
         bool is_removed = false;
     };
 
-    std::uint32_t add(FuncFunction function);
+    std::uint32_t add(FunctionInfo function);
     // All at once, after what is queued. Replaces what is queued for the same numbers.
     void change(std::vector<Change> changes);
 
     // Null for a number that was not given, or whose calls do not count any more.
-    [[nodiscard]] FuncFunctionPtr find(std::uint32_t number) const;
+    [[nodiscard]] FunctionInfoPtr find(std::uint32_t number) const;
     [[nodiscard]] bool is_given(std::uint32_t number) const;
     // All that calls count for now, in no order; the same may be there several times.
-    [[nodiscard]] std::vector<FuncFunctionPtr> all() const;
+    [[nodiscard]] std::vector<FunctionInfoPtr> all() const;
 
     // How many changes have been queued so far.
     [[nodiscard]] std::uint64_t queued() const;
     // Applies the changes up to a count of queued(): all records that were sent before it was taken
     // must have been counted. What calls of the changed numbers counted for, without those of files
     // that nobody uses; nothing: no change.
-    std::optional<std::vector<FuncFunctionPtr>> apply(std::uint64_t up_to);
+    std::optional<std::vector<FunctionInfoPtr>> apply(std::uint64_t up_to);
 
 private:
     struct Entry {
-        FuncFunctionPtr function;
+        FunctionInfoPtr function;
         bool is_given = false;
     };
 

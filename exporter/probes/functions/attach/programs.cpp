@@ -22,14 +22,14 @@ namespace gpusnoop::probes {
 
 using ebpf::AttachMode;
 
-struct FuncPrograms::Loaded {
+struct FunctionPrograms::Loaded {
     ebpf::Skeleton<functions_bpf> skeleton;
     std::vector<ebpf::Link> tracepoints;  // detached before the skeleton goes
 };
 
 namespace {
 
-void set_up_tracing(functions_bpf &skeleton, const FuncTracing &tracing) {
+void set_up_tracing(functions_bpf &skeleton, const FunctionTracing &tracing) {
     bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);
     bpf_map__set_max_entries(skeleton.maps.slow_calls, tracing.ring_bytes);
     auto &settings = *skeleton.rodata;
@@ -41,7 +41,7 @@ void set_up_tracing(functions_bpf &skeleton, const FuncTracing &tracing) {
 }
 
 // From which duration on all is told of a call; 0: of none.
-std::uint64_t slow_from_ns(const FuncPrograms::Details &details,
+std::uint64_t slow_from_ns(const FunctionPrograms::Details &details,
                            const config::FunctionOptions &options) {
     if (details.tracing != nullptr) {
         const std::uint64_t wanted = details.tracing->wanted_from_ns(options);
@@ -55,12 +55,12 @@ std::uint64_t slow_from_ns(const FuncPrograms::Details &details,
 std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
     std::uint64_t cookie = number;
     switch (function.ending) {
-        case FuncEnding::return_probe:
+        case ExitStrategy::return_probe:
             break;
-        case FuncEnding::exits:
+        case ExitStrategy::exits:
             cookie |= FUNC_EXITS | (function.jumps_to_entry ? FUNC_JUMPS_TO_ENTRY : 0);
             break;
-        case FuncEnding::none:
+        case ExitStrategy::none:
             cookie |= FUNC_ENTRY_ONLY;
             break;
     }
@@ -70,7 +70,7 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
 
 }  // namespace
 
-FuncFunction shown_as(const discovery::Library &library, const SelectedFunction &function,
+FunctionInfo shown_as(const discovery::Library &library, const SelectedFunction &function,
                       bool entry_only) {
     config::FunctionOptions options = *function.options;
     options.entry_only = entry_only;
@@ -79,33 +79,32 @@ FuncFunction shown_as(const discovery::Library &library, const SelectedFunction 
             std::move(options), nccl};
 }
 
-FuncPrograms::FuncPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
-                           Details details)
+FunctionPrograms::FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
+                                   Details details)
     : loaded_(std::move(loaded)), calls_(calls), details_(details) {}
-FuncPrograms::~FuncPrograms() = default;
+FunctionPrograms::~FunctionPrograms() = default;
 
-int FuncPrograms::calls_ring() const {
+int FunctionPrograms::calls_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.calls);
 }
-int FuncPrograms::slow_ring() const {
+int FunctionPrograms::slow_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.slow_calls);
 }
-std::uint64_t FuncPrograms::slow_details_lost() const {
+std::uint64_t FunctionPrograms::slow_details_lost() const {
     return __atomic_load_n(&loaded_->skeleton->bss->slow_details_lost, __ATOMIC_RELAXED);
 }
-std::uint64_t FuncPrograms::entries_lost() const {
+std::uint64_t FunctionPrograms::entries_lost() const {
     return __atomic_load_n(&loaded_->skeleton->bss->entries_lost, __ATOMIC_RELAXED);
 }
-int FuncPrograms::account_map() const {
+int FunctionPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.account);
 }
-ebpf::Runs FuncPrograms::runs() const {
+ebpf::Runs FunctionPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
-Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::Functions &config,
-                                                         Details details,
-                                                         const ebpf::Features &features) {
+Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(
+    const config::Config::Functions &config, Details details, const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, config, details);
@@ -117,9 +116,8 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load(const config::Config::F
     return tl::unexpected(last);
 }
 
-Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
-                                                            const config::Config::Functions &config,
-                                                            Details details) {
+Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(
+    AttachMode mode, const config::Config::Functions &config, Details details) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(functions_bpf::open());
     if (!loaded->skeleton) {
@@ -149,12 +147,13 @@ Result<std::unique_ptr<FuncPrograms>> FuncPrograms::load_as(AttachMode mode,
         }
         loaded->tracepoints.push_back(std::move(link));
     }
-    return std::unique_ptr<FuncPrograms>(new FuncPrograms(std::move(loaded), calls, details));
+    return std::unique_ptr<FunctionPrograms>(
+        new FunctionPrograms(std::move(loaded), calls, details));
 }
 
-Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
-                                      const std::vector<SelectedFunction> &functions,
-                                      FuncTable &table) const {
+Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
+                                              const std::vector<SelectedFunction> &functions,
+                                              FunctionIds &table) const {
     auto link = attach_all(library, functions, {}, table);
     if (!link || link->probes.refused().exits.empty()) {
         return link;
@@ -179,7 +178,7 @@ Result<FuncLink> FuncPrograms::attach(const discovery::Library &library,
     return attach_all(library, functions, without_exits, table);
 }
 
-void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &function) const {
+void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &function) const {
     const config::FunctionOptions &options = function.options;
     func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .unused = 0};
     if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
@@ -201,25 +200,25 @@ void FuncPrograms::set_options(std::uint32_t number, const FuncFunction &functio
     }
 }
 
-Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
-                                          const std::vector<SelectedFunction> &functions,
-                                          const std::set<std::uint64_t> &without_exits,
-                                          FuncTable &table) const {
-    FuncLink link;
+Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &library,
+                                                  const std::vector<SelectedFunction> &functions,
+                                                  const std::set<std::uint64_t> &without_exits,
+                                                  FunctionIds &table) const {
+    FunctionLink link;
     std::vector<ebpf::AttachPoint> entries;
     std::vector<ebpf::AttachPoint> exits;
     for (const SelectedFunction &function : functions) {
         SelectedFunction attached = function;
         if (without_exits.contains(attached.entry)) {
-            attached.ending = FuncEnding::none;
+            attached.ending = ExitStrategy::none;
             attached.exits.clear();
         }
-        const bool entry_only = attached.ending == FuncEnding::none;
-        const FuncFunction shown = shown_as(library, function, entry_only);
+        const bool entry_only = attached.ending == ExitStrategy::none;
+        const FunctionInfo shown = shown_as(library, function, entry_only);
         const std::uint32_t number = table.add(shown);
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number);
-        entries.push_back({attached.entry, cookie, attached.ending != FuncEnding::return_probe});
+        entries.push_back({attached.entry, cookie, attached.ending != ExitStrategy::return_probe});
         for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
@@ -229,8 +228,8 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
     auto probes = ebpf::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
                                           library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
-    std::vector<FuncTable::Change> unused;
-    std::erase_if(link.places, [&](const FuncPlace &place) {
+    std::vector<FunctionIds::Change> unused;
+    std::erase_if(link.places, [&](const AttachedFunction &place) {
         const bool is_refused =
             is_attached && std::ranges::find(probes->refused().entries, place.function.entry) !=
                                probes->refused().entries.end();
@@ -250,7 +249,7 @@ Result<FuncLink> FuncPrograms::attach_all(const discovery::Library &library,
     return link;
 }
 
-void FuncPrograms::mute(std::uint32_t number, bool on) {
+void FunctionPrograms::mute(std::uint32_t number, bool on) {
     if (number >= FUNC_MUTABLE) {
         return;  // its records are made, and do not count
     }

@@ -1,4 +1,5 @@
-// FuncSnoop's BPF side: loading it, and attaching it to the functions that are wanted of a library.
+// The BPF side of the functions probe: loading it, and attaching it to the functions that are
+// wanted of a library.
 #pragma once
 
 #include <cstddef>
@@ -23,43 +24,44 @@
 namespace gpusnoop::probes {
 
 // Functions of a file that are attached to together, and so only detached together.
-struct FuncLink {
+struct FunctionLink {
     ebpf::UprobeSet probes;
-    std::vector<FuncPlace> places;
+    std::vector<AttachedFunction> places;
     // What is not attached to, as the kernel allows no probe on its first instruction.
     std::vector<std::string> refused{};
 };
 
 // What calls of a function are counted as.
-[[nodiscard]] FuncFunction shown_as(const discovery::Library &library,
+[[nodiscard]] FunctionInfo shown_as(const discovery::Library &library,
                                     const SelectedFunction &function, bool entry_only);
 
-class FuncPrograms {
+class FunctionPrograms {
 public:
     // What is to be known of single calls.
     struct Details {
-        bool slow_calls = false;               // what was going on in them
-        bool all_arguments = false;            // of each call of a function with `arguments`
-        bool entries = false;                  // when it begins
-        const FuncTracing *tracing = nullptr;  // null: calls are for counting
+        bool slow_calls = false;                   // what was going on in them
+        bool all_arguments = false;                // of each call of a function with `arguments`
+        bool entries = false;                      // when it begins
+        const FunctionTracing *tracing = nullptr;  // null: calls are for counting
     };
 
     // Loads the programs in the best way that works, or in the one that the configuration names.
-    static Result<std::unique_ptr<FuncPrograms>> load(const config::Config::Functions &config,
-                                                      Details details,
-                                                      const ebpf::Features &features);
-    ~FuncPrograms();
-    FuncPrograms(const FuncPrograms &) = delete;
-    FuncPrograms &operator=(const FuncPrograms &) = delete;
+    static Result<std::unique_ptr<FunctionPrograms>> load(const config::Config::Functions &config,
+                                                          Details details,
+                                                          const ebpf::Features &features);
+    ~FunctionPrograms();
+    FunctionPrograms(const FunctionPrograms &) = delete;
+    FunctionPrograms &operator=(const FunctionPrograms &) = delete;
 
     // All of them at once, under the numbers that `table` gives them. Where the kernel allows no
     // probe on an exit, the function is counted at its entry only; where it allows none on the
     // first instruction, the function is left out. The log names both.
-    Result<FuncLink> attach(const discovery::Library &library,
-                            const std::vector<SelectedFunction> &functions, FuncTable &table) const;
+    Result<FunctionLink> attach(const discovery::Library &library,
+                                const std::vector<SelectedFunction> &functions,
+                                FunctionIds &table) const;
 
     // What is to be known of the calls that end under this number from now on.
-    void set_options(std::uint32_t number, const FuncFunction &function) const;
+    void set_options(std::uint32_t number, const FunctionInfo &function) const;
 
     // Has the probes of this number do nothing, but for calls that have begun already. They still
     // stop the program. For any thread.
@@ -77,14 +79,13 @@ public:
 
 private:
     struct Loaded;
-    FuncPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
-    static Result<std::unique_ptr<FuncPrograms>> load_as(ebpf::AttachMode mode,
-                                                         const config::Config::Functions &config,
-                                                         Details details);
-    Result<FuncLink> attach_all(const discovery::Library &library,
-                                const std::vector<SelectedFunction> &functions,
-                                const std::set<std::uint64_t> &without_exits,
-                                FuncTable &table) const;
+    FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
+    static Result<std::unique_ptr<FunctionPrograms>> load_as(
+        ebpf::AttachMode mode, const config::Config::Functions &config, Details details);
+    Result<FunctionLink> attach_all(const discovery::Library &library,
+                                    const std::vector<SelectedFunction> &functions,
+                                    const std::set<std::uint64_t> &without_exits,
+                                    FunctionIds &table) const;
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

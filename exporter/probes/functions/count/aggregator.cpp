@@ -26,8 +26,8 @@ nanoseconds at(const func_record &head) {
 
 }  // namespace
 
-FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
-                               std::function<bool(ProcessIdentity &)> look_up)
+FunctionsAggregator::FunctionsAggregator(FunctionsSettings settings, const FunctionIds &table,
+                                         std::function<bool(ProcessIdentity &)> look_up)
     : settings_(std::move(settings)),
       table_(&table),
       family_set_(settings_.budget, settings_.pid_label),
@@ -37,7 +37,7 @@ FuncAggregator::FuncAggregator(FuncSettings settings, const FuncTable &table,
                                .retention = settings_.retention,
                                .look_up = std::move(look_up)}) {}
 
-void FuncAggregator::on_record(std::span<const std::byte> bytes) {
+void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
     const auto head =
         ebpf::decode<func_record>(bytes.first(std::min(bytes.size(), sizeof(func_record))));
     switch (head ? head->type : ~0U) {
@@ -71,8 +71,8 @@ void FuncAggregator::on_record(std::span<const std::byte> bytes) {
 }
 
 // It counts when it ends.
-void FuncAggregator::on_begin(const func_arguments_record &record) {
-    const FuncFunctionPtr function = table_->find(record.call.function);
+void FunctionsAggregator::on_begin(const func_arguments_record &record) {
+    const FunctionInfoPtr function = table_->find(record.call.function);
     if (function == nullptr) {
         return reject(record.call.function);
     }
@@ -83,7 +83,7 @@ void FuncAggregator::on_begin(const func_arguments_record &record) {
 }
 
 // The longer records begin with the shorter ones.
-void FuncAggregator::on_end(std::span<const std::byte> bytes) {
+void FunctionsAggregator::on_end(std::span<const std::byte> bytes) {
     if (const auto call = ebpf::decode<func_call_record>(bytes)) {
         on_call(*call);
     } else if (const auto with = ebpf::decode<func_arguments_record>(bytes)) {
@@ -95,8 +95,9 @@ void FuncAggregator::on_end(std::span<const std::byte> bytes) {
     }
 }
 
-void FuncAggregator::on_call(const func_call_record &record, const func_arguments_record *arguments,
-                             const func_slow_record *slow) {
+void FunctionsAggregator::on_call(const func_call_record &record,
+                                  const func_arguments_record *arguments,
+                                  const func_slow_record *slow) {
     const ProcessKey key = key_of(record.head);
     if (!processes_.contains(key) && table_->find(record.function) == nullptr) {
         return reject(record.function);  // what it says of its process is not believed
@@ -122,7 +123,7 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
             count_nccl(process, *one, *arguments);
         }
     }
-    const FuncCall call{
+    const FunctionCall call{
         &process, &one->function, &record, arguments, slow, error ? &*error : nullptr, is_slow};
     if (is_slow && settings_.on_slow_call) {
         settings_.on_slow_call(call);
@@ -134,12 +135,12 @@ void FuncAggregator::on_call(const func_call_record &record, const func_argument
 
 // The record of a call that counts for nothing: it is none of ours, or the function was configured
 // away while its calls were on their way.
-void FuncAggregator::reject(std::uint32_t number) {
+void FunctionsAggregator::reject(std::uint32_t number) {
     undecodable_ += table_->is_given(number) ? 0 : 1;
 }
 
 // What is seen of a call only when it ends.
-std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
+std::pair<bool, std::optional<std::string>> FunctionsAggregator::count_end(
     Process &process, Counted &counted, const func_call_record &record) {
     counted.shown->durations->observe(*counted.duration, record.duration_ns);
     counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
@@ -168,7 +169,7 @@ std::pair<bool, std::optional<std::string>> FuncAggregator::count_end(
 }
 
 // Not at each slow call, which may be many.
-void FuncAggregator::keep_exemplars(Process &process) {
+void FunctionsAggregator::keep_exemplars(Process &process) {
     for (auto function = process.functions.begin(); function != process.functions.end();
          ++function) {
         Counted &counted = function.value();
@@ -183,7 +184,7 @@ void FuncAggregator::keep_exemplars(Process &process) {
     }
 }
 
-void FuncAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
+void FunctionsAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
     auto found = counted.errors.find(code);
     if (found == counted.errors.end()) {
         const std::string shown = counted.errors.size() < max_codes ? code : "other";
@@ -196,7 +197,7 @@ void FuncAggregator::count_error(Process &process, Counted &counted, const std::
     counted.totals.errors++;
 }
 
-FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t number) {
+FunctionsAggregator::Counted *FunctionsAggregator::counted(Process &process, std::uint32_t number) {
     auto found = process.functions.find(number);
     if (found == process.functions.end()) {
         auto function = table_->find(number);
@@ -208,7 +209,8 @@ FuncAggregator::Counted *FuncAggregator::counted(Process &process, std::uint32_t
     return &found.value();
 }
 
-FuncAggregator::Counted FuncAggregator::count(Process &process, FuncFunctionPtr function) {
+FunctionsAggregator::Counted FunctionsAggregator::count(Process &process,
+                                                        FunctionInfoPtr function) {
     const auto values = labels(process, *function);
     Counted one;
     one.calls = families_.calls.slot(process.owner, values);
@@ -226,8 +228,8 @@ FuncAggregator::Counted FuncAggregator::count(Process &process, FuncFunctionPtr 
     return one;
 }
 
-series::Family &FuncAggregator::durations(const config::FunctionOptions &options) {
-    const auto bounds = func_bounds(options);
+series::Family &FunctionsAggregator::durations(const config::FunctionOptions &options) {
+    const auto bounds = call_bounds(options);
     const auto found = durations_.find(bounds);
     return found != durations_.end()
                ? *found->second
@@ -235,15 +237,15 @@ series::Family &FuncAggregator::durations(const config::FunctionOptions &options
                       .first->second;
 }
 
-series::LabelValues FuncAggregator::labels(const Process &process,
-                                           const FuncFunction &function) const {
+series::LabelValues FunctionsAggregator::labels(const Process &process,
+                                                const FunctionInfo &function) const {
     series::LabelValues values = process.labels;
     values.push_back(function.library);
     values.push_back(function.name);
     return values;
 }
 
-void FuncAggregator::tidy(nanoseconds now) {
+void FunctionsAggregator::tidy(nanoseconds now) {
     processes_.forget_if([&](Process &process) {
         // Those that end later may have calls in the other ring that are not read yet.
         const bool is_over = process.ended && *process.ended <= now;
@@ -260,9 +262,9 @@ void FuncAggregator::tidy(nanoseconds now) {
     }
 }
 
-std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
+std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now) {
     series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
-    const FuncGauges gauges = make_func_gauges(gauge_set);
+    const FunctionGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {
         if (const auto range = shown.extremes.before(now)) {
             // What is folded is one label set: its extremes are those of all.
@@ -284,7 +286,7 @@ std::vector<series::FamilySnapshot> FuncAggregator::report(nanoseconds now) {
     return snapshots;
 }
 
-std::map<std::string, std::uint64_t> FuncAggregator::folded() const {
+std::map<std::string, std::uint64_t> FunctionsAggregator::folded() const {
     std::map<std::string, std::uint64_t> folded = family_set_.folded();
     folded.insert(folded_gauges_.begin(), folded_gauges_.end());
     return folded;

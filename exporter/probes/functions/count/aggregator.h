@@ -1,4 +1,4 @@
-// FuncSnoop's records -> counters and histograms. No BPF here: records in, families out.
+// Records of the functions probe -> counters and histograms. No BPF here: records in, families out.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace gpusnoop::probes {
 
-struct FuncSettings {
+struct FunctionsSettings {
     series::Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
@@ -40,25 +40,25 @@ struct FuncSettings {
 };
 
 // All times are those of the kernel's monotonic clock.
-class FuncAggregator {
+class FunctionsAggregator {
 public:
     // `table` must outlive it. `look_up` is for the process of a record; see
     // frame/process_identity.h.
-    FuncAggregator(FuncSettings settings, const FuncTable &table,
-                   std::function<bool(ProcessIdentity &)> look_up);
+    FunctionsAggregator(FunctionsSettings settings, const FunctionIds &table,
+                        std::function<bool(ProcessIdentity &)> look_up);
 
     void on_record(std::span<const std::byte> bytes);
 
     // The table has been changed, and all records from before have been counted. `replaced`: what
     // calls counted for until now, and do not in that way any more.
-    void refresh(const std::vector<FuncFunctionPtr> &replaced, std::chrono::nanoseconds now);
+    void refresh(const std::vector<FunctionInfoPtr> &replaced, std::chrono::nanoseconds now);
     // Lets go of what ended. For once a second.
     void tidy(std::chrono::nanoseconds now);
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // What no family folds or forgets: each function, by process.
-    [[nodiscard]] FuncSnapshot snapshot(std::chrono::nanoseconds now) const;
+    [[nodiscard]] FunctionsSnapshot snapshot(std::chrono::nanoseconds now) const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records that were none of ours, or of the wrong size.
@@ -73,8 +73,8 @@ private:
     using ShownKey = std::pair<series::Owner, series::LabelValues>;
     // A function as one process's calls of it are counted.
     struct Counted {
-        FuncFunctionPtr function;
-        FuncTotals totals;
+        FunctionInfoPtr function;
+        FunctionTotals totals;
         MinuteExtremes minute;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
@@ -90,7 +90,7 @@ private:
     };
     // What is shown of functions.
     using ShownAs = std::pair<std::string, std::string>;  // library and name
-    using Totals = std::map<ShownAs, FuncCount>;
+    using Totals = std::map<ShownAs, FunctionCount>;
     struct InUse {
         bool slow_calls = false;
         bool errors = false;
@@ -109,7 +109,7 @@ private:
                  const func_slow_record *slow = nullptr);
     Counted *counted(Process &process, std::uint32_t number);
     void reject(std::uint32_t number);
-    Counted count(Process &process, FuncFunctionPtr function);
+    Counted count(Process &process, FunctionInfoPtr function);
     // Whether the call was slow, and its error.
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
@@ -123,12 +123,12 @@ private:
     [[nodiscard]] ShownAs shown_as(const series::LabelValues &values) const;
     static void keep_totals(const Process &process, Totals &totals);
     [[nodiscard]] series::LabelValues labels(const Process &process,
-                                             const FuncFunction &function) const;
+                                             const FunctionInfo &function) const;
 
-    FuncSettings settings_;
-    const FuncTable *table_;
+    FunctionsSettings settings_;
+    const FunctionIds *table_;
     series::FamilySet family_set_;
-    FuncFamilies families_;
+    FunctionFamilies families_;
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;

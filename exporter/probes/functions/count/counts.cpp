@@ -1,5 +1,5 @@
-// The part of FuncAggregator that is about what a few functions have besides, and about what is
-// counted besides the families.
+// The part of FunctionsAggregator that is about what a few functions have besides, and about what
+// is counted besides the families.
 #include "exporter/probes/functions/count/aggregator.h"
 
 namespace gpusnoop::probes {
@@ -11,8 +11,8 @@ constexpr std::size_t max_nccl_operations = 256;
 
 }  // namespace
 
-void FuncAggregator::count_nccl(Process &process, Counted &counted,
-                                const func_arguments_record &arguments) {
+void FunctionsAggregator::count_nccl(Process &process, Counted &counted,
+                                     const func_arguments_record &arguments) {
     const auto count = process.communicators.take(*counted.function->nccl, arguments);
     if (!count) {
         return;
@@ -35,9 +35,9 @@ void FuncAggregator::count_nccl(Process &process, Counted &counted,
     families_.nccl_bytes.add(found->second.second, count->bytes.value_or(0));
 }
 
-void FuncAggregator::keep_totals(const Process &process, Totals &totals) {
-    const auto keep = [&](const FuncCount &count) {
-        FuncCount &kept = totals[{count.function->library, count.function->name}];
+void FunctionsAggregator::keep_totals(const Process &process, Totals &totals) {
+    const auto keep = [&](const FunctionCount &count) {
+        FunctionCount &kept = totals[{count.function->library, count.function->name}];
         kept.function = count.function;
         kept.add(count);
     };
@@ -51,13 +51,13 @@ void FuncAggregator::keep_totals(const Process &process, Totals &totals) {
     }
 }
 
-FuncSnapshot FuncAggregator::snapshot(std::chrono::nanoseconds now) const {
-    FuncSnapshot snapshot{.taken = now, .processes = {}, .ended = {}};
+FunctionsSnapshot FunctionsAggregator::snapshot(std::chrono::nanoseconds now) const {
+    FunctionsSnapshot snapshot{.taken = now, .processes = {}, .ended = {}};
     for (const auto &[shown_as, count] : ended_) {
         snapshot.ended.push_back(count);
     }
     processes_.for_each([&](const Process &process) {
-        std::vector<FuncCount> functions;
+        std::vector<FunctionCount> functions;
         functions.reserve(process.functions.size());
         for (const auto &[number, counted] : process.functions) {
             functions.push_back({counted.function, counted.totals, counted.minute});

@@ -12,7 +12,7 @@ const std::vector<series::Label> of_nccl_operation = {{"library"}, {"function"},
 
 }  // namespace
 
-std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options) {
+std::vector<std::uint64_t> call_bounds(const config::FunctionOptions &options) {
     std::vector<std::uint64_t> bounds;
     for (const std::chrono::nanoseconds bound : options.buckets) {
         bounds.push_back(static_cast<std::uint64_t>(bound.count()));
@@ -28,7 +28,7 @@ series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint
         of_function, std::move(bounds), nanoseconds);
 }
 
-FuncFamilies make_func_families(series::FamilySet &set) {
+FunctionFamilies make_func_families(series::FamilySet &set) {
     return {
         .calls = set.counter("function_calls_total",
                              "Calls of traced functions that have ended; of those that are traced "
@@ -54,7 +54,7 @@ FuncFamilies make_func_families(series::FamilySet &set) {
     };
 }
 
-FuncGauges make_func_gauges(series::FamilySet &set) {
+FunctionGauges make_func_gauges(series::FamilySet &set) {
     return {
         .min = set.gauge("function_duration_min_seconds",
                          "Shortest call that ended in the last whole minute.", of_function,

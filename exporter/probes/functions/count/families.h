@@ -1,4 +1,4 @@
-// The metric families of FuncSnoop.
+// The metric families of the functions probe.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gpusnoop::probes {
 
-struct FuncFamilies {
+struct FunctionFamilies {
     series::Family &calls;
     series::Family &errors;
     series::Family &slow_calls;
@@ -18,21 +18,21 @@ struct FuncFamilies {
     series::Family &nccl_bytes;
 };
 
-FuncFamilies make_func_families(series::FamilySet &set);
+FunctionFamilies make_func_families(series::FamilySet &set);
 
 // The function's buckets, in nanoseconds.
-std::vector<std::uint64_t> func_bounds(const config::FunctionOptions &options);
+std::vector<std::uint64_t> call_bounds(const config::FunctionOptions &options);
 
 // One for each list of buckets that functions have; on the page they are one family. `bounds` in
 // nanoseconds.
 series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
 
 // Of the last whole minute: filled anew for each report.
-struct FuncGauges {
+struct FunctionGauges {
     series::Family &min;
     series::Family &max;
 };
 
-FuncGauges make_func_gauges(series::FamilySet &set);
+FunctionGauges make_func_gauges(series::FamilySet &set);
 
 }  // namespace gpusnoop::probes

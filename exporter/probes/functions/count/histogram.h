@@ -13,12 +13,12 @@ namespace gpusnoop::probes {
 
 // Two buckets for each power of two, from 256 ns to 2^40 ns (18 minutes), and one for what is
 // above.
-inline constexpr std::size_t func_bound_count = 65;
+inline constexpr std::size_t call_bound_count = 65;
 
 // The upper bounds, each of which is in its bucket, in nanoseconds.
-constexpr std::array<std::uint64_t, func_bound_count> func_bucket_bounds() {
-    std::array<std::uint64_t, func_bound_count> bounds{256};
-    for (std::size_t i = 1; i < func_bound_count; i++) {
+constexpr std::array<std::uint64_t, call_bound_count> call_bucket_bounds() {
+    std::array<std::uint64_t, call_bound_count> bounds{256};
+    for (std::size_t i = 1; i < call_bound_count; i++) {
         const std::size_t width = 9 + (i - 1) / 2;
         bounds[i] =
             i % 2 == 1 ? std::uint64_t{3} << (width - 2) : std::uint64_t{1} << width;  // 1.5 and 2
@@ -26,7 +26,7 @@ constexpr std::array<std::uint64_t, func_bound_count> func_bucket_bounds() {
     return bounds;
 }
 
-constexpr std::size_t func_bucket(std::uint64_t duration_ns) {
+constexpr std::size_t call_bucket(std::uint64_t duration_ns) {
     constexpr std::uint64_t least = 256;
     if (duration_ns <= least) {
         return 0;
@@ -34,11 +34,11 @@ constexpr std::size_t func_bucket(std::uint64_t duration_ns) {
     const std::uint64_t below = duration_ns - 1;
     const auto width = static_cast<std::size_t>(std::bit_width(below));
     const std::size_t bucket = 1 + 2 * (width - 9) + ((below >> (width - 2)) & 1);
-    return bucket < func_bound_count ? bucket : func_bound_count;
+    return bucket < call_bound_count ? bucket : call_bound_count;
 }
 
 // Counts by bucket, from the first to the last that is not empty: most functions need few.
-class FuncHistogram {
+class CallHistogram {
 public:
     void add(std::size_t bucket, std::uint64_t count = 1) {
         if (bucket - first_ >= counts_.size()) {  // also for those before the first
@@ -46,7 +46,7 @@ public:
         }
         counts_[bucket - first_] += count;
     }
-    FuncHistogram &operator+=(const FuncHistogram &other) {
+    CallHistogram &operator+=(const CallHistogram &other) {
         for (std::size_t i = 0; i < other.counts_.size(); i++) {
             add(other.first_ + i, other.counts_[i]);
         }

@@ -1,5 +1,5 @@
-// The part of FuncAggregator that goes with the configuration: which functions there are, and how
-// they are counted, changes while it counts.
+// The part of FunctionsAggregator that goes with the configuration: which functions there are, and
+// how they are counted, changes while it counts.
 #include <cstddef>
 #include <utility>
 
@@ -9,11 +9,11 @@ namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
 
-void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanoseconds now) {
+void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, nanoseconds now) {
     forget_slots();
     const auto used = in_use();
     std::map<ShownAs, const InUse *> with_durations;
-    for (const FuncFunctionPtr &function : replaced) {
+    for (const FunctionInfoPtr &function : replaced) {
         const ShownAs as{function->library, function->name};
         removed_.insert_or_assign(as, now);
         if (const auto found = used.find(as);
@@ -36,14 +36,14 @@ void FuncAggregator::refresh(const std::vector<FuncFunctionPtr> &replaced, nanos
 
 // They are asked for again at the next call: before label sets go, and when a number stands for
 // something else.
-void FuncAggregator::forget_slots() {
+void FunctionsAggregator::forget_slots() {
     processes_.for_each([](Process &process) {
         keep_totals(process, process.former);
         process.functions.clear();
     });
 }
 
-void FuncAggregator::forget_removed(nanoseconds now) {
+void FunctionsAggregator::forget_removed(nanoseconds now) {
     std::map<ShownAs, InUse> gone;
     std::erase_if(removed_, [&](const auto &entry) {
         const bool expired = now - entry.second >= settings_.retention;
@@ -81,22 +81,24 @@ void FuncAggregator::forget_removed(nanoseconds now) {
     });
 }
 
-std::map<FuncAggregator::ShownAs, FuncAggregator::InUse> FuncAggregator::in_use() const {
+std::map<FunctionsAggregator::ShownAs, FunctionsAggregator::InUse> FunctionsAggregator::in_use()
+    const {
     std::map<ShownAs, InUse> used;
-    for (const FuncFunctionPtr &function : table_->all()) {
+    for (const FunctionInfoPtr &function : table_->all()) {
         InUse &of = used[{function->library, function->name}];
         const config::FunctionOptions &options = function->options;
         if (!options.entry_only) {
             of.slow_calls = of.slow_calls || options.slow_threshold.has_value();
             of.errors = of.errors || options.errors != config::ErrorKind::none;
-            of.bounds.insert(func_bounds(options));
+            of.bounds.insert(call_bounds(options));
         }
     }
     return used;
 }
 
 // After the labels of the process.
-FuncAggregator::ShownAs FuncAggregator::shown_as(const series::LabelValues &values) const {
+FunctionsAggregator::ShownAs FunctionsAggregator::shown_as(
+    const series::LabelValues &values) const {
     const std::size_t library = settings_.pid_label ? 3 : 2;
     return {values.at(library), values.at(library + 1)};
 }

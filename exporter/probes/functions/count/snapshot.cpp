@@ -8,12 +8,12 @@ namespace gpusnoop::probes {
 
 namespace {
 
-using Rows = std::map<std::pair<std::string_view, std::string_view>, FuncRow>;
+using Rows = std::map<std::pair<std::string_view, std::string_view>, FunctionRow>;
 
-void add(Rows &rows, const std::vector<FuncCount> &counts) {
-    for (const FuncCount &count : counts) {
-        const FuncFunction &function = *count.function;
-        FuncRow &row = rows[{function.library, function.name}];
+void add(Rows &rows, const std::vector<FunctionCount> &counts) {
+    for (const FunctionCount &count : counts) {
+        const FunctionInfo &function = *count.function;
+        FunctionRow &row = rows[{function.library, function.name}];
         const bool ends_are_seen = !function.options.entry_only;
         row.has_durations |= ends_are_seen;
         row.has_errors |= ends_are_seen && function.options.errors != config::ErrorKind::none;
@@ -23,7 +23,7 @@ void add(Rows &rows, const std::vector<FuncCount> &counts) {
     }
 }
 
-void move_to(std::vector<FuncRow> &all, Rows &rows, const FuncSnapshot::Process *process) {
+void move_to(std::vector<FunctionRow> &all, Rows &rows, const FunctionsSnapshot::Process *process) {
     for (auto &[key, row] : rows) {
         row.library = key.first;
         row.function = key.second;
@@ -34,25 +34,25 @@ void move_to(std::vector<FuncRow> &all, Rows &rows, const FuncSnapshot::Process 
 
 }  // namespace
 
-void FuncCount::add(const FuncCount &other) {
+void FunctionCount::add(const FunctionCount &other) {
     totals += other.totals;
     minute.merge(other.minute);
 }
 
-std::vector<FuncRow> rows_by_function(const FuncSnapshot &snapshot) {
+std::vector<FunctionRow> rows_by_function(const FunctionsSnapshot &snapshot) {
     Rows rows;
     add(rows, snapshot.ended);
-    for (const FuncSnapshot::Process &process : snapshot.processes) {
+    for (const FunctionsSnapshot::Process &process : snapshot.processes) {
         add(rows, process.functions);
     }
-    std::vector<FuncRow> all;
+    std::vector<FunctionRow> all;
     move_to(all, rows, nullptr);
     return all;
 }
 
-std::vector<FuncRow> rows_by_process(const FuncSnapshot &snapshot) {
-    std::vector<FuncRow> all;
-    for (const FuncSnapshot::Process &process : snapshot.processes) {
+std::vector<FunctionRow> rows_by_process(const FunctionsSnapshot &snapshot) {
+    std::vector<FunctionRow> all;
+    for (const FunctionsSnapshot::Process &process : snapshot.processes) {
         Rows rows;
         add(rows, process.functions);
         move_to(all, rows, &process);

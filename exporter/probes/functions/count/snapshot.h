@@ -1,5 +1,5 @@
-// What FuncSnoop has counted, function by function, besides the families: by process and never
-// folded. A copy for other threads, and for comparing with a later one.
+// What the functions probe has counted, function by function, besides the families: by process and
+// never folded. A copy for other threads, and for comparing with a later one.
 #pragma once
 
 #include <chrono>
@@ -14,44 +14,44 @@
 
 namespace gpusnoop::probes {
 
-struct FuncCount {
-    std::shared_ptr<const FuncFunction> function;
-    FuncTotals totals;
+struct FunctionCount {
+    std::shared_ptr<const FunctionInfo> function;
+    FunctionTotals totals;
     MinuteExtremes minute;
 
-    void add(const FuncCount &other);
+    void add(const FunctionCount &other);
 };
 
-struct FuncSnapshot {
+struct FunctionsSnapshot {
     // One that runs, and has made calls.
     struct Process {
         std::uint32_t pid = 0;
         std::string comm;
         std::string container;
-        std::vector<FuncCount> functions;
+        std::vector<FunctionCount> functions;
     };
 
     std::chrono::nanoseconds taken{};  // on the kernel's monotonic clock
     std::vector<Process> processes;
-    std::vector<FuncCount> ended;  // of processes that have ended, together
+    std::vector<FunctionCount> ended;  // of processes that have ended, together
 };
 
 // What is shown as one function of one library.
-struct FuncRow {
+struct FunctionRow {
     std::string library;
     std::string function;
-    const FuncSnapshot::Process *process = nullptr;  // the snapshot's; null: of all
+    const FunctionsSnapshot::Process *process = nullptr;  // the snapshot's; null: of all
     // Whether there is something to count: a function that is followed at its entry only has none.
     bool has_durations = false;
     bool has_errors = false;
     bool has_slow_calls = false;
-    FuncTotals totals;
+    FunctionTotals totals;
     MinuteExtremes minute;
 };
 
 // By library and function. With those of ended processes, so that the numbers never go back.
-[[nodiscard]] std::vector<FuncRow> rows_by_function(const FuncSnapshot &snapshot);
+[[nodiscard]] std::vector<FunctionRow> rows_by_function(const FunctionsSnapshot &snapshot);
 // The same for each process that runs.
-[[nodiscard]] std::vector<FuncRow> rows_by_process(const FuncSnapshot &snapshot);
+[[nodiscard]] std::vector<FunctionRow> rows_by_process(const FunctionsSnapshot &snapshot);
 
 }  // namespace gpusnoop::probes

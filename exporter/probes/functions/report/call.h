@@ -13,9 +13,9 @@
 namespace gpusnoop::probes {
 
 // Valid while it is told.
-struct FuncCall {
+struct FunctionCall {
     const ProcessIdentity *process;
-    const std::shared_ptr<const FuncFunction> *function;
+    const std::shared_ptr<const FunctionInfo> *function;
     const func_call_record *record;
     const func_arguments_record *arguments;  // null where they were not sent
     const func_slow_record *slow;            // null where it is not known what was going on
@@ -28,6 +28,6 @@ struct FuncCall {
     return record.head.ended_ns - record.duration_ns;
 }
 
-using OnFuncCall = std::function<void(const FuncCall &)>;
+using OnFuncCall = std::function<void(const FunctionCall &)>;
 
 }  // namespace gpusnoop::probes

@@ -14,7 +14,7 @@ namespace gpusnoop::probes {
 using config::SinkEvents;
 using std::chrono::nanoseconds;
 
-FuncDetails::FuncDetails(const config::Config &config)
+CallReporter::CallReporter(const config::Config &config)
     : config_(config.functions.slow_calls),
       sinks_config_(config.sinks),
       slow_calls_({.keep = config_.keep,
@@ -27,7 +27,7 @@ FuncDetails::FuncDetails(const config::Config &config)
                        }},
                   [this](symbols::StackRequest request) { ask(std::move(request)); }) {}
 
-Result<> FuncDetails::start() {
+Result<> CallReporter::start() {
     for (const config::Sink &config : sinks_config_) {
         auto sink = sinks::Sink::start(
             {.name = config.name, .target = config.target, .queue_bytes = config.queue_bytes});
@@ -48,32 +48,32 @@ Result<> FuncDetails::start() {
     return {};
 }
 
-FuncPrograms::Details FuncDetails::wanted() const {
+FunctionPrograms::Details CallReporter::wanted() const {
     return {.slow_calls =
                 config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(SinkEvents::slow),
             .all_arguments = has_sinks_for(SinkEvents::all),
             .entries = has_sinks_for_entries()};
 }
 
-OnFuncCall FuncDetails::on_slow_call() {
+OnFuncCall CallReporter::on_slow_call() {
     if (!wanted().slow_calls) {
         return {};
     }
-    return [this](const FuncCall &call) { slow_calls_.on_call(call, ended(call), now_); };
+    return [this](const FunctionCall &call) { slow_calls_.on_call(call, ended(call), now_); };
 }
 
-OnFuncCall FuncDetails::on_call() {
+OnFuncCall CallReporter::on_call() {
     if (!has_sinks_for(SinkEvents::all)) {
         return {};
     }
-    return [this](const FuncCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
+    return [this](const FunctionCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
 }
 
-OnFuncCall FuncDetails::on_entry() {
+OnFuncCall CallReporter::on_entry() {
     if (!has_sinks_for_entries()) {
         return {};
     }
-    return [this](const FuncCall &call) {
+    return [this](const FunctionCall &call) {
         const std::string line = to_json(call, ended(call));
         for (std::size_t i = 0; i < sinks_.size(); i++) {
             if (sinks_config_[i].entries) {
@@ -83,22 +83,22 @@ OnFuncCall FuncDetails::on_entry() {
     };
 }
 
-void FuncDetails::begin_round(nanoseconds now) {
+void CallReporter::begin_round(nanoseconds now) {
     now_ = now;
     to_realtime_ = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
 }
 
-void FuncDetails::end_round() {
+void CallReporter::end_round() {
     auto answers = resolver_ ? resolver_->answers() : std::exchange(unresolved_, {});
     slow_calls_.on_stacks(std::move(answers), now_);
     slow_calls_.tidy(now_);
 }
 
-Document FuncDetails::slow_calls() const {
+ApiResource CallReporter::slow_calls() const {
     return slow_calls_document(slow_calls_.list());
 }
 
-void FuncDetails::add_to(Overview &overview) const {
+void CallReporter::add_to(Overview &overview) const {
     auto all = slow_calls_.list();
     SlowCallsOverview &shown = overview.slow_calls.emplace();
     shown.kept = all.size();
@@ -117,8 +117,8 @@ void FuncDetails::add_to(Overview &overview) const {
     }
 }
 
-void FuncDetails::add_to(Health &health, std::uint64_t ring_full,
-                         std::uint64_t entries_lost) const {
+void CallReporter::add_to(Health &health, std::uint64_t ring_full,
+                          std::uint64_t entries_lost) const {
     health.entries_lost = entries_lost;
     health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
     health.slow_calls_not_logged = slow_calls_.not_logged();
@@ -130,16 +130,16 @@ void FuncDetails::add_to(Health &health, std::uint64_t ring_full,
     }
 }
 
-bool FuncDetails::has_sinks_for(SinkEvents events) const {
+bool CallReporter::has_sinks_for(SinkEvents events) const {
     return std::ranges::any_of(sinks_config_,
                                [&](const auto &sink) { return sink.events == events; });
 }
 
-bool FuncDetails::has_sinks_for_entries() const {
+bool CallReporter::has_sinks_for_entries() const {
     return std::ranges::any_of(sinks_config_, &config::Sink::entries);
 }
 
-void FuncDetails::ask(symbols::StackRequest request) {
+void CallReporter::ask(symbols::StackRequest request) {
     if (resolver_) {
         resolver_->ask(std::move(request));
     } else {
@@ -148,7 +148,7 @@ void FuncDetails::ask(symbols::StackRequest request) {
     }
 }
 
-void FuncDetails::send(SinkEvents events, const std::string &line) const {
+void CallReporter::send(SinkEvents events, const std::string &line) const {
     for (std::size_t i = 0; i < sinks_.size(); i++) {
         if (sinks_config_[i].events == events) {
             sinks_[i]->offer(line);
@@ -156,7 +156,7 @@ void FuncDetails::send(SinkEvents events, const std::string &line) const {
     }
 }
 
-nanoseconds FuncDetails::ended(const FuncCall &call) const {
+nanoseconds CallReporter::ended(const FunctionCall &call) const {
     return to_realtime(nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns)));
 }
 

@@ -19,16 +19,16 @@
 namespace gpusnoop::probes {
 
 // Of the aggregating thread, but for its Health.
-class FuncDetails {
+class CallReporter {
 public:
-    explicit FuncDetails(const config::Config &config);
-    FuncDetails(const FuncDetails &) = delete;
-    FuncDetails &operator=(const FuncDetails &) = delete;
+    explicit CallReporter(const config::Config &config);
+    CallReporter(const CallReporter &) = delete;
+    CallReporter &operator=(const CallReporter &) = delete;
 
     // Starts the sinks, and the thread that looks stacks up.
     Result<> start();
 
-    [[nodiscard]] FuncPrograms::Details wanted() const;
+    [[nodiscard]] FunctionPrograms::Details wanted() const;
 
     // For the aggregator; empty where nobody wants to know. Call them between begin_round() and
     // end_round().
@@ -45,7 +45,7 @@ public:
     void begin_round(std::chrono::nanoseconds now);
     void end_round();
 
-    [[nodiscard]] Document slow_calls() const;
+    [[nodiscard]] ApiResource slow_calls() const;
     void add_to(Overview &overview) const;
     // For any thread, after start(). `ring_full`: slow calls whose record found no room;
     // `entries_lost`: calls that began.
@@ -57,14 +57,14 @@ private:
     void ask(symbols::StackRequest request);
     // To those that want events of this kind.
     void send(config::SinkEvents events, const std::string &line) const;
-    [[nodiscard]] std::chrono::nanoseconds ended(const FuncCall &call) const;
+    [[nodiscard]] std::chrono::nanoseconds ended(const FunctionCall &call) const;
 
     config::Config::Functions::SlowCalls config_;
     std::vector<config::Sink> sinks_config_;
     std::vector<std::unique_ptr<sinks::Sink>> sinks_;   // in the order of their configuration
     std::unique_ptr<symbols::StackResolver> resolver_;  // null: stacks are without names
-    std::vector<symbols::StackAnswer> unresolved_;
-    FuncSlowCalls slow_calls_;
+    std::vector<symbols::StackReply> unresolved_;
+    SlowCallHistory slow_calls_;
     std::chrono::nanoseconds now_{};
     std::chrono::nanoseconds to_realtime_{};  // from the monotonic clock
 };

@@ -85,9 +85,9 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     return to_line(json);
 }
 
-std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended) {
+std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
     const func_call_record &record = *call.record;
-    const FuncFunction &function = **call.function;
+    const FunctionInfo &function = **call.function;
     const bool is_entry = record.head.type == FUNC_RECORD_BEGIN;
     const bool has_ended = !is_entry && record.head.type != FUNC_RECORD_ENTRY;
     Json json = {{"event", is_entry ? "entry" : "call"},

@@ -18,6 +18,6 @@ namespace gpusnoop::probes {
 
 // The same of any call, with less in it: {"event":"call",...}, or {"event":"entry",...} when it has
 // just begun. `ended` is on CLOCK_REALTIME.
-[[nodiscard]] std::string to_json(const FuncCall &call, std::chrono::nanoseconds ended);
+[[nodiscard]] std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended);
 
 }  // namespace gpusnoop::probes

@@ -26,7 +26,7 @@ using std::chrono::nanoseconds;
 
 // Enough for what closes the whole.
 constexpr std::size_t closing_bytes = 1024;
-// No function's name is longer than config::kMaxFunctionName, and what fnmatch does with a pattern
+// No function's name is longer than config::max_function_name, and what fnmatch does with a pattern
 // can take long.
 constexpr std::size_t max_glob_bytes = 256;
 constexpr std::ptrdiff_t max_glob_stars = 8;
@@ -65,7 +65,7 @@ Result<std::string> read_glob(const std::string &value) {
     return value;
 }
 
-Result<Query> read_query(const DocumentParameters &parameters) {
+Result<Query> read_query(const QueryParameters &parameters) {
     Query query;
     // Takes what was read, or its error.
     std::optional<Error> error;
@@ -98,7 +98,7 @@ Result<Query> read_query(const DocumentParameters &parameters) {
     return query;
 }
 
-std::uint64_t key_of(const FuncRow &row, Sort sort, nanoseconds now) {
+std::uint64_t key_of(const FunctionRow &row, Sort sort, nanoseconds now) {
     switch (sort) {
         case Sort::calls:
             return row.totals.calls;
@@ -116,17 +116,18 @@ std::uint64_t key_of(const FuncRow &row, Sort sort, nanoseconds now) {
 }
 
 // Those that are asked for, in the order that is asked for.
-std::vector<FuncRow> select(const FuncSnapshot &snapshot, const Query &query) {
+std::vector<FunctionRow> select(const FunctionsSnapshot &snapshot, const Query &query) {
     auto rows = query.by_process ? rows_by_process(snapshot) : rows_by_function(snapshot);
     if (query.glob) {
-        std::erase_if(rows,
-                      [&](const FuncRow &row) { return !matches_glob(*query.glob, row.function); });
+        std::erase_if(
+            rows, [&](const FunctionRow &row) { return !matches_glob(*query.glob, row.function); });
     }
-    const auto rank = [&](const FuncRow &row) {
+    const auto rank = [&](const FunctionRow &row) {
         return std::tuple(~key_of(row, query.sort, snapshot.taken), std::string_view(row.library),
                           std::string_view(row.function), row.process ? row.process->pid : 0);
     };
-    std::ranges::sort(rows, [&](const FuncRow &a, const FuncRow &b) { return rank(a) < rank(b); });
+    std::ranges::sort(
+        rows, [&](const FunctionRow &a, const FunctionRow &b) { return rank(a) < rank(b); });
     return rows;
 }
 
@@ -142,7 +143,7 @@ std::string to_text(const Json &json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json buckets_json(const FuncHistogram &durations) {
+Json buckets_json(const CallHistogram &durations) {
     Json buckets = Json::array();
     for (std::size_t i = durations.first(); i < durations.end(); i++) {
         if (const std::uint64_t count = durations.count(i)) {
@@ -152,7 +153,7 @@ Json buckets_json(const FuncHistogram &durations) {
     return buckets;
 }
 
-Json row_json(const FuncRow &row, nanoseconds now) {
+Json row_json(const FunctionRow &row, nanoseconds now) {
     Json json = {{"library", row.library}, {"function", row.function}};
     if (row.process != nullptr) {
         json["pid"] = row.process->pid;
@@ -161,7 +162,7 @@ Json row_json(const FuncRow &row, nanoseconds now) {
     }
     // What is not known is null.
     const auto known = [](bool is_known, auto value) { return is_known ? Json(value) : Json(); };
-    const FuncTotals &totals = row.totals;
+    const FunctionTotals &totals = row.totals;
     const auto minute = row.minute.before(now);
     json["calls"] = totals.calls;
     json["errors"] = known(row.has_errors, totals.errors);
@@ -174,17 +175,18 @@ Json row_json(const FuncRow &row, nanoseconds now) {
     return json;
 }
 
-Json head_json(const FuncSnapshot &snapshot, const FuncMoment &since, const FuncMoment &now) {
+Json head_json(const FunctionsSnapshot &snapshot, const FunctionsMoment &since,
+               const FunctionsMoment &now) {
     return {{"version", version()},
             {"time_seconds", seconds(now.real)},
             {"since_seconds", seconds(since.real)},
             {"elapsed_seconds", seconds(now.monotonic - since.monotonic)},
             {"processes", snapshot.processes.size()},
-            {"bucket_bounds_seconds", func_bounds_in_seconds()}};
+            {"bucket_bounds_seconds", call_bounds_in_seconds()}};
 }
 
-std::string json_text(const FuncSnapshot &snapshot, const Query &query, const FuncMoment &since,
-                      const FuncMoment &now) {
+std::string json_text(const FunctionsSnapshot &snapshot, const Query &query,
+                      const FunctionsMoment &since, const FunctionsMoment &now) {
     const auto rows = select(snapshot, query);
     std::string text = to_text(head_json(snapshot, since, now));
     text.pop_back();
@@ -204,19 +206,20 @@ std::string json_text(const FuncSnapshot &snapshot, const Query &query, const Fu
 
 }  // namespace
 
-FuncMoment FuncMoment::now() {
+FunctionsMoment FunctionsMoment::now() {
     return {now_on(CLOCK_REALTIME), now_on(CLOCK_MONOTONIC)};
 }
 
-Document functions_document(FuncSnapshot snapshot, const FuncMoment &since, const FuncMoment &now) {
-    const auto shared = std::make_shared<const FuncSnapshot>(std::move(snapshot));
+ApiResource functions_document(FunctionsSnapshot snapshot, const FunctionsMoment &since,
+                               const FunctionsMoment &now) {
+    const auto shared = std::make_shared<const FunctionsSnapshot>(std::move(snapshot));
     return {std::string(functions_document_name),
-            [shared, since, now](const DocumentParameters &parameters) -> Result<DocumentText> {
+            [shared, since, now](const QueryParameters &parameters) -> Result<ApiResponse> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return DocumentText{"application/json", json_text(*shared, *query, since, now)};
+                return ApiResponse{"application/json", json_text(*shared, *query, since, now)};
             }};
 }
 

@@ -23,15 +23,14 @@ double rounded(double value) {
 
 // The first `count` in this order.
 template <typename Less>
-std::vector<FuncReport::Row> first(std::vector<FuncReport::Row> rows, std::size_t count,
-                                   Less less) {
+std::vector<LogReport::Row> first(std::vector<LogReport::Row> rows, std::size_t count, Less less) {
     count = std::min(count, rows.size());
     std::ranges::partial_sort(rows, rows.begin() + static_cast<std::ptrdiff_t>(count), less);
     rows.resize(count);
     return rows;
 }
 
-void write_row(std::string_view message, const FuncReport::Row &row) {
+void write_row(std::string_view message, const LogReport::Row &row) {
     std::vector<log::Field> fields = {{"library", row.library},
                                       {"function", row.function},
                                       {"calls", row.calls},
@@ -56,15 +55,15 @@ void write_row(std::string_view message, const FuncReport::Row &row) {
 
 }  // namespace
 
-std::optional<FuncReport::Rows> FuncReport::make(const FuncSnapshot &snapshot) {
+std::optional<LogReport::Rows> LogReport::make(const FunctionsSnapshot &snapshot) {
     Rows report{.seconds = std::chrono::duration<double>(snapshot.taken - last_).count(),
                 .functions = 0,
                 .busiest = {},
                 .slowest = {}};
     last_ = snapshot.taken;
     std::vector<Row> rows;
-    for (const FuncRow &row : rows_by_function(snapshot)) {
-        FuncTotals &before = before_[{row.library, row.function}];
+    for (const FunctionRow &row : rows_by_function(snapshot)) {
+        FunctionTotals &before = before_[{row.library, row.function}];
         const auto done = difference(row.totals, before);
         before = row.totals;
         if (!done || done->calls == 0) {
@@ -73,7 +72,7 @@ std::optional<FuncReport::Rows> FuncReport::make(const FuncSnapshot &snapshot) {
         report.calls += done->calls;
         rows.push_back({row.library, row.function, done->calls, row.has_errors, row.has_slow_calls,
                         done->slow_calls,
-                        rates_of(*done, func_bounds_in_seconds(), report.seconds)});
+                        rates_of(*done, call_bounds_in_seconds(), report.seconds)});
     }
     if (rows.empty()) {
         return std::nullopt;
@@ -88,15 +87,15 @@ std::optional<FuncReport::Rows> FuncReport::make(const FuncSnapshot &snapshot) {
     return report;
 }
 
-void write_to_log(const FuncReport::Rows &report) {
+void write_to_log(const LogReport::Rows &report) {
     log::info("functions since the last report", {{"probe", "func"},
                                                   {"seconds", rounded(report.seconds)},
                                                   {"functions", report.functions},
                                                   {"calls", report.calls}});
-    for (const FuncReport::Row &row : report.busiest) {
+    for (const LogReport::Row &row : report.busiest) {
         write_row("busiest function", row);
     }
-    for (const FuncReport::Row &row : report.slowest) {
+    for (const LogReport::Row &row : report.slowest) {
         write_row("slowest function", row);
     }
 }

@@ -14,7 +14,7 @@
 
 namespace gpusnoop::probes {
 
-class FuncReport {
+class LogReport {
 public:
     struct Row {
         std::string library;
@@ -23,7 +23,7 @@ public:
         bool has_errors = false;
         bool has_slow_calls = false;
         std::uint64_t slow_calls = 0;
-        FuncRates rates;
+        FunctionRates rates;
     };
     struct Rows {
         double seconds = 0;     // since the report before
@@ -34,7 +34,7 @@ public:
     };
 
     // Nothing has been called yet at `now`, on the kernel's monotonic clock.
-    FuncReport(const config::Config::FunctionReport &settings, std::chrono::nanoseconds now)
+    LogReport(const config::Config::FunctionReport &settings, std::chrono::nanoseconds now)
         : settings_(settings), last_(now) {}
 
     // Whether a report is to be made. Never with an interval of 0.
@@ -43,15 +43,16 @@ public:
     }
     // What was done since the last one; nothing if no function was called. The next one begins
     // here.
-    std::optional<Rows> make(const FuncSnapshot &snapshot);
+    std::optional<Rows> make(const FunctionsSnapshot &snapshot);
 
 private:
     config::Config::FunctionReport settings_;
     std::chrono::nanoseconds last_;
-    std::map<std::pair<std::string, std::string>, FuncTotals> before_;  // by library and function
+    std::map<std::pair<std::string, std::string>, FunctionTotals>
+        before_;  // by library and function
 };
 
 // One record for the whole, and one for each row.
-void write_to_log(const FuncReport::Rows &report);
+void write_to_log(const LogReport::Rows &report);
 
 }  // namespace gpusnoop::probes

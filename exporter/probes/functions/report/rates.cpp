@@ -13,7 +13,7 @@ double number(std::uint64_t value) {
     return static_cast<double>(value);
 }
 
-bool went_back(const FuncTotals &now, const FuncTotals &before) {
+bool went_back(const FunctionTotals &now, const FunctionTotals &before) {
     if (now.calls < before.calls || now.errors < before.errors ||
         now.slow_calls < before.slow_calls || now.duration_ns < before.duration_ns ||
         now.longest_ns < before.longest_ns) {
@@ -33,7 +33,7 @@ double upper(std::size_t bucket, std::span<const double> bounds, double longest)
 }
 
 // Calls are taken to be spread evenly over their bucket.
-double quantile(const FuncHistogram &durations, std::span<const double> bounds, double q,
+double quantile(const CallHistogram &durations, std::span<const double> bounds, double q,
                 double longest) {
     const double rank = q * number(durations.total());
     double below = 0;
@@ -51,7 +51,7 @@ double quantile(const FuncHistogram &durations, std::span<const double> bounds, 
 
 }  // namespace
 
-FuncTotals &FuncTotals::operator+=(const FuncTotals &other) {
+FunctionTotals &FunctionTotals::operator+=(const FunctionTotals &other) {
     calls += other.calls;
     errors += other.errors;
     slow_calls += other.slow_calls;
@@ -61,16 +61,16 @@ FuncTotals &FuncTotals::operator+=(const FuncTotals &other) {
     return *this;
 }
 
-std::optional<FuncTotals> difference(const FuncTotals &now, const FuncTotals &before) {
+std::optional<FunctionTotals> difference(const FunctionTotals &now, const FunctionTotals &before) {
     if (went_back(now, before)) {
         return std::nullopt;
     }
-    FuncTotals done{.calls = now.calls - before.calls,
-                    .errors = now.errors - before.errors,
-                    .slow_calls = now.slow_calls - before.slow_calls,
-                    .duration_ns = now.duration_ns - before.duration_ns,
-                    .longest_ns = now.longest_ns,
-                    .durations = {}};
+    FunctionTotals done{.calls = now.calls - before.calls,
+                        .errors = now.errors - before.errors,
+                        .slow_calls = now.slow_calls - before.slow_calls,
+                        .duration_ns = now.duration_ns - before.duration_ns,
+                        .longest_ns = now.longest_ns,
+                        .durations = {}};
     for (std::size_t i = now.durations.first(); i < now.durations.end(); i++) {
         if (const std::uint64_t count = now.durations.count(i) - before.durations.count(i)) {
             done.durations.add(i, count);
@@ -79,15 +79,15 @@ std::optional<FuncTotals> difference(const FuncTotals &now, const FuncTotals &be
     return done;
 }
 
-FuncRates rates_of(const FuncTotals &done, std::span<const double> bounds, double seconds) {
-    FuncRates rates{.calls = number(done.calls) / seconds,
-                    .errors = number(done.errors) / seconds,
-                    .slow_calls = number(done.slow_calls) / seconds,
-                    .busy = number(done.duration_ns) / ns_per_second / seconds,
-                    .mean = {},
-                    .p50 = {},
-                    .p99 = {},
-                    .max = {}};
+FunctionRates rates_of(const FunctionTotals &done, std::span<const double> bounds, double seconds) {
+    FunctionRates rates{.calls = number(done.calls) / seconds,
+                        .errors = number(done.errors) / seconds,
+                        .slow_calls = number(done.slow_calls) / seconds,
+                        .busy = number(done.duration_ns) / ns_per_second / seconds,
+                        .mean = {},
+                        .p50 = {},
+                        .p99 = {},
+                        .max = {}};
     const std::uint64_t ended = done.durations.total();
     if (ended == 0) {
         return rates;
@@ -104,11 +104,11 @@ FuncRates rates_of(const FuncTotals &done, std::span<const double> bounds, doubl
     return rates;
 }
 
-std::span<const double> func_bounds_in_seconds() {
+std::span<const double> call_bounds_in_seconds() {
     static constexpr auto bounds = [] {
-        std::array<double, func_bound_count> seconds{};
-        for (std::size_t i = 0; i < func_bound_count; i++) {
-            seconds[i] = static_cast<double>(func_bucket_bounds()[i]) / ns_per_second;
+        std::array<double, call_bound_count> seconds{};
+        for (std::size_t i = 0; i < call_bound_count; i++) {
+            seconds[i] = static_cast<double>(call_bucket_bounds()[i]) / ns_per_second;
         }
         return seconds;
     }();

@@ -12,27 +12,28 @@ namespace gpusnoop::probes {
 
 // All of these only grow. What is seen of calls when they end is missing for functions that are
 // followed at their entry only.
-struct FuncTotals {
+struct FunctionTotals {
     std::uint64_t calls = 0;
     std::uint64_t errors = 0;
     std::uint64_t slow_calls = 0;
     std::uint64_t duration_ns = 0;
     std::uint64_t longest_ns = 0;
-    FuncHistogram durations;  // as many as calls that ended
+    CallHistogram durations;  // as many as calls that ended
 
     void add_duration(std::uint64_t ns) {
         duration_ns += ns;
         longest_ns = ns > longest_ns ? ns : longest_ns;
-        durations.add(func_bucket(ns));
+        durations.add(call_bucket(ns));
     }
-    FuncTotals &operator+=(const FuncTotals &other);
+    FunctionTotals &operator+=(const FunctionTotals &other);
 };
 
 // What was done after `before`; the longest call is that of all. Nothing if a number went back:
 // then the two are not of one counting.
-[[nodiscard]] std::optional<FuncTotals> difference(const FuncTotals &now, const FuncTotals &before);
+[[nodiscard]] std::optional<FunctionTotals> difference(const FunctionTotals &now,
+                                                       const FunctionTotals &before);
 
-struct FuncRates {
+struct FunctionRates {
     // Per second.
     double calls = 0;
     double errors = 0;
@@ -48,10 +49,10 @@ struct FuncRates {
 
 // Of what was done within `seconds`, which are more than 0. `bounds` are those of the buckets, in
 // seconds, ascending.
-[[nodiscard]] FuncRates rates_of(const FuncTotals &done, std::span<const double> bounds,
-                                 double seconds);
+[[nodiscard]] FunctionRates rates_of(const FunctionTotals &done, std::span<const double> bounds,
+                                     double seconds);
 
-// func_bucket_bounds() in seconds.
-[[nodiscard]] std::span<const double> func_bounds_in_seconds();
+// call_bucket_bounds() in seconds.
+[[nodiscard]] std::span<const double> call_bounds_in_seconds();
 
 }  // namespace gpusnoop::probes

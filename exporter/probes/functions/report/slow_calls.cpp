@@ -65,7 +65,7 @@ void write_line(const SlowCall &call) {
 
 }  // namespace
 
-SlowCall describe(const FuncCall &call, nanoseconds ended) {
+SlowCall describe(const FunctionCall &call, nanoseconds ended) {
     SlowCall one;
     one.ended = ended;
     one.is_entry = call.record->head.type == FUNC_RECORD_BEGIN;
@@ -90,12 +90,12 @@ SlowCall describe(const FuncCall &call, nanoseconds ended) {
     return one;
 }
 
-std::optional<std::uint64_t> whole_result(const FuncCall &call) {
+std::optional<std::uint64_t> whole_result(const FunctionCall &call) {
     return call.record->head.type == FUNC_RECORD_RETURN ? std::optional(call.record->result)
                                                         : std::nullopt;
 }
 
-std::optional<std::uint64_t> shown_result(const FuncCall &call) {
+std::optional<std::uint64_t> shown_result(const FunctionCall &call) {
     const auto whole = whole_result(call);
     switch ((*call.function)->options.errors) {
         case config::ErrorKind::none:
@@ -108,7 +108,7 @@ std::optional<std::uint64_t> shown_result(const FuncCall &call) {
     }
 }
 
-std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const FuncCall &call) {
+std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const FunctionCall &call) {
     std::vector<std::pair<std::uint8_t, std::uint64_t>> values;
     if (call.arguments != nullptr) {
         for (const std::uint8_t position : (*call.function)->options.arguments) {
@@ -132,10 +132,10 @@ std::vector<std::uint64_t> stack_of(const func_slow_record &record) {
     return addresses;
 }
 
-FuncSlowCalls::FuncSlowCalls(Settings settings, Ask ask)
+SlowCallHistory::SlowCallHistory(Settings settings, Ask ask)
     : settings_(std::move(settings)), ask_(std::move(ask)), log_limit_(settings_.log_per_second) {}
 
-void FuncSlowCalls::on_call(const FuncCall &call, nanoseconds ended, nanoseconds now) {
+void SlowCallHistory::on_call(const FunctionCall &call, nanoseconds ended, nanoseconds now) {
     const auto one = std::make_shared<SlowCall>(describe(call, ended));
     calls_.push_back(one);
     while (calls_.size() > settings_.keep) {
@@ -148,8 +148,8 @@ void FuncSlowCalls::on_call(const FuncCall &call, nanoseconds ended, nanoseconds
     }
 }
 
-void FuncSlowCalls::find_stack(const std::shared_ptr<SlowCall> &one, const FuncCall &call,
-                               nanoseconds now) {
+void SlowCallHistory::find_stack(const std::shared_ptr<SlowCall> &one, const FunctionCall &call,
+                                 nanoseconds now) {
     StackKey key{call.process->key, stack_of(*call.slow)};
     if (const auto known = known_.find(key); known != known_.end()) {
         one->stack = known->second;
@@ -170,8 +170,8 @@ void FuncSlowCalls::find_stack(const std::shared_ptr<SlowCall> &one, const FuncC
     pending_.emplace(ticket, Pending{{one}, std::move(key)});
 }
 
-void FuncSlowCalls::on_stacks(std::vector<symbols::StackAnswer> answers, nanoseconds now) {
-    for (symbols::StackAnswer &answer : answers) {
+void SlowCallHistory::on_stacks(std::vector<symbols::StackReply> answers, nanoseconds now) {
+    for (symbols::StackReply &answer : answers) {
         auto found = pending_.extract(answer.ticket);
         if (found.empty()) {
             continue;
@@ -190,7 +190,7 @@ void FuncSlowCalls::on_stacks(std::vector<symbols::StackAnswer> answers, nanosec
     }
 }
 
-void FuncSlowCalls::complete(const SlowCall &one, nanoseconds now) {
+void SlowCallHistory::complete(const SlowCall &one, nanoseconds now) {
     if (settings_.log_per_second > 0) {
         tidy(now);
         if (log_limit_.allow(now)) {
@@ -204,7 +204,7 @@ void FuncSlowCalls::complete(const SlowCall &one, nanoseconds now) {
     }
 }
 
-void FuncSlowCalls::tidy(nanoseconds now) {
+void SlowCallHistory::tidy(nanoseconds now) {
     if (!log_limit_.is_over(now)) {
         return;
     }
@@ -214,7 +214,7 @@ void FuncSlowCalls::tidy(nanoseconds now) {
     }
 }
 
-std::vector<SlowCall> FuncSlowCalls::list() const {
+std::vector<SlowCall> SlowCallHistory::list() const {
     std::vector<SlowCall> all;
     all.reserve(calls_.size());
     for (const auto &one : std::views::reverse(calls_)) {

@@ -29,7 +29,7 @@ struct SlowCall {
     bool has_ended = true;
     bool is_entry = false;       // it has just begun, and its end is told later
     std::uint64_t began_ns = 0;  // on the kernel's monotonic clock
-    std::shared_ptr<const FuncFunction> function;
+    std::shared_ptr<const FunctionInfo> function;
     std::uint64_t duration_ns = 0;
     std::uint32_t pid = 0;
     std::uint32_t tid = 0;
@@ -48,7 +48,7 @@ struct SlowCall {
 };
 
 // Used by the aggregating thread, but for counts.
-class FuncSlowCalls {
+class SlowCallHistory {
 public:
     struct Settings {
         std::size_t keep = 100;
@@ -62,12 +62,12 @@ public:
     // Stacks that are being looked up at one time. Those past it are lost.
     static constexpr std::size_t max_pending = 256;
 
-    FuncSlowCalls(Settings settings, Ask ask);
+    SlowCallHistory(Settings settings, Ask ask);
 
     // `ended` is the call's end on CLOCK_REALTIME, `now` the time of the kernel's monotonic clock.
-    void on_call(const FuncCall &call, std::chrono::nanoseconds ended,
+    void on_call(const FunctionCall &call, std::chrono::nanoseconds ended,
                  std::chrono::nanoseconds now);
-    void on_stacks(std::vector<symbols::StackAnswer> answers, std::chrono::nanoseconds now);
+    void on_stacks(std::vector<symbols::StackReply> answers, std::chrono::nanoseconds now);
     // Says how many lines were left out of the log. For once a second.
     void tidy(std::chrono::nanoseconds now);
 
@@ -86,7 +86,7 @@ private:
         StackKey key;
     };
 
-    void find_stack(const std::shared_ptr<SlowCall> &one, const FuncCall &call,
+    void find_stack(const std::shared_ptr<SlowCall> &one, const FunctionCall &call,
                     std::chrono::nanoseconds now);
     void complete(const SlowCall &one, std::chrono::nanoseconds now);
 
@@ -103,19 +103,19 @@ private:
 };
 
 // What is told of `call` but for the functions on its stack. `ended` is on CLOCK_REALTIME.
-[[nodiscard]] SlowCall describe(const FuncCall &call, std::chrono::nanoseconds ended);
+[[nodiscard]] SlowCall describe(const FunctionCall &call, std::chrono::nanoseconds ended);
 
 // The register that results are in; none where the call's own result was not seen.
-[[nodiscard]] std::optional<std::uint64_t> whole_result(const FuncCall &call);
+[[nodiscard]] std::optional<std::uint64_t> whole_result(const FunctionCall &call);
 
 // The same without what may be an address of the process, as it is for everybody who can read the
 // page, the log or a sink: only of functions whose results are codes, and as many bits as a code
 // has. Of one that returns a pointer only the null pointer that is its error.
-[[nodiscard]] std::optional<std::uint64_t> shown_result(const FuncCall &call);
+[[nodiscard]] std::optional<std::uint64_t> shown_result(const FunctionCall &call);
 
 // Those that the configuration names, by position; none where they were not sent.
 [[nodiscard]] std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(
-    const FuncCall &call);
+    const FunctionCall &call);
 
 // The return addresses of a slow call, innermost first, without those that the kernel put there.
 [[nodiscard]] std::vector<std::uint64_t> stack_of(const func_slow_record &record);

@@ -25,7 +25,7 @@ struct Query {
     std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
 };
 
-Result<Query> read_query(const DocumentParameters &parameters) {
+Result<Query> read_query(const QueryParameters &parameters) {
     Query query;
     for (const auto &[name, value] : parameters) {
         if (name == "function") {
@@ -80,14 +80,14 @@ std::string json_text(const std::vector<SlowCall> &all, const Query &query) {
 
 }  // namespace
 
-Document slow_calls_document(std::vector<SlowCall> all) {
+ApiResource slow_calls_document(std::vector<SlowCall> all) {
     const auto shared = std::make_shared<const std::vector<SlowCall>>(std::move(all));
-    return {"slow_calls", [shared](const DocumentParameters &parameters) -> Result<DocumentText> {
+    return {"slow_calls", [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return DocumentText{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", json_text(*shared, *query)};
             }};
 }
 

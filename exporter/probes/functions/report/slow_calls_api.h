@@ -16,6 +16,6 @@ inline constexpr std::string_view slow_calls_document_name = "slow_calls";
 inline constexpr std::size_t max_slow_calls_bytes = std::size_t{8} << 20;
 
 // "slow_calls": `all`, the newest first. docs/api.md describes the parameters and the members.
-[[nodiscard]] Document slow_calls_document(std::vector<SlowCall> all);
+[[nodiscard]] ApiResource slow_calls_document(std::vector<SlowCall> all);
 
 }  // namespace gpusnoop::probes

@@ -11,13 +11,13 @@ namespace {
 // Begins of names: C++ and older Rust, Rust, what throws the exceptions of C++, Rust, Objective C,
 // D and Ada, what unwinds the stack (and so meets its own return address), what PLTs jump to in the
 // dynamic linker, and functions of OCaml, V8 and Julia, whose runtimes look for return addresses.
-constexpr auto kPrefixes = std::to_array<std::string_view>(
+constexpr auto prefixes = std::to_array<std::string_view>(
     {"_Z", "_R", "__cxa_", "rust_panic", "rust_begin_unwind", "__rust_start_panic",
      "objc_exception_", "_d_throw", "__gnat_", "_Unwind_", "_dl_runtime_", "caml", "Builtins_",
      "julia_", "jlsys_", "jfptr_"});
 
 // C functions that a return probe would break.
-constexpr auto kNames = std::to_array<std::string_view>(
+constexpr auto name_table = std::to_array<std::string_view>(
     {// Which library calls is told by the return address: RTLD_NEXT, and the paths to search.
      "dlopen", "dlmopen", "dlsym", "dlvsym",
      // Return twice, or keep the return address for another function.
@@ -63,7 +63,7 @@ Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entr
         // Which of two probes at one place runs first is not known.
         ending.problem = "the first instruction of the function may leave it";
     } else {
-        ending.kind = FuncEnding::exits;
+        ending.kind = ExitStrategy::exits;
         ending.jumps_to_entry = found->jumps_to_entry;
         ending.exits = found->exits;
     }
@@ -86,14 +86,14 @@ bool may_be_thin(std::string_view name, const Result<symbols::FunctionExits> &fo
 
 // Functions for which others return, as the result of a return probe would be theirs and its time
 // the whole call's: where that is harmless.
-void follow_jumps(const symbols::ElfFile &file, std::span<const EndingQuestion> functions,
+void follow_jumps(const symbols::ElfFile &file, std::span<const ExitQuestion> functions,
                   std::span<const symbols::FoundFunction> swept,
                   std::span<const Result<symbols::FunctionExits>> found,
                   std::vector<Ending> &endings) {
     std::vector<std::size_t> thin;
     std::vector<std::uint64_t> targets;
     for (std::size_t i = 0; i < found.size(); ++i) {
-        const EndingQuestion &question = functions[swept[i].name];
+        const ExitQuestion &question = functions[swept[i].name];
         if (question.endings == config::Endings::automatic &&
             may_be_thin(question.function.name, found[i])) {
             thin.push_back(i);
@@ -121,7 +121,7 @@ void follow_jumps(const symbols::ElfFile &file, std::span<const EndingQuestion> 
             }
         }
         if (is_harmless) {
-            endings[swept[i].name] = {.kind = FuncEnding::return_probe};
+            endings[swept[i].name] = {.kind = ExitStrategy::return_probe};
         }
     }
 }
@@ -130,9 +130,9 @@ void follow_jumps(const symbols::ElfFile &file, std::span<const EndingQuestion> 
 
 bool allows_return_probe(std::string_view symbol) {
     return is_c_identifier(symbol) && !is_d_symbol(symbol) &&
-           std::none_of(kPrefixes.begin(), kPrefixes.end(),
+           std::none_of(prefixes.begin(), prefixes.end(),
                         [&](std::string_view prefix) { return symbol.starts_with(prefix); }) &&
-           std::find(kNames.begin(), kNames.end(), symbol) == kNames.end();
+           std::find(name_table.begin(), name_table.end(), symbol) == name_table.end();
 }
 
 bool is_part(std::string_view symbol) {
@@ -150,15 +150,15 @@ bool is_part(std::string_view symbol) {
     return at != std::string_view::npos && is_number(symbol.substr(at + part.size()));
 }
 
-std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
-                                 std::span<const EndingQuestion> functions) {
+std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
+                                         std::span<const ExitQuestion> functions) {
     std::vector<Ending> endings(functions.size());
     std::vector<symbols::FoundFunction> swept;
     for (std::size_t i = 0; i < functions.size(); ++i) {
         const symbols::ListedFunction &function = functions[i].function;
         if (functions[i].endings == config::Endings::automatic &&
             allows_return_probe(function.name)) {
-            endings[i].kind = FuncEnding::return_probe;
+            endings[i].kind = ExitStrategy::return_probe;
         } else {
             swept.push_back({i, function.file_offset, function.vaddr, function.size, true});
         }

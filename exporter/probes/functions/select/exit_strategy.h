@@ -13,7 +13,7 @@
 
 namespace gpusnoop::probes {
 
-enum class FuncEnding : std::uint8_t {
+enum class ExitStrategy : std::uint8_t {
     return_probe,
     exits,  // probes on the instructions by which the function is left
     none,   // calls are counted at their entry only
@@ -30,21 +30,21 @@ enum class FuncEnding : std::uint8_t {
 [[nodiscard]] bool is_part(std::string_view symbol);
 
 struct Ending {
-    FuncEnding kind = FuncEnding::none;
+    ExitStrategy kind = ExitStrategy::none;
     std::vector<symbols::FunctionExit>
-        exits{};                  // at file offsets, ascending; FuncEnding::exits only
+        exits{};                  // at file offsets, ascending; ExitStrategy::exits only
     bool jumps_to_entry = false;  // the probe at the entry runs again within one call
     std::string problem{};        // why it is none
 };
 
-struct EndingQuestion {
+struct ExitQuestion {
     symbols::ListedFunction function;
     config::Endings endings = config::Endings::automatic;  // which are allowed
 };
 
 // For each of `functions` of `file`, which was opened with `fd`.
-[[nodiscard]] std::vector<Ending> find_endings(const symbols::ElfFile &file, int fd,
-                                               std::span<const EndingQuestion> functions);
+[[nodiscard]] std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
+                                                       std::span<const ExitQuestion> functions);
 
 // Whether the file is made with Go. Goroutines change threads and stacks within a call, so that
 // there the end of a call is not seen at all.

@@ -20,16 +20,16 @@ bool applies(const config::FunctionGroup &group, const std::string &name, const 
 
 std::string shown_name(const config::FunctionPattern &pattern, std::string_view symbol) {
     if (!pattern.name.empty()) {
-        return to_valid_utf8(pattern.name, config::kMaxFunctionName);
+        return to_valid_utf8(pattern.name, config::max_function_name);
     }
     // Of a longer symbol only the end is shown.
-    constexpr std::size_t max_symbol = config::kMaxSymbol;
+    constexpr std::size_t max_symbol = config::max_symbol_bytes;
     return symbols::shortened_name(symbol.starts_with("_Z") ? symbols::function_name(symbol)
                                                             : to_valid_utf8(symbol, max_symbol),
-                                   config::kMaxFunctionName);
+                                   config::max_function_name);
 }
 
-FuncGroup::FuncGroup(const std::string &name, const config::FunctionGroup &group)
+GroupMatcher::GroupMatcher(const std::string &name, const config::FunctionGroup &group)
     : name_(&name),
       group_(&group),
       options_(group.functions.size()),
@@ -44,17 +44,17 @@ FuncGroup::FuncGroup(const std::string &name, const config::FunctionGroup &group
     excluded_.arrange();
 }
 
-std::optional<FuncPatterns::Match> FuncGroup::find(std::string_view symbol) const {
+std::optional<FunctionMatcher::Match> GroupMatcher::find(std::string_view symbol) const {
     const auto match = symbol.empty() ? std::nullopt : patterns_.find(symbol);
     // A part of a function is none, unless somebody says so.
     return match && !match->exact && is_part(symbol) ? std::nullopt : match;
 }
 
-bool FuncGroup::excludes(std::string_view symbol) const {
+bool GroupMatcher::excludes(std::string_view symbol) const {
     return excluded_.find(symbol).has_value();
 }
 
-std::vector<std::string> FuncGroup::unmatched() const {
+std::vector<std::string> GroupMatcher::unmatched() const {
     std::vector<std::string> symbols;
     for (std::size_t i = 0; i < matched_.size(); ++i) {
         if (!matched_[i]) {
@@ -64,7 +64,7 @@ std::vector<std::string> FuncGroup::unmatched() const {
     return symbols;
 }
 
-std::shared_ptr<const config::FunctionOptions> FuncGroup::options(std::size_t pattern) {
+std::shared_ptr<const config::FunctionOptions> GroupMatcher::options(std::size_t pattern) {
     if (!options_[pattern]) {
         options_[pattern] = std::make_shared<const config::FunctionOptions>(
             config::options_of(*group_, group_->functions[pattern]));

@@ -17,17 +17,17 @@ namespace gpusnoop::probes {
 [[nodiscard]] bool applies(const config::FunctionGroup &group, const std::string &name,
                            const std::string &path);
 
-// What a function of this symbol is shown as: valid UTF-8, at most config::kMaxFunctionName bytes.
+// What a function of this symbol is shown as: valid UTF-8, at most config::max_function_name bytes.
 [[nodiscard]] std::string shown_name(const config::FunctionPattern &pattern,
                                      std::string_view symbol);
 
 // Borrows both.
-class FuncGroup {
+class GroupMatcher {
 public:
-    FuncGroup(const std::string &name, const config::FunctionGroup &group);
+    GroupMatcher(const std::string &name, const config::FunctionGroup &group);
 
     // The pattern that the symbol belongs to, also if the group leaves it out again.
-    [[nodiscard]] std::optional<FuncPatterns::Match> find(std::string_view symbol) const;
+    [[nodiscard]] std::optional<FunctionMatcher::Match> find(std::string_view symbol) const;
     [[nodiscard]] bool excludes(std::string_view symbol) const;
 
     void note_match(std::size_t pattern) { matched_[pattern] = true; }
@@ -45,8 +45,8 @@ public:
 private:
     const std::string *name_;
     const config::FunctionGroup *group_;
-    FuncPatterns patterns_;
-    FuncPatterns excluded_;
+    FunctionMatcher patterns_;
+    FunctionMatcher excluded_;
     std::vector<std::shared_ptr<const config::FunctionOptions>> options_;  // by pattern, once asked
     std::vector<bool> matched_;                                            // by pattern
 };

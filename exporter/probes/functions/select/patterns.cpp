@@ -8,20 +8,20 @@
 
 namespace gpusnoop::probes {
 
-void FuncPatterns::add(std::string_view text, bool is_glob) {
+void FunctionMatcher::add(std::string_view text, bool is_glob) {
     const std::size_t special =
         is_glob ? std::min(text.find_first_of("*?[\\"), text.size()) : text.size();
     entries_.push_back({std::string(text.substr(0, special)), std::string(text.substr(special)),
                         entries_.size(), is_glob});
 }
 
-void FuncPatterns::arrange() {
+void FunctionMatcher::arrange() {
     std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
         return std::tie(a.literal, a.pattern) < std::tie(b.literal, b.pattern);
     });
 }
 
-std::optional<FuncPatterns::Match> FuncPatterns::find(std::string_view symbol) const {
+std::optional<FunctionMatcher::Match> FunctionMatcher::find(std::string_view symbol) const {
     std::optional<Match> glob;
     std::string text;  // the symbol with the NUL that fnmatch needs
     auto first = entries_.begin();

@@ -10,7 +10,7 @@
 
 namespace gpusnoop::probes {
 
-class FuncPatterns {
+class FunctionMatcher {
 public:
     struct Match {
         std::size_t pattern;  // its number, in the order in which they were added

@@ -14,7 +14,7 @@ namespace {
 
 // With more names there are too many functions, however many may be selected: a function has few
 // names, each of them in both symbol tables at most.
-constexpr std::size_t kMaxWantedNames = 100'000;
+constexpr std::size_t max_wanted_names = 100'000;
 
 // name@@VERSION, as in .symtab
 std::string_view without_version(std::string_view symbol) {
@@ -40,7 +40,7 @@ struct Candidate {
 class Problems {
 public:
     void add(std::string sentence) {
-        if (++count_ <= kMaxFuncProblems) {
+        if (++count_ <= max_func_problems) {
             sentences_.push_back(std::move(sentence));
         }
     }
@@ -48,8 +48,8 @@ public:
     // `rest`: what the others are.
     void move_to(std::vector<std::string> &all, const std::string &file, std::string_view rest) {
         std::move(sentences_.begin(), sentences_.end(), std::back_inserter(all));
-        if (count_ > kMaxFuncProblems) {
-            all.push_back(file + ": " + std::to_string(count_ - kMaxFuncProblems) +
+        if (count_ > max_func_problems) {
+            all.push_back(file + ": " + std::to_string(count_ - max_func_problems) +
                           std::string(rest));
         }
     }
@@ -62,13 +62,13 @@ private:
 class Selector {
 public:
     Selector(const symbols::ElfFile &file, int fd, std::string_view file_name,
-             std::vector<FuncGroup> groups)
+             std::vector<GroupMatcher> groups)
         : file_(file), fd_(fd), name_(to_valid_utf8(file_name, 255)), groups_(std::move(groups)) {}
 
     Result<Selection> run(std::size_t max_functions) {
         const auto listed =
             file_.list_functions([this](std::string_view name) { return is_wanted(name); });
-        if (names_ > kMaxWantedNames) {
+        if (names_ > max_wanted_names) {
             return tl::unexpected(too_many("too many", name_counts_, max_functions));
         }
         if (!listed) {
@@ -85,8 +85,8 @@ public:
         for (const Candidate &candidate : candidates_) {
             add_function(candidate);
         }
-        find_endings();
-        for (const FuncGroup &group : groups_) {
+        find_exit_strategies();
+        for (const GroupMatcher &group : groups_) {
             if (auto symbols = group.unmatched(); !symbols.empty()) {
                 selection_.unmatched.emplace(group.name(), std::move(symbols));
             }
@@ -111,14 +111,14 @@ private:
     // For each name of the file. Past the limit none is wanted: it has failed then.
     bool is_wanted(std::string_view name) {
         bool wanted = false;
-        for (std::size_t i = 0; i < groups_.size() && names_ <= kMaxWantedNames; ++i) {
+        for (std::size_t i = 0; i < groups_.size() && names_ <= max_wanted_names; ++i) {
             if (const auto match = groups_[i].find(without_version(name))) {
                 ++name_counts_[{i, match->pattern}];
                 wanted = true;
             }
         }
         names_ += wanted ? 1 : 0;
-        return wanted && names_ <= kMaxWantedNames;
+        return wanted && names_ <= max_wanted_names;
     }
 
     void add_candidate(const symbols::ListedFunction &function) {
@@ -189,7 +189,7 @@ private:
         const auto most =
             std::max_element(counts.begin(), counts.end(),
                              [](const auto &a, const auto &b) { return a.second < b.second; });
-        const FuncGroup &group = groups_[most->first.first];
+        const GroupMatcher &group = groups_[most->first.first];
         const config::FunctionPattern &pattern = group.pattern(most->first.second);
         return {name_ + ": " + count + " of its functions are wanted, of at most " +
                     std::to_string(max_functions) + ", most of them by " +
@@ -211,7 +211,7 @@ private:
     }
 
     void add_function(const Candidate &candidate) {
-        FuncGroup &group = groups_[candidate.group];
+        GroupMatcher &group = groups_[candidate.group];
         SelectedFunction function;
         function.group = group.name();
         function.name = shown_name(pattern_of(candidate), candidate.symbol);
@@ -227,8 +227,8 @@ private:
     }
 
     // Of the functions, which are in the order of the candidates.
-    void find_endings() {
-        std::vector<EndingQuestion> functions;
+    void find_exit_strategies() {
+        std::vector<ExitQuestion> functions;
         std::vector<std::size_t> places;
         for (std::size_t i = 0; i < candidates_.size(); ++i) {
             const config::FunctionOptions &options = *selection_.functions[i].options;
@@ -249,7 +249,7 @@ private:
         }
         symbols::ElfFile file = file_;
         file.use_debug_file(nullptr);
-        auto endings = probes::find_endings(file, fd_, functions);
+        auto endings = probes::find_exit_strategies(file, fd_, functions);
         for (std::size_t i = 0; i < endings.size(); ++i) {
             SelectedFunction &function = selection_.functions[places[i]];
             function.ending = endings[i].kind;
@@ -265,7 +265,7 @@ private:
     const symbols::ElfFile &file_;
     int fd_;
     std::string name_;  // of the file
-    std::vector<FuncGroup> groups_;
+    std::vector<GroupMatcher> groups_;
     std::size_t names_ = 0;  // that are wanted
     Counts name_counts_;
     std::vector<Candidate> candidates_;
@@ -287,7 +287,7 @@ bool wants(const config::FunctionGroups &groups, std::string_view name, std::str
 Result<Selection> select_functions(const symbols::ElfFile &file, int fd, std::string_view file_name,
                                    std::string_view path, const config::FunctionGroups &groups,
                                    std::size_t max_functions) {
-    std::vector<FuncGroup> wanting;
+    std::vector<GroupMatcher> wanting;
     for (const auto &[name, group] : groups) {
         if (applies(group, std::string(file_name), std::string(path))) {
             wanting.emplace_back(name, group);

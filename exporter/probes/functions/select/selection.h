@@ -21,13 +21,13 @@ namespace gpusnoop::probes {
 // function: overloads, constructors, what a glob with a name matches. Their options may differ.
 struct SelectedFunction {
     std::string group;
-    std::string name;    // what it is shown as: valid UTF-8, at most config::kMaxFunctionName bytes
+    std::string name;  // what it is shown as: valid UTF-8, at most config::max_function_name bytes
     std::string symbol;  // as the file has it, without a version
     std::shared_ptr<const config::FunctionOptions> options;  // never null; one for each pattern
     std::uint64_t entry = 0;                                 // file offset
-    FuncEnding ending = FuncEnding::none;
+    ExitStrategy ending = ExitStrategy::none;
     std::vector<symbols::FunctionExit>
-        exits{};                  // at file offsets, ascending; FuncEnding::exits only
+        exits{};                  // at file offsets, ascending; ExitStrategy::exits only
     bool jumps_to_entry = false;  // the probe at the entry runs again within one call
 };
 
@@ -44,7 +44,7 @@ struct Selection {
 };
 
 // Of each kind of problem, so many are said one by one.
-inline constexpr std::size_t kMaxFuncProblems = 20;
+inline constexpr std::size_t max_func_problems = 20;
 
 // Whether an enabled group wants functions of the file of this name, `path` as the process sees it.
 [[nodiscard]] bool wants(const config::FunctionGroups &groups, std::string_view name,

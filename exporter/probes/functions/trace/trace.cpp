@@ -1,4 +1,4 @@
-// `trace func`: FuncSnoop's probe, which tells of each call instead of counting it.
+// `trace func`: the functions probe, which reports each call instead of counting it.
 #include <time.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ using std::chrono::nanoseconds;
 // Stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
 
-class FuncTracer {
+class FunctionTracer {
 public:
-    FuncTracer(const FuncOptions &options, int stop_fd)
+    FunctionTracer(const FunctionTraceOptions &options, int stop_fd)
         : options_(options), writer_(options, stop_fd) {}
 
     Result<> open(const config::Config &config);
@@ -41,11 +41,11 @@ public:
 
 private:
     void drain();
-    void on_call(const probes::FuncCall &call);
+    void on_call(const probes::FunctionCall &call);
     void write_pending();
     [[nodiscard]] std::uint64_t lost() const;
 
-    const FuncOptions &options_;
+    const FunctionTraceOptions &options_;
     Writer writer_;
     std::unique_ptr<StackNames> stack_names_;
     std::unique_ptr<probes::Probe> probe_;
@@ -55,7 +55,7 @@ private:
     nanoseconds to_realtime_{};              // from the monotonic clock
 };
 
-Result<> FuncTracer::open(const config::Config &config) {
+Result<> FunctionTracer::open(const config::Config &config) {
     allow_many_files();
     const auto features = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features); !usable) {
@@ -96,18 +96,18 @@ Result<> FuncTracer::open(const config::Config &config) {
     return {};
 }
 
-Result<> FuncTracer::run(std::chrono::milliseconds interval) {
+Result<> FunctionTracer::run(std::chrono::milliseconds interval) {
     return writer_.run({interval, text_header(), [this] { drain(); }, [this] { return lost(); }});
 }
 
-void FuncTracer::drain() {
+void FunctionTracer::drain() {
     to_realtime_ = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
     probe_->drain();
     write_pending();
     stack_names_->forget_old();
 }
 
-void FuncTracer::on_call(const probes::FuncCall &call) {
+void FunctionTracer::on_call(const probes::FunctionCall &call) {
     const nanoseconds ended(static_cast<std::int64_t>(call.record->head.ended_ns));
     // The programs leave out what is too fast, but of functions with the highest numbers.
     const bool too_fast = nanoseconds(call.record->duration_ns) < options_.min_duration ||
@@ -131,7 +131,7 @@ void FuncTracer::on_call(const probes::FuncCall &call) {
     }
 }
 
-void FuncTracer::write_pending() {
+void FunctionTracer::write_pending() {
     auto named = stack_names_->name(stacks_);
     for (std::size_t n = 0; n < pending_.size(); n++) {
         probes::SlowCall &call = pending_[n];
@@ -152,16 +152,17 @@ void FuncTracer::write_pending() {
     stacks_.clear();
 }
 
-std::uint64_t FuncTracer::lost() const {
+std::uint64_t FunctionTracer::lost() const {
     const probes::Health health = probe_->health();
     return ebpf::lost_calls(health.account) + health.entries_lost;
 }
 
 }  // namespace
 
-Result<> trace_func(const config::Config &config, const FuncOptions &options, int stop_fd) {
+Result<> trace_func(const config::Config &config, const FunctionTraceOptions &options,
+                    int stop_fd) {
     std::optional<ebpf::Handover> handover;
-    FuncTracer tracer(options, stop_fd);
+    FunctionTracer tracer(options, stop_fd);
     auto traced = tracer.open(config);
     if (traced) {
         traced = tracer.run(config.functions.drain_interval);

@@ -26,7 +26,7 @@ const config::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = Error
 const std::string address = "http://node:1";
 const std::string exporter = "gpusnoop_exporter " + std::string(version());
 
-std::string document_of(const FuncBench &bench, std::chrono::nanoseconds elapsed,
+std::string document_of(const FunctionsFixture &bench, std::chrono::nanoseconds elapsed,
                         std::chrono::nanoseconds since = 1000s) {
     return functions_document(bench.aggregator->snapshot(elapsed), {since, 0s},
                               {since + elapsed, elapsed})
@@ -60,7 +60,7 @@ std::string problem_of(const Result<Answer> &one) {
 }  // namespace
 
 TEST_CASE("two answers are rates, also of what began between them") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f", with_all);
     const auto begun = bench.number("begun", {.entry_only = true}, "liby.so");
     bench.tell(call(f, 300));
@@ -77,7 +77,7 @@ TEST_CASE("two answers are rates, also of what began between them") {
     REQUIRE(session.rows());
     CHECK(session.rows()->size() == 2);
     CHECK(session.rows()->front().key.function == "f");
-    const FuncRates &rates = row_of(session, "f").rates;
+    const FunctionRates &rates = row_of(session, "f").rates;
     CHECK(rates.calls == 2);
     CHECK(rates.errors == 0.25);
     CHECK(rates.slow_calls == 2);
@@ -103,14 +103,14 @@ TEST_CASE("two answers are rates, also of what began between them") {
 }
 
 TEST_CASE("after a restart there are no rates until the next answer, and none below 0") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f");
     for (int i = 0; i < 5; i++) {
         bench.tell(call(f));
     }
     Session session(address, Sort::calls);
     session.take(answer(document_of(bench, 10s)));
-    FuncBench fresh;
+    FunctionsFixture fresh;
     fresh.tell(call(fresh.number("f")));
     // Later than the answer before by its own clock: told by when the counting began.
     session.take(answer(document_of(fresh, 12s, 2000s)));
@@ -121,7 +121,7 @@ TEST_CASE("after a restart there are no rates until the next answer, and none be
     CHECK(session.problem().empty());
     CHECK(row_of(session, "f").rates.calls == 0);
     // Numbers that go back, even where all else is the same.
-    session.take(answer(document_of(FuncBench(), 16s, 2000s)));
+    session.take(answer(document_of(FunctionsFixture(), 16s, 2000s)));
     CHECK(session.rows()->empty());
     session.take(answer(document_of(bench, 18s, 2000s)));
     session.take(answer(document_of(fresh, 20s, 2000s)));
@@ -131,7 +131,7 @@ TEST_CASE("after a restart there are no rates until the next answer, and none be
 }
 
 TEST_CASE("an exporter that goes away and comes back is measured over the gap") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f");
     Session session(address, Sort::calls);
     CHECK_FALSE(session.has_answered());
@@ -161,7 +161,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(problem_of(answer(std::string(1000, 'x'), 500)) ==
           "http://node:1 answered 500: " + std::string(160, 'x'));
     CHECK(problem_of(fail("cannot \x1b reach")) == "cannot \xEF\xBF\xBD reach");
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(call(bench.number("f")));
     const json good = json::parse(document_of(bench, 5s));
     Session session(address, Sort::calls);
@@ -209,7 +209,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
 }
 
 TEST_CASE("names of functions cannot reach the terminal as commands") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f\x1b]0;title\x07", {},
                                 "lib\xC2\x9B"
                                 "2J.so");

@@ -10,20 +10,20 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("a call whose process is announced behind it in the other ring finds its process") {
-    Bench bench;
+    Fixture bench;
     bench.later(process("late"));
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"late", "h2d"}) == 64);
 }
 
 TEST_CASE("a call whose process's record was lost is counted for a process without a name") {
-    Bench bench;
+    Fixture bench;
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 64);
 }
 
 TEST_CASE("a process's record that comes behind its calls does not split its account") {
-    Bench bench;
+    Fixture bench;
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
     bench.allocations(process("late"));
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'500));
@@ -34,7 +34,7 @@ TEST_CASE("a process's record that comes behind its calls does not split its acc
 }
 
 TEST_CASE("a reused pid and the next program after an exec are other processes") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process("first"));
     bench.allocations(allocation(0x1000, 100, 2'000));
     bench.allocations(process("second", bench_pid, 99'000));
@@ -49,7 +49,7 @@ TEST_CASE("a reused pid and the next program after an exec are other processes")
 }
 
 TEST_CASE("what a process had not freed is counted when it ends, and its gauges go") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(exited(5'000));  // read before the allocation, but later
     bench.allocations(allocation(0x1000, 100, 2'000));
@@ -66,7 +66,7 @@ TEST_CASE("what a process had not freed is counted when it ends, and its gauges 
 }
 
 TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed all") {
-    Bench bench;
+    Fixture bench;
     const auto page = [&] { return bench.page("cuda_memory_unfreed_at_exit_bytes_total"); };
     bench.allocations(process("tidy"));
     bench.allocations(exited(2'000));
@@ -90,7 +90,7 @@ TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed 
 }
 
 TEST_CASE("a process that is assumed to have ended ends once") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 100, 2'000));
     bench.settle();
@@ -120,7 +120,7 @@ TEST_CASE("a process that is assumed to have ended ends once") {
 }
 
 TEST_CASE("a process's series stay for the retention time, then leave") {
-    Bench bench({.retention = 60s});
+    Fixture bench({.retention = 60s});
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 100, 2'000));
     bench.allocations(exited(second_ns));
@@ -139,7 +139,7 @@ TEST_CASE("a process's series stay for the retention time, then leave") {
 }
 
 TEST_CASE("processes of the same name share their series, which the last of them takes along") {
-    Bench bench({.retention = 60s});
+    Fixture bench({.retention = 60s});
     bench.allocations(process());
     bench.allocations(process("python", 43));
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
@@ -153,7 +153,7 @@ TEST_CASE("processes of the same name share their series, which the last of them
 }
 
 TEST_CASE("ten thousand processes that come and go leave their totals and nothing else") {
-    Bench bench({.retention = 60s});
+    Fixture bench({.retention = 60s});
     constexpr std::uint64_t many = 10'000;
     for (std::uint64_t i = 0; i < many; i++) {
         const std::uint64_t at = 1'000'000 * (i + 1);
@@ -181,7 +181,7 @@ TEST_CASE("ten thousand processes that come and go leave their totals and nothin
 }
 
 TEST_CASE("the label pid is on every family where it is asked for") {
-    Bench bench({.pid_label = true});
+    Fixture bench({.pid_label = true});
     bench.allocations(process());
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"42"}) == 64);

@@ -41,11 +41,11 @@ ProcessAllocations process(std::uint32_t pid, std::string comm,
 }
 
 // What one request is answered with.
-std::string text(const std::vector<ProcessAllocations> &all, const DocumentParameters &query = {}) {
+std::string text(const std::vector<ProcessAllocations> &all, const QueryParameters &query = {}) {
     return allocations_document(all).write(query).value().text;
 }
 
-json parsed(const std::vector<ProcessAllocations> &all, const DocumentParameters &query = {}) {
+json parsed(const std::vector<ProcessAllocations> &all, const QueryParameters &query = {}) {
     return json::parse(text(all, query));
 }
 
@@ -79,7 +79,7 @@ std::uint64_t folded_sum(const std::string &text) {
     return sum;
 }
 
-std::string error_of(const DocumentParameters &query) {
+std::string error_of(const QueryParameters &query) {
     const auto written = allocations_document({}).write(query);
     return written ? "" : written.error().message;
 }

@@ -92,7 +92,7 @@ TEST_CASE("copies past the limit are merged, with none of their bytes lost") {
 }
 
 TEST_CASE("the page shows what each stream has under way") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto page = [&] { return bench.page("cuda_memcpy_async_in_flight_bytes_estimate"); };
     CHECK(page().empty());
@@ -111,7 +111,7 @@ TEST_CASE("the page shows what each stream has under way") {
 }
 
 TEST_CASE("a Default copy ends with the wait that follows it, though the book is asked later") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.calls(async_copy(stream_a, 100, 10'000, COPY_DEFAULT));
     CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 100);
@@ -122,7 +122,7 @@ TEST_CASE("a Default copy ends with the wait that follows it, though the book is
 }
 
 TEST_CASE("each process waits for its own streams") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(process("other", 43));
     bench.calls(async_copy(stream_a, 100, 10'000));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t budget = 1'000'000;
 
-std::size_t label_sets(const Bench &bench) {
+std::size_t label_sets(const Fixture &bench) {
     std::size_t all = 0;
     for (const auto &family : bench.aggregator->report(5'000s)) {
         all += family.labels.size();
@@ -24,7 +24,7 @@ std::size_t label_sets(const Bench &bench) {
 }  // namespace
 
 TEST_CASE("bytes that are no record are counted and change nothing") {
-    Bench bench;
+    Fixture bench;
     std::mt19937 random(1);
     std::vector<std::byte> junk(400);
     std::uint64_t parts = 0;
@@ -49,7 +49,7 @@ TEST_CASE("bytes that are no record are counted and change nothing") {
 }
 
 TEST_CASE("a record in the wrong ring is none") {
-    Bench bench;
+    Fixture bench;
     bench.calls(process());
     bench.calls(allocation(0x1000, 1, 2'000));
     bench.calls(named(1, "x"));
@@ -63,7 +63,7 @@ TEST_CASE("a record in the wrong ring is none") {
 }
 
 TEST_CASE("records of the right size with any content at all are no trap") {
-    Bench bench({.budget = [](std::string_view) { return 500U; }});
+    Fixture bench({.budget = [](std::string_view) { return 500U; }});
     std::mt19937_64 random(2);
     const std::vector<std::uint64_t> edges = {0,
                                               1,
@@ -120,7 +120,7 @@ TEST_CASE("records of the right size with any content at all are no trap") {
 }
 
 TEST_CASE("a process that makes up devices has no series for each of them") {
-    Bench bench({.budget = [](std::string_view) { return budget; }});
+    Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.aggregator = std::make_unique<CudaAggregator>(bench.settings, [&] {
         auto surroundings = bench.surroundings();
         surroundings.describe = [](Process &one) {
@@ -164,7 +164,7 @@ TEST_CASE("a process that makes up devices has no series for each of them") {
 }
 
 TEST_CASE("one process cannot make more kernels, shapes or errors than there is room for") {
-    Bench bench({.budget = [](std::string_view) { return budget; }});
+    Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.allocations(process());
     constexpr std::uint64_t many = 100'000;
     bench.calls(failed("cudaMemcpy", 2));
@@ -183,7 +183,7 @@ TEST_CASE("one process cannot make more kernels, shapes or errors than there is 
 }
 
 TEST_CASE("one kernel cannot have more shapes than there is room for", "[single-threaded]") {
-    Bench bench({.budget = [](std::string_view) { return budget; }});
+    Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.allocations(process());
     bench.allocations(named(16, "gemm"));
     constexpr std::uint32_t many = 100'000;
@@ -197,7 +197,7 @@ TEST_CASE("one kernel cannot have more shapes than there is room for", "[single-
 
 TEST_CASE("handles without end are forgotten, and those that are known can still be renamed",
           "[single-threaded]") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= 50'000; i++) {
         bench.allocations(named(i, "k"));
@@ -211,7 +211,7 @@ TEST_CASE("handles without end are forgotten, and those that are known can still
 }
 
 TEST_CASE("functions that there are not make one series of errors") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint32_t number = 1'000; number < 0x8000; number++) {
         auto record = failed("cudaMalloc", 7);

@@ -8,7 +8,7 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("a copy is counted by its kind, its mode and its GPU") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint32_t kind = 0; kind < COPY_DEFAULT; kind++) {
         auto one = copy(1, 2, std::uint64_t{1} << kind, kind, 2'000);
@@ -31,7 +31,7 @@ TEST_CASE("a copy is counted by its kind, its mode and its GPU") {
 }
 
 TEST_CASE("only what takes time has a bandwidth") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto observed = [&](std::uint64_t bytes, std::uint64_t nanoseconds) {
         auto one = copy(1, 2, bytes, COPY_H2D, 2'000);
@@ -52,7 +52,7 @@ TEST_CASE("only what takes time has a bandwidth") {
 }
 
 TEST_CASE("a Default copy is what the book says, whatever order the rings are read in") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto memory = allocation(0x1000, 0x100, 2'000);
     // Read in the order free, copies, allocation; they happened in the order of their times.
@@ -73,7 +73,7 @@ TEST_CASE("a Default copy is what the book says, whatever order the rings are re
 }
 
 TEST_CASE("in a Default copy, pinned memory is the host's and all other memory a device's") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (const std::uint16_t kind :
          {MEMORY_device, MEMORY_async, MEMORY_managed, MEMORY_pinned_host}) {
@@ -88,7 +88,7 @@ TEST_CASE("in a Default copy, pinned memory is the host's and all other memory a
 }
 
 TEST_CASE("in a Default copy, mapped addresses are a device's while they are mapped") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x5, 0x1000, 2'000, MEMORY_vmm));
     bench.allocations(mapping(CUDA_RECORD_MAP, 0x10000, 0x1000, 3'000));
@@ -102,7 +102,7 @@ TEST_CASE("in a Default copy, mapped addresses are a device's while they are map
 }
 
 TEST_CASE("where the book may lack allocations, a Default copy is of unknown kind") {
-    Bench bench;
+    Fixture bench;
     bench.complete = false;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 0x1000, 2'000));
@@ -114,7 +114,7 @@ TEST_CASE("where the book may lack allocations, a Default copy is of unknown kin
 }
 
 TEST_CASE("a copy of a kind that CUDA has not is of unknown kind") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (const std::uint32_t kind : {5U, 0x7fffffffU, ~0U}) {
         bench.calls(copy(1, 2, 8, kind, 3'000));
@@ -125,7 +125,7 @@ TEST_CASE("a copy of a kind that CUDA has not is of unknown kind") {
 }
 
 TEST_CASE("memsets are counted by mode and GPU") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     cuda_copy_record set{};
     set.head = head(CUDA_RECORD_SET, "cudaMemset", 2'000);
@@ -152,7 +152,7 @@ TEST_CASE("memsets are counted by mode and GPU") {
 }
 
 TEST_CASE("graph launches are counted by GPU, and are no launches of kernels") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", 2'000)});
     bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cuGraphLaunch", 2'000, 1)});
@@ -163,7 +163,7 @@ TEST_CASE("graph launches are counted by GPU, and are no launches of kernels") {
 }
 
 TEST_CASE("grid and block are multiplied in 64 bits") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto wide = launch(1, 0x7fffffff);
     wide.block[0] = 1024;

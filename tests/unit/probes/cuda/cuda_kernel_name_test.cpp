@@ -140,7 +140,7 @@ TEST_CASE("long names are cut", "[kernel_name]") {
         wide += "\xc3\xa9";
     }
     CHECK(find_invalid_utf8(kernel_name(wide)) == std::string::npos);
-    CHECK(kernel_name(wide).size() <= kMaxKernelNameBytes);
+    CHECK(kernel_name(wide).size() <= max_kernel_name_bytes);
     CHECK(kernel_name("\xff\xfe") == "\xef\xbf\xbd\xef\xbf\xbd");
     CHECK(kernel_name("_Z3a\nbv") ==
           "a\xef\xbf\xbd"
@@ -199,7 +199,7 @@ TEST_CASE("mutated symbols give a label", "[kernel_name]") {
         }
         symbol.resize(1 + random() % symbol.size());
         const std::string name = kernel_name(symbol);
-        const bool good = !name.empty() && name.size() <= kMaxKernelNameBytes &&
+        const bool good = !name.empty() && name.size() <= max_kernel_name_bytes &&
                           find_invalid_utf8(name) == std::string::npos;
         if (!good) {
             FAIL_CHECK(symbol << " gives " << name);
@@ -218,7 +218,7 @@ TEST_CASE("mangled names are read as the C++ library reads them", "[kernel_name]
     REQUIRE(file);
     std::set<std::string> symbols;
     for (const std::string_view ending : {"v", "i", "c", "E", "_", "m", "f", "d", "w"}) {
-        const auto found = file->find_by_ending(ending);
+        const auto found = file->find_by_suffix(ending);
         REQUIRE(found);
         for (const FoundSymbol &symbol : *found) {
             symbols.insert(symbol.name);
@@ -260,7 +260,7 @@ TEST_CASE("launch handles name their kernel", "[kernel_name]") {
     for (const auto &[symbol, kernel] : cases) {
         INFO(symbol);
         CHECK(kernel_of_launch_handle(symbol) == kernel);
-        CHECK(symbol.ends_with(kLaunchHandleEnding));
+        CHECK(symbol.ends_with(launch_handle_ending));
     }
     for (const std::string_view symbol :
          {"", "_ZZE8__handle", "_ZZ26__device_stub__Z3addPfPKfiPfPKfiE3__f", "_ZZ3fooE8__handle",

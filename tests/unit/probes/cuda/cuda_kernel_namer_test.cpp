@@ -57,10 +57,11 @@ void tell_nothing(const ChildProcess::Tell &tell) {
     tell({});
 }
 
-struct Bench {
+struct Fixture {
     MappedFilesCounts counts;
     FileCache::Clock::time_point now{1h};
-    KernelNamer namer{std::make_unique<ProcMappedFiles>(counts), {.now = [this] { return now; }}};
+    CudaKernelNamer namer{std::make_unique<ProcMappedFiles>(counts),
+                          {.now = [this] { return now; }}};
 
     static Executable executable_of(std::uint32_t tgid) {
         const struct stat program = own_program();
@@ -83,7 +84,7 @@ struct Bench {
 
 TEST_CASE("a kernel is named by its host function", "[kernel_namer]") {
     ChildProcess child(tell_nothing);
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     const auto function = reinterpret_cast<std::uint64_t>(&host_function_of_kernel);
     // A symbol is better than what the process says.
@@ -107,7 +108,7 @@ TEST_CASE("a kernel without symbols has its registered name", "[kernel_namer]") 
     std::memcpy(across, name.data(), name.size());
     const ChildProcess child(tell_nothing);
     std::memset(pages.start(), 'x', 2 * Pages::page());  // this process's own is another
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(last)) == "scale<float>");
     CHECK(bench.name_of(executable, address_of(across)) == "scale<float>");
@@ -119,21 +120,21 @@ TEST_CASE("a kernel without symbols has its registered name", "[kernel_namer]") 
 TEST_CASE("what is no string gives no name", "[kernel_namer]") {
     const Pages pages(2);
     std::memset(pages.start(), 'k', 2 * Pages::page());
-    pages.start()[KernelNamer::kMaxRegisteredBytes - 1] = '\0';
+    pages.start()[CudaKernelNamer::max_registered_bytes - 1] = '\0';
     const ChildProcess child(tell_nothing);
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     // The last byte that is looked at ends it, or does not.
     CHECK(bench.name_of(executable, address_of(pages.start())) == "..." + std::string(117, 'k'));
-    pages.start()[KernelNamer::kMaxRegisteredBytes - 1] = 'k';
-    pages.start()[KernelNamer::kMaxRegisteredBytes] = '\0';
+    pages.start()[CudaKernelNamer::max_registered_bytes - 1] = 'k';
+    pages.start()[CudaKernelNamer::max_registered_bytes] = '\0';
     const ChildProcess longer(tell_nothing);
     const Executable of_longer = bench.executable_of(longer.tgid());
     CHECK(bench.name_of(of_longer, address_of(pages.start())).empty());
     CHECK(bench.name_of(of_longer, address_of(pages.start() + 1)) == "..." + std::string(117, 'k'));
     // The same in the middle of a page.
-    pages.start()[100 + KernelNamer::kMaxRegisteredBytes] = '\0';
-    pages.start()[KernelNamer::kMaxRegisteredBytes] = 'k';
+    pages.start()[100 + CudaKernelNamer::max_registered_bytes] = '\0';
+    pages.start()[CudaKernelNamer::max_registered_bytes] = 'k';
     const ChildProcess unaligned(tell_nothing);
     const Executable of_unaligned = bench.executable_of(unaligned.tgid());
     CHECK(bench.name_of(of_unaligned, address_of(pages.start() + 100)).empty());
@@ -150,7 +151,7 @@ TEST_CASE("a registered name may be anything", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "\xff\n_Z");
     const ChildProcess child(tell_nothing);
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(pages.start())) == "\xef\xbf\xbd\xef\xbf\xbd_Z");
     CHECK(bench.name_of(executable, address_of(pages.start() + 10)).empty());
@@ -160,7 +161,7 @@ TEST_CASE("a process that is gone has its registered names in its program", "[ke
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     ChildProcess child(tell_nothing);
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     bench.namer.remember(executable);
     child.end();
@@ -185,7 +186,7 @@ TEST_CASE("a name is not read from another program", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     const ChildProcess child(tell_nothing);
-    Bench bench;
+    Fixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(pages.start())) == "add");
     Executable other = executable;

@@ -58,17 +58,17 @@ struct Table : LiveTable {
     }
 };
 
-void agree(Bench &bench, const Table &table) {
+void agree(Fixture &bench, const Table &table) {
     bench.aggregator->watch_frees();
     bench.settle();
     bench.aggregator->reconcile(table);
 }
 
-std::uint64_t unfreed(const Bench &bench) {
+std::uint64_t unfreed(const Fixture &bench) {
     return bench.sum("cuda_memory_unfreed_at_exit_bytes_total");
 }
 
-std::size_t forgotten(const Bench &bench, std::uint32_t space) {
+std::size_t forgotten(const Fixture &bench, std::uint32_t space) {
     return static_cast<std::size_t>(std::ranges::count_if(
         bench.forgotten, [&](const LiveEntry &entry) { return entry.key.space == space; }));
 }
@@ -76,7 +76,7 @@ std::size_t forgotten(const Bench &bench, std::uint32_t space) {
 }  // namespace
 
 TEST_CASE("what a process with losses left unfreed is counted from the table") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto kept = allocation(0x1000, 1, 2'000);
     const auto freed_unseen = allocation(0x2000, 2, 2'001);
@@ -111,7 +111,7 @@ TEST_CASE("what a process with losses left unfreed is counted from the table") {
 }
 
 TEST_CASE("a process without losses is counted at once") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(exited(exit_ns));
@@ -120,7 +120,7 @@ TEST_CASE("a process without losses is counted at once") {
 }
 
 TEST_CASE("an end whose record was lost is known from the table") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto kept = allocation(0x1000, 1, 2'000);
     bench.allocations(kept);
@@ -138,7 +138,7 @@ TEST_CASE("an end whose record was lost is known from the table") {
 }
 
 TEST_CASE("where the table cannot be read, an end is counted by the book after a while") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(exited(exit_ns, 1));
@@ -150,7 +150,7 @@ TEST_CASE("where the table cannot be read, an end is counted by the book after a
 }
 
 TEST_CASE("a process that is older than the exporter is counted from the table") {
-    Bench bench({.started = 10s});
+    Fixture bench({.started = 10s});
     const auto before = allocation(0x1000, 1, 2'000);
     const auto since = allocation(0x2000, 2, 20 * second_ns);
     bench.allocations(process());
@@ -163,7 +163,7 @@ TEST_CASE("a process that is older than the exporter is counted from the table")
 }
 
 TEST_CASE("what is left of an unmapped range is ended by the table") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     Table table;
     table.runs();
@@ -192,7 +192,7 @@ TEST_CASE("what is left of an unmapped range is ended by the table") {
 }
 
 TEST_CASE("what is left of an unmapped range at a process's end counts as freed") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto first = allocation(100, 10, 1'000, MEMORY_vmm);
     const auto second = allocation(101, 20, 1'001, MEMORY_vmm);

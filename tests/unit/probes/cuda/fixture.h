@@ -169,14 +169,14 @@ inline cuda_exit_record exited(std::uint64_t at, std::uint64_t lost = 0) {
 
 // An aggregator in a world that notes what it is asked, and whose ring of allocations holds `late`
 // records until it is drained once more.
-struct Bench {
+struct Fixture {
     struct AskedSite {
         std::uint64_t ticket;
         std::uint32_t pid;
         Site site;
     };
 
-    std::vector<symbols::KernelRequest> asked;
+    std::vector<symbols::CudaKernelRequest> asked;
     std::vector<AskedSite> asked_sites;
     std::vector<std::int32_t> forgotten_stacks;
     std::vector<LiveEntry> forgotten;  // of the kernel's table
@@ -187,7 +187,7 @@ struct Bench {
     CudaSettings settings;
     std::unique_ptr<CudaAggregator> aggregator;
 
-    explicit Bench(CudaSettings with = {}) : settings(std::move(with)) {
+    explicit Fixture(CudaSettings with = {}) : settings(std::move(with)) {
         aggregator = std::make_unique<CudaAggregator>(settings, surroundings());
     }
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The value of the label `linkage` of the only process.
-std::string linkage(const Bench &bench) {
+std::string linkage(const Fixture &bench) {
     const auto page = bench.page("process_info");
     REQUIRE(page.size() == 1);
     CHECK(page.begin()->second == 1);
@@ -106,7 +106,7 @@ TEST_CASE("the numbers of functions are in range for every position of a cookie"
 }
 
 TEST_CASE("a failed call is an error by name and nothing else") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(failed("cudaMalloc", 2));
     bench.calls(failed("cudaMemcpy", 987'654));
@@ -121,7 +121,7 @@ TEST_CASE("a failed call is an error by name and nothing else") {
 }
 
 TEST_CASE("errors of the driver API have the names of CUresult") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(failed("cuMemAlloc_v2", 2));
     bench.calls(failed("cuMemcpyHtoDAsync_v2_ptsz", 201));
@@ -135,7 +135,7 @@ TEST_CASE("errors of the driver API have the names of CUresult") {
 }
 
 TEST_CASE("errors of what users do not call themselves are not shown") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (const auto *symbol :
          {"__cudaGetKernel", "cudaGetKernel", "cudaGetFuncBySymbol", "cuKernelGetFunction",
@@ -150,7 +150,7 @@ TEST_CASE("errors of what users do not call themselves are not shown") {
 }
 
 TEST_CASE("an error of a call through a static runtime is the function's") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto record = failed("cudaMalloc", 2);
     record.head.function |= CUDA_STATIC_RUNTIME;
@@ -160,7 +160,7 @@ TEST_CASE("an error of a call through a static runtime is the function's") {
 }
 
 TEST_CASE("of the ways in which a process has the runtime, the first of these is shown") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     CHECK(linkage(bench) == "unknown");
     SECTION("each weighs more than those before it") {

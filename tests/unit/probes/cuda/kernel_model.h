@@ -27,7 +27,7 @@ struct Losses {
 
 class KernelModel {
 public:
-    KernelModel(Bench &bench, unsigned seed, Losses losses)
+    KernelModel(Fixture &bench, unsigned seed, Losses losses)
         : bench_(bench), random_(seed), losses_(losses) {}
 
     void step();
@@ -232,7 +232,7 @@ private:
         }
     }
 
-    Bench &bench_;
+    Fixture &bench_;
     std::mt19937_64 random_;
     Losses losses_;
     std::uint64_t now_ = 1'000 * second_ns;

@@ -8,7 +8,7 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("launches wait for their kernel's name and lose none") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (int i = 0; i < 10; i++) {
         bench.calls(launch(0xabc, 7));
@@ -25,7 +25,7 @@ TEST_CASE("launches wait for their kernel's name and lose none") {
 }
 
 TEST_CASE("each GPU that a kernel is launched on is its own series") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto one = launch(0xabc, 7);
     bench.calls(one);
@@ -39,7 +39,7 @@ TEST_CASE("each GPU that a kernel is launched on is its own series") {
 }
 
 TEST_CASE("a launch by handle is named by the handle's host function") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(stands_for(0x5000, 0x400));
     bench.calls(launch(0x5000, 1));
@@ -52,7 +52,7 @@ TEST_CASE("a launch by handle is named by the handle's host function") {
 }
 
 TEST_CASE("a launch by a handle of a handle is named by the last of them") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     SECTION("a host function") {
         bench.allocations(stands_for(0x5000, 0x400));
@@ -82,7 +82,7 @@ TEST_CASE("a launch by a handle of a handle is named by the last of them") {
 }
 
 TEST_CASE("a handle of the driver has the name that it was looked up by") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(named(0x5000, "_Z4gemmILi32EEvPKfPfi"));
     bench.allocations(named(0x6000, "triton_poi_fused_add_0"));
@@ -101,7 +101,7 @@ TEST_CASE("a handle of the driver has the name that it was looked up by") {
 }
 
 TEST_CASE("a handle whose name is still in the ring is named by it") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.later(named(0x5000, "gemm"));
     bench.calls(launch(0x5000, 1));
@@ -110,7 +110,7 @@ TEST_CASE("a handle whose name is still in the ring is named by it") {
 }
 
 TEST_CASE("a name that comes behind the launches is counted with them") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.calls(launch(0x5000, 1));
     bench.calls(launch(0x5000, 1));
@@ -123,7 +123,7 @@ TEST_CASE("a name that comes behind the launches is counted with them") {
 }
 
 TEST_CASE("a handle that is given again counts for its new kernel from then on") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(named(0x5000, "first"));
     bench.allocations(named(0x6000, "stays"));
@@ -164,7 +164,7 @@ TEST_CASE("a handle that is given again counts for its new kernel from then on")
 }
 
 TEST_CASE("a launch that is heard of late counts for what its handle stood for then") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(named(0x5000, "first", 1'000));
     bench.calls(launch(0x5000, 1, 3'000));
@@ -180,7 +180,7 @@ TEST_CASE("a launch that is heard of late counts for what its handle stood for t
 }
 
 TEST_CASE("a handle of a host function that is given again is asked for again") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(stands_for(0x5000, 0x400));
     bench.calls(launch(0x5000, 1));
@@ -195,7 +195,7 @@ TEST_CASE("a handle of a host function that is given again is asked for again") 
 }
 
 TEST_CASE("a function of a kernel whose handle was given again has the new name") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(named(0x5000, "first"));
     bench.allocations(stands_for(0x6000, 0x5000));
@@ -210,7 +210,7 @@ TEST_CASE("a function of a kernel whose handle was given again has the new name"
 }
 
 TEST_CASE("a kernel without a name is unknown once its process is gone for good") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
     bench.allocations(exited(3'000));
@@ -222,7 +222,7 @@ TEST_CASE("a kernel without a name is unknown once its process is gone for good"
 }
 
 TEST_CASE("a name that comes when the process has ended is counted before the process leaves") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
     bench.allocations(exited(3'000));
@@ -234,7 +234,7 @@ TEST_CASE("a name that comes when the process has ended is counted before the pr
 }
 
 TEST_CASE("launches of a running process do not wait for a name for ever") {
-    Bench bench;
+    Fixture bench;
     bench.aggregator->tidy(1s);
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
@@ -248,7 +248,7 @@ TEST_CASE("launches of a running process do not wait for a name for ever") {
 }
 
 TEST_CASE("names that are asked for right at the start are waited for as well") {
-    Bench bench({.started = 1h});
+    Fixture bench({.started = 1h});
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
     bench.aggregator->tidy(1h + 20ms);
@@ -260,7 +260,7 @@ TEST_CASE("names that are asked for right at the start are waited for as well") 
 TEST_CASE("100,000 names and shapes stay in the budget with their totals", "[single-threaded]") {
     constexpr std::uint32_t budget = 200;
     constexpr std::uint64_t many = 100'000;
-    Bench bench({.budget = [](std::string_view) { return budget; }});
+    Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.allocations(process());
     std::uint64_t launches = 0;
     const auto is_in_budget = [&] {

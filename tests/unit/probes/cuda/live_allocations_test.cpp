@@ -24,7 +24,7 @@ AllocationBook::Key key(std::uint64_t address, std::chrono::nanoseconds at) {
     return {false, address, at.count()};
 }
 
-struct Bench {
+struct Fixture {
     std::pmr::unsynchronized_pool_resource memory;
     AllocationBook book{&memory};
 };
@@ -32,7 +32,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("a free gives back what was allocated at its address and time") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     CHECK(book.allocate(0x1000, born(1s, 100)));
     CHECK(book.allocate(0x2000, born(1s, 50)));
@@ -46,14 +46,14 @@ TEST_CASE("a free gives back what was allocated at its address and time") {
 }
 
 TEST_CASE("an allocation that is told twice counts once") {
-    Bench bench;
+    Fixture bench;
     CHECK(bench.book.allocate(0x1000, born(1s, 100)));
     CHECK_FALSE(bench.book.allocate(0x1000, born(1s, 100)));
     CHECK(bench.book.all() == Amount{100, 1});
 }
 
 TEST_CASE("an address allocated again before its free is heard of keeps both apart") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     book.allocate(0x1000, born(1s, 100));
     book.allocate(0x1000, born(2s, 30));
@@ -75,7 +75,7 @@ TEST_CASE("an address allocated again before its free is heard of keeps both apa
 }
 
 TEST_CASE("handles and addresses of the same number are two things") {
-    Bench bench;
+    Fixture bench;
     bench.book.allocate(0x1000, born(1s, 100, MEMORY_vmm));
     bench.book.allocate(0x1000, born(1s, 30));
     CHECK(bench.book.all() == Amount{130, 2});
@@ -84,7 +84,7 @@ TEST_CASE("handles and addresses of the same number are two things") {
 }
 
 TEST_CASE("allocations of no bytes, and sizes that wrap, leave the book as they found it") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 63U}) {
         book.allocate(0x1000, born(1s, size));
@@ -100,7 +100,7 @@ TEST_CASE("allocations of no bytes, and sizes that wrap, leave the book as they 
 }
 
 TEST_CASE("an address inside an allocation is on the device, one at its end is not") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     CHECK_FALSE(book.is_on_device(0x1000));
     book.allocate(0x1000, born(1s, 0x100));
@@ -112,7 +112,7 @@ TEST_CASE("an address inside an allocation is on the device, one at its end is n
 }
 
 TEST_CASE("pinned memory is the host's, all other memory is a device's") {
-    Bench bench;
+    Fixture bench;
     for (const auto kind : {MEMORY_device, MEMORY_async, MEMORY_managed, MEMORY_pinned_host}) {
         const std::uint64_t address = 0x1000 * (1 + std::uint64_t{kind});
         bench.book.allocate(address, born(1s, 0x100, kind));
@@ -123,7 +123,7 @@ TEST_CASE("pinned memory is the host's, all other memory is a device's") {
 }
 
 TEST_CASE("addresses lead to memory with a handle while they are mapped") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     book.map(0x10000, 0x1000);
     book.map(0x11000, 0x1000);
@@ -140,7 +140,7 @@ TEST_CASE("addresses lead to memory with a handle while they are mapped") {
 }
 
 TEST_CASE("the book has sums by device, by kind and by call site") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     book.allocate(0x1000, born(1s, 100, MEMORY_device, 0, {7, 0x40}));
     book.allocate(0x2000, born(1s, 50, MEMORY_device, 1, {7, 0x40}));
@@ -158,7 +158,7 @@ TEST_CASE("the book has sums by device, by kind and by call site") {
 }
 
 TEST_CASE("bytes grow old and leave the age classes when they are freed") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     using Ages = std::array<std::uint64_t, 3>;
     book.allocate(0x1000, born(10s, 100));
@@ -173,7 +173,7 @@ TEST_CASE("bytes grow old and leave the age classes when they are freed") {
 }
 
 TEST_CASE("times of birth that cannot be are no trap") {
-    Bench bench;
+    Fixture bench;
     for (const std::int64_t at : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, INT64_MAX}) {
         bench.book.allocate(0x1000, born(std::chrono::nanoseconds(at), 1));
         (void)bench.book.aged_bytes(5'000s);
@@ -185,7 +185,7 @@ TEST_CASE("times of birth that cannot be are no trap") {
 
 TEST_CASE("a million random allocations and frees leave the sums of a plain map",
           "[single-threaded]") {
-    Bench bench;
+    Fixture bench;
     AllocationBook &book = bench.book;
     std::unordered_map<std::uint64_t, Allocation> model;
     Amount all;

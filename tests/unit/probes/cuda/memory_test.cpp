@@ -9,7 +9,7 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("allocations and frees make the outstanding bytes") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto freed = allocation(0x1000, 100, 2'000);
     bench.allocations(freed);
@@ -28,7 +28,7 @@ TEST_CASE("allocations and frees make the outstanding bytes") {
 }
 
 TEST_CASE("a process without allocations has outstanding bytes, too: 0") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const Page none = {{{"python", "", "42", "4", "device"}, 0}};
     CHECK(bench.page("cuda_memory_outstanding_bytes") == none);
@@ -36,7 +36,7 @@ TEST_CASE("a process without allocations has outstanding bytes, too: 0") {
 }
 
 TEST_CASE("each kind of memory, and each GPU, has its own counters") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     std::uint64_t at = 2'000;
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
@@ -70,7 +70,7 @@ TEST_CASE("each kind of memory, and each GPU, has its own counters") {
 
 TEST_CASE("a thread that chose no device is on the first one, where all it did was seen") {
     const auto gpus = [](bool complete, std::int32_t device) {
-        Bench bench;
+        Fixture bench;
         bench.complete = complete;
         bench.allocations(process());
         bench.allocations(allocation(0x1000, 8, 2'000, MEMORY_device, device));
@@ -89,7 +89,7 @@ TEST_CASE("a thread that chose no device is on the first one, where all it did w
 }
 
 TEST_CASE("a free of what is not known is counted by the kind of its function") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
         for (std::uint16_t times = 0; times <= kind; times++) {
@@ -106,7 +106,7 @@ TEST_CASE("a free of what is not known is counted by the kind of its function") 
 }
 
 TEST_CASE("an allocation of no bytes is counted and has no address to be freed at") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0, 0, 2'000));
     bench.allocations(allocation(0, 0, 2'000));
@@ -116,7 +116,7 @@ TEST_CASE("an allocation of no bytes is counted and has no address to be freed a
 }
 
 TEST_CASE("an allocation at the address of another one took its place") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto first = allocation(0x1000, 100, 2'000);
     auto second = allocation(0x1000, 30, 3'000);
@@ -135,7 +135,7 @@ TEST_CASE("an allocation at the address of another one took its place") {
 }
 
 TEST_CASE("what the kernel's table has no room for is freed by its address") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto untabled = allocation(0x1000, 100, 2'000, MEMORY_managed, 1);
     untabled.flags = CUDA_ALLOCATION_UNTABLED;
@@ -191,7 +191,7 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
 
 TEST_CASE(
     "what was missing in the table while an older one was forgotten there is freed all the same") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 100, 2'000));
     const auto after = allocation(0x1000, 30, 4'000);
@@ -228,7 +228,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an address that is allocated again while its free returns keeps the new allocation") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto first = allocation(0x1000, 100, 2'000);
     bench.allocations(first);
@@ -240,7 +240,7 @@ TEST_CASE("an address that is allocated again while its free returns keeps the n
 }
 
 TEST_CASE("a free whose allocation's record was lost is one of each") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(release(allocation(0x1000, 100, 2'000, MEMORY_async, 1), 4'000));
     bench.settle();
@@ -252,7 +252,7 @@ TEST_CASE("a free whose allocation's record was lost is one of each") {
 }
 
 TEST_CASE("a reset of a device frees what its primary context has, and nothing later") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(allocation(0x2000, 2, 2'001, MEMORY_pinned_host, CUDA_DEVICE_UNCHOSEN));
@@ -279,7 +279,7 @@ TEST_CASE("a reset of a device frees what its primary context has, and nothing l
 }
 
 TEST_CASE("a context that is destroyed takes what was allocated in it, and nothing else") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(process("other", 43));
     for (const std::uint64_t context : {0, 0xc, 0xd}) {
@@ -296,7 +296,7 @@ TEST_CASE("a context that is destroyed takes what was allocated in it, and nothi
 }
 
 TEST_CASE("the end of a process takes what it had out of the kernel's table") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(allocation(0x1000, 1, 2'001, MEMORY_vmm));

@@ -7,7 +7,7 @@ using namespace gpusnoop;
 using namespace gpusnoop::probes;
 
 TEST_CASE("what a reset took of the devices past the first sixteen does not come back") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     Table table;
     table.has_process();
@@ -22,7 +22,7 @@ TEST_CASE("what a reset took of the devices past the first sixteen does not come
 }
 
 TEST_CASE("however many contexts a process destroys, what was lost of them does not come back") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     constexpr std::uint64_t many = 2'000;
     Table table;
@@ -48,7 +48,7 @@ TEST_CASE("however many contexts a process destroys, what was lost of them does 
 }
 
 TEST_CASE("contexts that are destroyed without end are forgotten, and counted") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint64_t context = 1; context <= 16'384 + 10; context++) {
         bench.allocations(reset(0, 3'000, context));
@@ -59,7 +59,7 @@ TEST_CASE("contexts that are destroyed without end are forgotten, and counted") 
 
 TEST_CASE("however many allocations were displaced, each is freed by a free that misses it") {
     constexpr std::uint64_t many = 2'000;
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= many; i++) {
         bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
@@ -79,7 +79,7 @@ TEST_CASE("however many allocations were displaced, each is freed by a free that
 }
 
 TEST_CASE("allocations that are displaced without end are forgotten, and counted") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= 16'384 + 10; i++) {
         bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});

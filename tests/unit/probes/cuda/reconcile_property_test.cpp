@@ -11,7 +11,7 @@ namespace {
 
 void run(unsigned seed, Losses losses) {
     CAPTURE(seed);
-    Bench bench;
+    Fixture bench;
     KernelModel kernel(bench, seed, losses);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 200; i++) {

@@ -8,7 +8,7 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("the table makes up for lost records") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto seen = allocation(0x1000, 1, 2'000);
     const auto freed_unseen = allocation(0x2000, 2, 2'001, MEMORY_managed);
@@ -46,7 +46,7 @@ TEST_CASE("the table makes up for lost records") {
 }
 
 TEST_CASE("an allocation at an address that was freed unseen is told from the former one") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000));
     agree(bench, Table().has_process().has(allocation(0x1000, 4, 3'000)));
@@ -56,7 +56,7 @@ TEST_CASE("an allocation at an address that was freed unseen is told from the fo
 }
 
 TEST_CASE("what happens while the table is read stays as the records say") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto freed = allocation(0x1000, 1, 2'000);
     const auto freed_unseen_before = allocation(0x2000, 2, 2'001);
@@ -101,7 +101,7 @@ TEST_CASE("what happens while the table is read stays as the records say") {
 }
 
 TEST_CASE("a free that is under way while the table is read is one free") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto seen = allocation(0x1000, 1, 2'000);
     const auto unseen = allocation(0x2000, 2, 2'001);
@@ -116,7 +116,7 @@ TEST_CASE("a free that is under way while the table is read is one free") {
 }
 
 TEST_CASE("an allocation that is just being entered into the table is looked for once more") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto young = allocation(0x1000, 1, (100 * second_ns) - 1'000);
     bench.allocations(young);
@@ -136,7 +136,7 @@ TEST_CASE("an allocation that is just being entered into the table is looked for
 }
 
 TEST_CASE("what ended processes left in the table is taken out of it") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto own = allocation(0x1000, 1, 2'000);
     const auto of_reused_pid = of(bench_pid, 77, allocation(0x2000, 2, 2'000));
@@ -164,7 +164,7 @@ TEST_CASE("what ended processes left in the table is taken out of it") {
 }
 
 TEST_CASE("what a reset took is in the table until the exporter has heard of it") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     Table table;
     table.has_process();
@@ -187,7 +187,7 @@ TEST_CASE("what a reset took is in the table until the exporter has heard of it"
 }
 
 TEST_CASE("what was lost of a context that is destroyed does not come back") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto unseen = allocation(0x1000, 1, 2'000);
     unseen.context = 0xc;
@@ -202,7 +202,7 @@ TEST_CASE("what was lost of a context that is destroyed does not come back") {
 }
 
 TEST_CASE("an exporter that starts on an older table has what is allocated and counts nothing") {
-    Bench bench({.started = 50s});
+    Fixture bench({.started = 50s});
     const auto old = allocation(0x1000, 1, 2'000);
     const auto old_and_freed = allocation(0x2000, 2, 2'000);
     const auto recent = allocation(0x3000, 4, 60 * second_ns);
@@ -219,7 +219,7 @@ TEST_CASE("an exporter that starts on an older table has what is allocated and c
 }
 
 TEST_CASE("handles that other processes gave are no allocations, and mappings none either") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     Table table;
     table.has_process().has(allocation(0x5, 100, 2'000, MEMORY_vmm));
@@ -244,7 +244,7 @@ TEST_CASE("handles that other processes gave are no allocations, and mappings no
 }
 
 TEST_CASE("a process that is known from the table only is a process") {
-    Bench bench;
+    Fixture bench;
     auto own = of(77, 5'000, allocation(0x1000, 1, 6'000));
     own.stack = 3;
     agree(bench, Table().has_process(77, 5'000).has_process(78, 5'000).has(own));
@@ -256,7 +256,7 @@ TEST_CASE("a process that is known from the table only is a process") {
 }
 
 TEST_CASE("the table says nothing of what it had no room for") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     auto untabled = allocation(0x1000, 1, 2'000);
     untabled.flags = CUDA_ALLOCATION_UNTABLED;

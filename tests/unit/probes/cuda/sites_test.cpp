@@ -24,7 +24,7 @@ constexpr const char *sites = "cuda_memory_site_outstanding_bytes";
 }  // namespace
 
 TEST_CASE("a call site is asked for once in each process") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(process("other", 43));
     for (int i = 0; i < 3; i++) {
@@ -50,7 +50,7 @@ TEST_CASE("a call site is asked for once in each process") {
 }
 
 TEST_CASE("a site that holds nothing any more is not shown, and need not be asked for again") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     const auto one = from(7, 0x40, 10);
     bench.allocations(one);
@@ -66,7 +66,7 @@ TEST_CASE("a site that holds nothing any more is not shown, and need not be aske
 }
 
 TEST_CASE("the sites that hold the most are shown, of those with one name the sum") {
-    Bench bench({.sites = 2});
+    Fixture bench({.sites = 2});
     bench.allocations(process());
     bench.allocations(from(1, 0x40, 40));
     bench.allocations(from(2, 0x40, 30));
@@ -93,7 +93,7 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
 }
 
 TEST_CASE("no call sites are shown where none are asked for") {
-    Bench bench({.sites = 0});
+    Fixture bench({.sites = 0});
     bench.allocations(process());
     bench.allocations(from(1, 0x40, 40));
     bench.settle();
@@ -103,7 +103,7 @@ TEST_CASE("no call sites are shown where none are asked for") {
 }
 
 TEST_CASE("a site of which nothing can be found out is unknown") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(from(1, 0x40, 40));
     bench.settle();
@@ -112,7 +112,7 @@ TEST_CASE("a site of which nothing can be found out is unknown") {
 }
 
 TEST_CASE("a stack is forgotten when the last process that used it has ended") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(process("other", 43));
     bench.allocations(from(7, 0x40, 1));
@@ -131,7 +131,7 @@ TEST_CASE("a stack is forgotten when the last process that used it has ended") {
 }
 
 TEST_CASE("an answer for a process that is gone changes nothing") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(from(7, 0x40, 1));
     bench.allocations(exited(3'000));
@@ -142,7 +142,7 @@ TEST_CASE("an answer for a process that is gone changes nothing") {
 }
 
 TEST_CASE("one process cannot have more call sites named than there is room for") {
-    Bench bench({.budget = [](std::string_view) { return 1'000'000U; }, .sites = 1'000});
+    Fixture bench({.budget = [](std::string_view) { return 1'000'000U; }, .sites = 1'000});
     bench.allocations(process());
     constexpr std::uint64_t many = 20'000;
     for (std::uint64_t i = 0; i < many; i++) {

@@ -23,7 +23,7 @@ cuda_allocation_record from(std::int32_t stack, std::uint64_t bytes) {
 }  // namespace
 
 TEST_CASE("the overview has what each process holds, and where, as the metrics have it") {
-    Bench bench;
+    Fixture bench;
     CHECK(bench.aggregator->overview().process_count == 0);
     bench.allocations(process());
     bench.allocations(process("other", 43));
@@ -71,7 +71,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
 }
 
 TEST_CASE("memory on several GPUs names each of them once") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 1, 2'000, MEMORY_device, 0));
     bench.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
@@ -81,7 +81,7 @@ TEST_CASE("memory on several GPUs names each of them once") {
 }
 
 TEST_CASE("a process that has ended is in the overview no more") {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process());
     bench.allocations(from(1, 40));
     bench.settle();
@@ -96,7 +96,7 @@ TEST_CASE("a process that has ended is in the overview no more") {
 
 TEST_CASE(
     "of 10,000 processes the overview has the few that hold the most, and how many there are") {
-    Bench bench;
+    Fixture bench;
     std::uint64_t sum = 0;
     for (std::uint32_t pid = 1; pid <= 10'000; pid++) {
         bench.allocations(process("worker", pid));

@@ -31,13 +31,13 @@ struct Table : LiveTable {
     }
 };
 
-inline void agree(Bench &bench, const Table &table) {
+inline void agree(Fixture &bench, const Table &table) {
     bench.aggregator->watch_frees();
     bench.settle();
     bench.aggregator->reconcile(table);
 }
 
-inline std::uint64_t outstanding(const Bench &bench) {
+inline std::uint64_t outstanding(const Fixture &bench) {
     return bench.sum("cuda_memory_outstanding_bytes");
 }
 

@@ -16,7 +16,7 @@ std::span<const std::byte> bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
-struct Bench {
+struct Fixture {
     FenceAggregator aggregator{{.budget = [](std::string_view) { return 10U; },
                                 .retention = seconds(60),
                                 .look_up = [](ProcessIdentity &) { return true; }}};
@@ -62,7 +62,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("events of fences are counted by driver, timeline and event, and timed") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, "prog");
     bench.happen(7, FENCE_init, "a");
     bench.happen(7, FENCE_init, "a");
@@ -81,7 +81,7 @@ TEST_CASE("events of fences are counted by driver, timeline and event, and timed
 }
 
 TEST_CASE("a timeline for each fence costs no more series than the budget, and no count") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, "prog");
     for (int i = 0; i < 100; i++) {
         bench.happen(7, FENCE_emit, "timeline " + std::to_string(i));
@@ -98,7 +98,7 @@ TEST_CASE("a timeline for each fence costs no more series than the budget, and n
 }
 
 TEST_CASE("a process is known a while behind its end, when its files are closed") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, "prog");
     bench.happen(7, FENCE_init, "a");
     CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, TRACED_WENT})));

@@ -32,12 +32,12 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return {{"drains", 0}};
     }
-    [[nodiscard]] std::vector<probes::Document> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<probes::ApiResource> documents(std::string_view name) const override {
         if (name != "drains") {
             return {};
         }
-        return {{"drains", [count = drains.load()](const probes::DocumentParameters &) {
-                     return probes::DocumentText{"text/plain", std::to_string(count)};
+        return {{"drains", [count = drains.load()](const probes::QueryParameters &) {
+                     return probes::ApiResponse{"text/plain", std::to_string(count)};
                  }}};
     }
     void add_to(probes::Overview &overview) const override {

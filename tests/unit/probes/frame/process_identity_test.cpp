@@ -200,7 +200,7 @@ TEST_CASE("a group is idle since its last process ended, whichever is told last"
 }
 
 TEST_CASE("calls whose process is told late, or never, are counted") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.proc[42] = "by /proc";
     const auto f = bench.number("f");
     bench.tell(call(f));
@@ -225,7 +225,7 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
 }
 
 TEST_CASE("what an ended process has counted stays for the retention") {
-    FuncBench bench(2'000, false, 1min);
+    FunctionsFixture bench(2'000, false, 1min);
     const auto f = bench.number("f", {.slow_threshold = 1ns, .errors = config::ErrorKind::nonzero});
     const auto count = [&] { bench.tell(call(f, 5, 1, 10 * second_ns)); };
     bench.tell(process());
@@ -258,7 +258,7 @@ TEST_CASE("what an ended process has counted stays for the retention") {
 }
 
 TEST_CASE("another program in a process is another process") {
-    FuncBench bench(2'000, true);
+    FunctionsFixture bench(2'000, true);
     const auto f = bench.number("f");
     bench.tell(process("shell"));
     bench.tell(call(f));
@@ -276,7 +276,7 @@ TEST_CASE("another program in a process is another process") {
 }
 
 TEST_CASE("every call is counted, whatever comes before and after it") {
-    FuncBench bench(2'000, true, 24h);
+    FunctionsFixture bench(2'000, true, 24h);
     const auto f = bench.number("f", {.buckets = {1'000ns}});
     std::mt19937 random(20'240'602);
     std::uint64_t calls = 0;

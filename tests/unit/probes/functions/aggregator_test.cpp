@@ -29,7 +29,7 @@ using Keys = std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>>;
 }  // namespace
 
 TEST_CASE("calls, durations, slow calls and errors are of a function in a process") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all, "liby.so");
     bench.tell(process());
@@ -54,14 +54,14 @@ TEST_CASE("calls, durations, slow calls and errors are of a function in a proces
 }
 
 TEST_CASE("without a threshold no call is slow") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(call(bench.number("f"), UINT64_MAX / 2));
     CHECK(bench.page("function_slow_calls_total").empty());
     CHECK(bench.sum("function_calls_total") == 1);
 }
 
 TEST_CASE("of a function that is counted at its entry nothing else is known") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", at_entry);
     bench.tell(entry(f));
@@ -73,7 +73,7 @@ TEST_CASE("of a function that is counted at its entry nothing else is known") {
 }
 
 TEST_CASE("a call that another function ended for has a duration and no result") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(tail_call(call(f, 2'000, 1)));
@@ -87,7 +87,7 @@ TEST_CASE("a call that another function ended for has a duration and no result")
 }
 
 TEST_CASE("two copies of a library have the same series") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     auto options = with_all;
@@ -113,7 +113,7 @@ TEST_CASE("two copies of a library have the same series") {
 }
 
 TEST_CASE("functions with other buckets are one family on the page") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     auto wide = with_all;
     wide.buckets = {1s, 2s, 3s};
@@ -137,7 +137,7 @@ TEST_CASE("functions with other buckets are one family on the page") {
 
 // Two patterns of a group may show their functions by one name.
 TEST_CASE("a function has the buckets of the first of its numbers") {
-    FuncBench bench;
+    FunctionsFixture bench;
     auto wide = with_all;
     wide.buckets = {1s};
     const auto g = bench.number("f", wide);
@@ -150,7 +150,7 @@ TEST_CASE("a function has the buckets of the first of its numbers") {
 }
 
 TEST_CASE("what does not fit is on the page once, whatever its buckets") {
-    FuncBench bench(1);
+    FunctionsFixture bench(1);
     auto wide = with_all;
     wide.buckets = {1s};
     for (const char *name : {"a", "b", "c"}) {
@@ -161,7 +161,7 @@ TEST_CASE("what does not fit is on the page once, whatever its buckets") {
 }
 
 TEST_CASE("past a number of codes, errors are other errors") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all);
@@ -180,7 +180,7 @@ TEST_CASE("past a number of codes, errors are other errors") {
 }
 
 TEST_CASE("the extremes are those of the last whole minute, of all processes of a name") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     bench.tell(of(43, 5, process()));
     const auto f = bench.number("f", with_all);
@@ -199,7 +199,7 @@ TEST_CASE("the extremes are those of the last whole minute, of all processes of 
 }
 
 TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
-    FuncBench bench(3);
+    FunctionsFixture bench(3);
     bench.tell(process());
     std::uint64_t calls = 0;
     for (std::uint64_t i = 1; i <= 50; i++) {
@@ -231,7 +231,7 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
 
 // They are no sums.
 TEST_CASE("the extremes of other are extremes") {
-    FuncBench bench(1);
+    FunctionsFixture bench(1);
     for (const std::uint64_t duration : {5, 300, 200, 400}) {
         bench.tell(call(bench.number(std::to_string(duration)), duration, 0, 1));
     }
@@ -242,7 +242,7 @@ TEST_CASE("the extremes of other are extremes") {
 }
 
 TEST_CASE("what is no record of ours is counted and changes nothing") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f, 500, 1, 1));
@@ -291,7 +291,7 @@ TEST_CASE("what is no record of ours is counted and changes nothing") {
 }
 
 TEST_CASE("a record with an unknown number leaves its process to the next") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(call(7));
     CHECK(bench.aggregator->processes().running().empty());
     bench.tell(process());
@@ -300,7 +300,7 @@ TEST_CASE("a record with an unknown number leaves its process to the next") {
 }
 
 TEST_CASE("the end of a call of which only the entry is traced is no record of ours") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     bench.tell(call(bench.number("f", {.entry_only = true})));
     CHECK(bench.aggregator->undecodable() == 1);
@@ -308,9 +308,9 @@ TEST_CASE("the end of a call of which only the entry is traced is no record of o
 }
 
 TEST_CASE("the last slow call of a series is its exemplar") {
-    FuncSettings settings{[](std::string_view) { return 100U; }, false, 1min};
+    FunctionsSettings settings{[](std::string_view) { return 100U; }, false, 1min};
     settings.to_realtime = [](std::chrono::nanoseconds at) { return at + 1'000s; };
-    FuncBench bench(std::move(settings));
+    FunctionsFixture bench(std::move(settings));
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all);
     bench.tell(process());

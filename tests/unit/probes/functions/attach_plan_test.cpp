@@ -11,7 +11,7 @@ using namespace gpusnoop::probes;
 
 namespace {
 
-SelectedFunction at(std::uint64_t entry, FuncEnding ending = FuncEnding::return_probe,
+SelectedFunction at(std::uint64_t entry, ExitStrategy ending = ExitStrategy::return_probe,
                     std::string name = "f") {
     return {.group = "group",
             .name = name,
@@ -22,16 +22,16 @@ SelectedFunction at(std::uint64_t entry, FuncEnding ending = FuncEnding::return_
 }
 
 struct Places {
-    std::vector<FuncPlace> all;
+    std::vector<AttachedFunction> all;
 
     explicit Places(const std::vector<SelectedFunction> &functions) {
         for (const SelectedFunction &function : functions) {
             all.push_back({.function = function});
         }
     }
-    FuncPlan plan(const std::vector<SelectedFunction> &wanted) {
-        std::vector<FuncPlace *> places;
-        for (FuncPlace &place : all) {
+    AttachPlan plan(const std::vector<SelectedFunction> &wanted) {
+        std::vector<AttachedFunction *> places;
+        for (AttachedFunction &place : all) {
             places.push_back(&place);
         }
         return plan_change(places, wanted);
@@ -42,30 +42,30 @@ struct Places {
 
 TEST_CASE("functions that stay keep their probes, others are added and dropped") {
     Places places({at(1), at(2), at(3)});
-    const std::vector<SelectedFunction> wanted = {at(2), at(3, FuncEnding::return_probe, "other"),
+    const std::vector<SelectedFunction> wanted = {at(2), at(3, ExitStrategy::return_probe, "other"),
                                                   at(4)};
-    const FuncPlan plan = places.plan(wanted);
+    const AttachPlan plan = places.plan(wanted);
     REQUIRE(plan.keep.size() == 2);
     CHECK(plan.keep[0] ==
-          std::pair<FuncPlace *, const SelectedFunction *>(&places.all[1], &wanted[0]));
+          std::pair<AttachedFunction *, const SelectedFunction *>(&places.all[1], &wanted[0]));
     // What it is shown as needs no other probes.
     CHECK(plan.keep[1] ==
-          std::pair<FuncPlace *, const SelectedFunction *>(&places.all[2], &wanted[1]));
+          std::pair<AttachedFunction *, const SelectedFunction *>(&places.all[2], &wanted[1]));
     CHECK(plan.add == std::vector<const SelectedFunction *>{&wanted[2]});
-    CHECK(plan.drop == std::vector<FuncPlace *>{&places.all[0]});
+    CHECK(plan.drop == std::vector<AttachedFunction *>{&places.all[0]});
 }
 
 TEST_CASE("a function that is followed in another way has other probes") {
-    SelectedFunction exits = at(1, FuncEnding::exits);
+    SelectedFunction exits = at(1, ExitStrategy::exits);
     exits.exits = {{10, symbols::ExitKind::return_}};
     SelectedFunction more_exits = exits;
     more_exits.exits.push_back({20, symbols::ExitKind::tail_call});
     SelectedFunction jumps = exits;
     jumps.jumps_to_entry = true;
-    for (const SelectedFunction &other : {at(1, FuncEnding::none), at(1), more_exits, jumps}) {
+    for (const SelectedFunction &other : {at(1, ExitStrategy::none), at(1), more_exits, jumps}) {
         Places places({exits});
         const std::vector<SelectedFunction> wanted = {other};
-        const FuncPlan plan = places.plan(wanted);
+        const AttachPlan plan = places.plan(wanted);
         CHECK(plan.keep.empty());
         CHECK(plan.add.size() == 1);
         CHECK(plan.drop.size() == 1);
@@ -77,8 +77,8 @@ TEST_CASE("a function that is followed in another way has other probes") {
 TEST_CASE("probes that are muted are used again, and not dropped twice") {
     Places places({at(1), at(2)});
     places.all[0].is_wanted = false;
-    FuncPlan plan = places.plan({});
-    CHECK(plan.drop == std::vector<FuncPlace *>{&places.all[1]});
+    AttachPlan plan = places.plan({});
+    CHECK(plan.drop == std::vector<AttachedFunction *>{&places.all[1]});
     const std::vector<SelectedFunction> wanted = {at(1)};
     plan = places.plan(wanted);
     REQUIRE(plan.keep.size() == 1);
@@ -87,18 +87,18 @@ TEST_CASE("probes that are muted are used again, and not dropped twice") {
 }
 
 TEST_CASE("of several probes at one place those that count are kept") {
-    Places places({at(1), at(1, FuncEnding::none), at(1)});
+    Places places({at(1), at(1, ExitStrategy::none), at(1)});
     places.all[0].is_wanted = false;
     places.all[1].is_wanted = false;
     const std::vector<SelectedFunction> as_now = {at(1)};
-    FuncPlan plan = places.plan(as_now);
+    AttachPlan plan = places.plan(as_now);
     REQUIRE(plan.keep.size() == 1);
     CHECK(plan.keep[0].first == &places.all[2]);
     CHECK(plan.drop.empty());
-    const std::vector<SelectedFunction> at_entry = {at(1, FuncEnding::none)};
+    const std::vector<SelectedFunction> at_entry = {at(1, ExitStrategy::none)};
     plan = places.plan(at_entry);
     REQUIRE(plan.keep.size() == 1);
     CHECK(plan.keep[0].first == &places.all[1]);
-    CHECK(plan.drop == std::vector<FuncPlace *>{&places.all[2]});
+    CHECK(plan.drop == std::vector<AttachedFunction *>{&places.all[2]});
     CHECK(plan.add.empty());
 }

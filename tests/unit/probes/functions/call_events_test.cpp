@@ -24,7 +24,7 @@ TEST_CASE("a result that may be an address of the process is not shown") {
           Case{ErrorKind::cuda_error, 0x7f12'0000'0002, "0x2", true},
           Case{ErrorKind::errno_value, ~std::uint64_t{1}, "0xfffffffe", true}}) {
         CAPTURE(static_cast<int>(errors), returned);
-        SlowBench s;
+        SlowFixture s;
         const auto f = s.bench.number("f", {.slow_threshold = 1'000ns, .errors = errors});
         s.bench.tell(call(f, 2'000, returned));
         const Json one = s.document()["slow_calls"][0];
@@ -36,7 +36,7 @@ TEST_CASE("a result that may be an address of the process is not shown") {
 }
 
 TEST_CASE("each call can be told, with its arguments where they were sent") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     const auto g = s.bench.number("g", {.entry_only = true});
     s.bench.tell(call(f, 10));
@@ -61,7 +61,7 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
 }
 
 TEST_CASE("a call that begins is told with the id that it has at its end, and counts then") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     auto begins = with(call(f, 0, 0, 2'000));
     begins.call.head.type = FUNC_RECORD_BEGIN;

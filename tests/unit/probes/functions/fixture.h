@@ -113,9 +113,9 @@ inline std::size_t count_of(const std::string &text, std::string_view part) {
     return count;
 }
 
-struct FuncBench {
-    explicit FuncBench(FuncSettings settings)
-        : aggregator(std::make_unique<FuncAggregator>(
+struct FunctionsFixture {
+    explicit FunctionsFixture(FunctionsSettings settings)
+        : aggregator(std::make_unique<FunctionsAggregator>(
               std::move(settings), table, [this](ProcessIdentity &identity) {
                   looked_up.push_back(identity.key);
                   const auto found = proc.find(identity.key.tgid);
@@ -127,10 +127,10 @@ struct FuncBench {
                   }
                   return true;
               })) {}
-    explicit FuncBench(std::uint32_t budget = 2'000, bool pid_label = false,
-                       std::chrono::nanoseconds retention = std::chrono::minutes(1))
-        : FuncBench(
-              FuncSettings{[budget](std::string_view) { return budget; }, pid_label, retention}) {}
+    explicit FunctionsFixture(std::uint32_t budget = 2'000, bool pid_label = false,
+                              std::chrono::nanoseconds retention = std::chrono::minutes(1))
+        : FunctionsFixture(FunctionsSettings{[budget](std::string_view) { return budget; },
+                                             pid_label, retention}) {}
 
     std::uint32_t number(std::string name, config::FunctionOptions options = {},
                          std::string library = "libx.so.1", std::string group = "group") {
@@ -179,10 +179,10 @@ struct FuncBench {
         return metrics::write_page(metrics::Format::text, aggregator->report(now), {});
     }
 
-    FuncTable table;
+    FunctionIds table;
     std::map<std::uint32_t, std::string> proc;  // what /proc says: names by process
     std::vector<ProcessKey> looked_up;
-    std::unique_ptr<FuncAggregator> aggregator;
+    std::unique_ptr<FunctionsAggregator> aggregator;
 };
 
 }  // namespace gpusnoop::probes

@@ -10,29 +10,29 @@ using namespace gpusnoop::probes;
 
 namespace {
 
-FuncFunction function(std::string name) {
+FunctionInfo function(std::string name) {
     return {"lib.so", "group", std::move(name), {}};
 }
 
-FuncTable::Change to(std::uint32_t number, std::string name) {
+FunctionIds::Change to(std::uint32_t number, std::string name) {
     return {.number = number,
-            .function = std::make_shared<const FuncFunction>(function(std::move(name)))};
+            .function = std::make_shared<const FunctionInfo>(function(std::move(name)))};
 }
 
-FuncTable::Change removal(std::uint32_t number) {
+FunctionIds::Change removal(std::uint32_t number) {
     return {.number = number, .function = nullptr};
 }
 
-FuncTable::Change release(std::uint32_t number, bool is_removed = false) {
+FunctionIds::Change release(std::uint32_t number, bool is_removed = false) {
     return {.number = number, .function = nullptr, .is_released = true, .is_removed = is_removed};
 }
 
-std::string name_of(const FuncTable &table, std::uint32_t number) {
+std::string name_of(const FunctionIds &table, std::uint32_t number) {
     const auto found = table.find(number);
     return found == nullptr ? "" : found->name;
 }
 
-std::vector<std::string> names(const std::vector<FuncFunctionPtr> &functions) {
+std::vector<std::string> names(const std::vector<FunctionInfoPtr> &functions) {
     std::vector<std::string> names;
     for (const auto &one : functions) {
         names.push_back(one->name);
@@ -43,7 +43,7 @@ std::vector<std::string> names(const std::vector<FuncFunctionPtr> &functions) {
 }  // namespace
 
 TEST_CASE("each place of a function has a number of its own") {
-    FuncTable table;
+    FunctionIds table;
     const auto first = table.add(function("f"));
     const auto second = table.add(function("f"));
     CHECK(first != second);
@@ -55,7 +55,7 @@ TEST_CASE("each place of a function has a number of its own") {
 }
 
 TEST_CASE("what a number stands for changes when the records from before have been counted") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     const auto g = table.add(function("g"));
     const auto before = table.queued();
@@ -74,14 +74,14 @@ TEST_CASE("what a number stands for changes when the records from before have be
 }
 
 TEST_CASE("a change to the same is none") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     table.change({to(f, "f")});
     CHECK_FALSE(table.apply(table.queued()));
 }
 
 TEST_CASE("a number that stands for nothing stands for something at once") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     table.change({removal(f)});
     REQUIRE(table.apply(table.queued()));
@@ -91,7 +91,7 @@ TEST_CASE("a number that stands for nothing stands for something at once") {
 }
 
 TEST_CASE("of the changes of a number only the last counts") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     table.change({removal(f)});
     table.change({to(f, "f")});
@@ -104,7 +104,7 @@ TEST_CASE("of the changes of a number only the last counts") {
 }
 
 TEST_CASE("a number is given again when no record can have it any more") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     table.change({release(f)});
     CHECK(name_of(table, f) == "f");
@@ -118,7 +118,7 @@ TEST_CASE("a number is given again when no record can have it any more") {
 }
 
 TEST_CASE("what is released as it is not configured any more was replaced") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     const auto g = table.add(function("g"));
     table.change({removal(f)});
@@ -129,7 +129,7 @@ TEST_CASE("what is released as it is not configured any more was replaced") {
 }
 
 TEST_CASE("one that was removed can be released") {
-    FuncTable table;
+    FunctionIds table;
     const auto f = table.add(function("f"));
     table.change({removal(f)});
     REQUIRE(table.apply(table.queued()));

@@ -19,14 +19,15 @@ using nlohmann::json;
 namespace {
 
 const config::FunctionOptions with_all = {.slow_threshold = 1'000ns, .errors = ErrorKind::nonzero};
-const FuncMoment since{100s, 10s};
-const FuncMoment then{400s, 310s};
+const FunctionsMoment since{100s, 10s};
+const FunctionsMoment then{400s, 310s};
 
-Document document_of(const FuncBench &bench, std::chrono::nanoseconds now = then.monotonic) {
+ApiResource document_of(const FunctionsFixture &bench,
+                        std::chrono::nanoseconds now = then.monotonic) {
     return functions_document(bench.aggregator->snapshot(now), since, {400s, now});
 }
 
-json parsed(const FuncBench &bench, const DocumentParameters &query = {}) {
+json parsed(const FunctionsFixture &bench, const QueryParameters &query = {}) {
     return json::parse(document_of(bench).write(query).value().text);
 }
 
@@ -38,14 +39,14 @@ std::vector<std::string> names(const json &document) {
     return names;
 }
 
-std::string error_of(const DocumentParameters &query) {
-    const FuncBench bench;
+std::string error_of(const QueryParameters &query) {
+    const FunctionsFixture bench;
     const auto written = document_of(bench).write(query);
     return written ? "" : written.error().message;
 }
 
 // Three functions, each of which is first in an order of its own.
-void call_three(FuncBench &bench) {
+void call_three(FunctionsFixture &bench) {
     const auto often = bench.number("often", with_all);
     const auto slow = bench.number("slow", with_all);
     const auto fails = bench.number("fails", with_all);
@@ -60,7 +61,7 @@ void call_three(FuncBench &bench) {
 }  // namespace
 
 TEST_CASE("functions as JSON") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f", with_all);
     const auto begun = bench.number("begun", {.entry_only = true}, "liba.so");
     bench.tell(process());
@@ -70,7 +71,7 @@ TEST_CASE("functions as JSON") {
     bench.tell(entry(begun));
     const auto written = document_of(bench).write({}).value();
     CHECK(written.content_type == "application/json");
-    const std::string bounds = json(func_bounds_in_seconds()).dump();
+    const std::string bounds = json(call_bounds_in_seconds()).dump();
     CHECK(written.text ==
           R"({"version":")" + std::string(version()) +
               R"(","time_seconds":400.0,"since_seconds":100.0,)"
@@ -87,7 +88,7 @@ TEST_CASE("functions as JSON") {
 }
 
 TEST_CASE("functions are summed over processes, and those that have ended stay in the sum") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f", with_all);
     const auto other_group = bench.number("f", {}, "libx.so.1", "other");
     bench.tell(call(f, 300));
@@ -113,7 +114,7 @@ TEST_CASE("functions are summed over processes, and those that have ended stay i
 }
 
 TEST_CASE("functions past a family's budget are not folded") {
-    FuncBench bench(1);
+    FunctionsFixture bench(1);
     for (const char *name : {"a", "b", "c"}) {
         bench.tell(call(bench.number(name)));
     }
@@ -121,7 +122,7 @@ TEST_CASE("functions past a family's budget are not folded") {
 }
 
 TEST_CASE("functions by process are of those that run") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f", with_all);
     bench.tell(process("python"));
     bench.tell(call(f, 300));
@@ -143,7 +144,7 @@ TEST_CASE("functions by process are of those that run") {
 }
 
 TEST_CASE("functions in the order that is asked for, as many as are asked for") {
-    FuncBench bench;
+    FunctionsFixture bench;
     call_three(bench);
     CHECK(names(parsed(bench)).front() == "often");
     CHECK(names(parsed(bench, {{"sort", "calls"}})).front() == "often");
@@ -188,7 +189,7 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
 }
 
 TEST_CASE("functions that do not fit are left out and counted", "[single-threaded]") {
-    FuncBench bench;
+    FunctionsFixture bench;
     constexpr int functions = 60'000;
     for (int i = 0; i < functions; i++) {
         bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
@@ -203,7 +204,7 @@ TEST_CASE("functions that do not fit are left out and counted", "[single-threade
 }
 
 TEST_CASE("the extremes of processes are those of the function, minute by minute") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f");
     bench.tell(call(f, 700, 0, 60 * second_ns));
     bench.tell(of(43, 5, call(f, 20, 0, 61 * second_ns)));

@@ -25,9 +25,9 @@ namespace {
 
 const config::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
 
-std::vector<std::string> names(const std::vector<FuncReport::Row> &rows) {
+std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
     std::vector<std::string> names;
-    for (const FuncReport::Row &row : rows) {
+    for (const LogReport::Row &row : rows) {
         names.push_back(row.function);
     }
     return names;
@@ -39,7 +39,7 @@ std::string problems(const std::string &report) {
 }
 
 // What the report writes to the log in this format, line by line.
-std::vector<std::string> logged(const FuncReport::Rows &report, log::Format format) {
+std::vector<std::string> logged(const LogReport::Rows &report, log::Format format) {
     std::FILE *file = std::tmpfile();
     REQUIRE(file != nullptr);
     log::setup(log::Level::info, format, file);
@@ -63,21 +63,21 @@ std::vector<std::string> logged(const FuncReport::Rows &report, log::Format form
 }  // namespace
 
 TEST_CASE("a report is due after its interval, and never without one") {
-    CHECK_FALSE(FuncReport({.interval = 0ms}, 0s).is_due(100h));
-    FuncReport report({.interval = 10s}, 5s);
+    CHECK_FALSE(LogReport({.interval = 0ms}, 0s).is_due(100h));
+    LogReport report({.interval = 10s}, 5s);
     CHECK_FALSE(report.is_due(14'999ms));
     CHECK(report.is_due(15s));
-    CHECK_FALSE(report.make(FuncBench().aggregator->snapshot(20s)));
+    CHECK_FALSE(report.make(FunctionsFixture().aggregator->snapshot(20s)));
     CHECK_FALSE(report.is_due(29s));
     CHECK(report.is_due(30s));
 }
 
 TEST_CASE("a report has what was done since the one before, the most first") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto often = bench.number("often", with_all);
     const auto slow = bench.number("slow", with_all);
     const auto begun = bench.number("begun", {.entry_only = true});
-    FuncReport report({.interval = 10s, .rows = 2}, 0s);
+    LogReport report({.interval = 10s, .rows = 2}, 0s);
     for (int i = 0; i < 30; i++) {
         bench.tell(call(often, 1'000, i < 5 ? 7 : 0));
     }
@@ -115,14 +115,14 @@ TEST_CASE("a report has what was done since the one before, the most first") {
 }
 
 TEST_CASE("a report is a record for each row, in both formats of the log") {
-    FuncBench bench;
+    FunctionsFixture bench;
     const auto f = bench.number("f \"\x1b[31m\xC2\x9B", with_all);
     const auto begun = bench.number("begun", {.entry_only = true});
     for (int i = 0; i < 3; i++) {
         bench.tell(call(f, 1'234'567, 1));
     }
     bench.tell(entry(begun));
-    FuncReport report({.interval = 10s}, 0s);
+    LogReport report({.interval = 10s}, 0s);
     const auto rows = report.make(bench.aggregator->snapshot(9s)).value();
     const auto lines = logged(rows, log::Format::logfmt);
     REQUIRE(lines.size() == 4);

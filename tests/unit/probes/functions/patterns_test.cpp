@@ -15,8 +15,8 @@ using namespace gpusnoop::probes;
 
 namespace {
 
-FuncPatterns arranged(const std::vector<std::string> &texts) {
-    FuncPatterns patterns;
+FunctionMatcher arranged(const std::vector<std::string> &texts) {
+    FunctionMatcher patterns;
     for (const std::string &text : texts) {
         patterns.add(text, config::is_glob(text));
     }
@@ -25,7 +25,7 @@ FuncPatterns arranged(const std::vector<std::string> &texts) {
 }
 
 // "3" for the glob with this number, "3!" for the symbol, "" for none.
-std::string found(const FuncPatterns &patterns, std::string_view symbol) {
+std::string found(const FunctionMatcher &patterns, std::string_view symbol) {
     const auto match = patterns.find(symbol);
     return match ? std::to_string(match->pattern) + (match->exact ? "!" : "") : "";
 }
@@ -47,7 +47,7 @@ std::string found_one_by_one(const std::vector<std::string> &texts, const std::s
 }  // namespace
 
 TEST_CASE("patterns: the symbol itself, else the first glob", "[func_patterns]") {
-    const FuncPatterns patterns =
+    const FunctionMatcher patterns =
         arranged({"cublas*", "cublasSgemm_v2", "cublasS*", "*", "nccl?", "nccl[ab]c", "a\\*b"});
     CHECK(found(patterns, "cublasSgemm_v2") == "1!");
     CHECK(found(patterns, "cublasSgemm_v22") == "0");
@@ -82,7 +82,7 @@ TEST_CASE("patterns: a symbol is given to the same pattern as one by one", "[fun
         for (std::string &one : texts) {
             one = text(random() % 2 == 0 ? "ab\xe9" : "aab\xe9*?[]!\\", 6);
         }
-        const FuncPatterns patterns = arranged(texts);
+        const FunctionMatcher patterns = arranged(texts);
         for (int i = 0; i < 50; ++i) {
             const std::string symbol = text("ab\xe9*", 6);
             const std::string expected = found_one_by_one(texts, symbol);

@@ -49,16 +49,16 @@ inline probes::Selection select(const ElfImage &image, const config::FunctionGro
 
 // "group name offset ending exits...", offsets from the start of the code.
 inline Lines shown(const probes::Selection &selection) {
-    using probes::FuncEnding;
+    using probes::ExitStrategy;
     const auto in_code = [](std::uint64_t offset) {
         return hexadecimal(offset - ElfImage::kCodeOffset);
     };
     Lines lines;
     for (const probes::SelectedFunction &function : selection.functions) {
         std::string line = function.group + " " + function.name + " " + in_code(function.entry);
-        line += function.ending == FuncEnding::return_probe ? " return"
-                : function.ending == FuncEnding::exits      ? " exits"
-                                                            : " none";
+        line += function.ending == ExitStrategy::return_probe ? " return"
+                : function.ending == ExitStrategy::exits      ? " exits"
+                                                              : " none";
         for (const symbols::FunctionExit &exit : function.exits) {
             line += " " + in_code(exit.address);
         }

@@ -22,24 +22,24 @@ series::LabelValues labels(const std::string &function) {
 }
 
 // As the probe does it, when the ring is empty.
-void change(FuncBench &bench, std::uint32_t number, std::optional<FuncFunction> function,
+void change(FunctionsFixture &bench, std::uint32_t number, std::optional<FunctionInfo> function,
             std::chrono::nanoseconds now = 1s) {
     bench.table.change(
         {{.number = number,
-          .function = function ? std::make_shared<const FuncFunction>(*function) : nullptr}});
+          .function = function ? std::make_shared<const FunctionInfo>(*function) : nullptr}});
     if (const auto replaced = bench.table.apply(bench.table.queued())) {
         bench.aggregator->refresh(*replaced, now);
     }
 }
 
-FuncFunction as(std::string name, config::FunctionOptions options) {
+FunctionInfo as(std::string name, config::FunctionOptions options) {
     return {"libx.so.1", "group", std::move(name), std::move(options)};
 }
 
 }  // namespace
 
 TEST_CASE("calls are judged by the threshold of the present, and counted on") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f, 1'500));
@@ -55,7 +55,7 @@ TEST_CASE("calls are judged by the threshold of the present, and counted on") {
 }
 
 TEST_CASE("a removed function is counted no more, and its series leave after the retention") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all);
@@ -83,7 +83,7 @@ TEST_CASE("a removed function is counted no more, and its series leave after the
 }
 
 TEST_CASE("a function that comes back in time is counted on") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f));
@@ -97,7 +97,7 @@ TEST_CASE("a function that comes back in time is counted on") {
 }
 
 TEST_CASE("a function stays as long as one of its numbers counts for it") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto one = bench.number("f", with_all);
     const auto other = bench.number("f", with_all);
@@ -111,7 +111,7 @@ TEST_CASE("a function stays as long as one of its numbers counts for it") {
 }
 
 TEST_CASE("a function under a new name begins anew, and the old name leaves") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f));
@@ -125,7 +125,7 @@ TEST_CASE("a function under a new name begins anew, and the old name leaves") {
 }
 
 TEST_CASE("other buckets begin a histogram anew, and there is never more than one") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     bench.tell(of(43, 5, process("python")));  // of the same group
     const auto f = bench.number("f", with_all);
@@ -155,7 +155,7 @@ TEST_CASE("other buckets begin a histogram anew, and there is never more than on
 }
 
 TEST_CASE("what a function does not show any more leaves, and the rest stays") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f, 5'000, 3));
@@ -170,7 +170,7 @@ TEST_CASE("what a function does not show any more leaves, and the rest stays") {
 }
 
 TEST_CASE("with the process as a label, functions are told apart as well") {
-    FuncBench bench(2'000, true);
+    FunctionsFixture bench(2'000, true);
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all);
@@ -182,7 +182,7 @@ TEST_CASE("with the process as a label, functions are told apart as well") {
 }
 
 TEST_CASE("past the budget, what is removed makes room, and the sum of the others is right") {
-    FuncBench bench(10);
+    FunctionsFixture bench(10);
     bench.tell(process());
     std::vector<std::uint32_t> numbers;
     for (int i = 0; i < 30; i++) {
@@ -207,7 +207,7 @@ TEST_CASE("past the budget, what is removed makes room, and the sum of the other
 }
 
 TEST_CASE("a number that is given to another function counts for that") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     bench.tell(call(f));
@@ -221,7 +221,7 @@ TEST_CASE("a number that is given to another function counts for that") {
 }
 
 TEST_CASE("what functions did is known whatever their numbers came to stand for") {
-    FuncBench bench;
+    FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
     const auto g = bench.number("g", with_all);
@@ -235,14 +235,14 @@ TEST_CASE("what functions did is known whatever their numbers came to stand for"
     change(bench, g, std::nullopt);
     const auto calls = [&] {
         std::map<std::string, std::uint64_t> by_name;
-        for (const FuncRow &row : rows_by_function(bench.aggregator->snapshot(3s))) {
+        for (const FunctionRow &row : rows_by_function(bench.aggregator->snapshot(3s))) {
             by_name[row.function] = row.totals.calls;
         }
         return by_name;
     };
     const std::map<std::string, std::uint64_t> expected = {{"f", 3}, {"g", 2}, {"h", 1}};
     CHECK(calls() == expected);
-    const FuncSnapshot snapshot = bench.aggregator->snapshot(3s);
+    const FunctionsSnapshot snapshot = bench.aggregator->snapshot(3s);
     const auto rows = rows_by_process(snapshot);
     REQUIRE(rows.size() == 3);
     CHECK(rows[0].process->pid == bench_pid);

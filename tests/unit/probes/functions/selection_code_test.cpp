@@ -91,7 +91,7 @@ TEST_CASE("selection: how calls end", "[func_selection]") {
     CHECK(entries.functions.size() == 10);
     CHECK(entries.problems.empty());
     CHECK(std::all_of(entries.functions.begin(), entries.functions.end(),
-                      [](const auto &f) { return f.ending == FuncEnding::none; }));
+                      [](const auto &f) { return f.ending == ExitStrategy::none; }));
 }
 
 TEST_CASE("selection: a function that only jumps to C functions is followed to their end",
@@ -145,7 +145,7 @@ TEST_CASE("selection: only some problems are said one by one", "[func_selection]
         options.symtab.push_back({.name = "_Z1fv" + std::to_string(i), .value = kCode + i});
     }
     const Selection selection = select(ElfImage(options), {{"g", group({"*"})}});
-    REQUIRE(selection.problems.size() == kMaxFuncProblems + 1);
+    REQUIRE(selection.problems.size() == max_func_problems + 1);
     CHECK(selection.problems.back() ==
           "libx.so: 30 more functions have calls that are counted at entry only");
 }
@@ -198,7 +198,7 @@ TEST_CASE("selection: of what a compiler made", "[func_selection]") {
     for (std::size_t i = 0; i < names.size(); ++i) {
         const SelectedFunction &function = selected->functions[i];
         CHECK(function.name == names[i]);
-        CHECK(function.ending == (i == 3 ? FuncEnding::return_probe : FuncEnding::exits));
+        CHECK(function.ending == (i == 3 ? ExitStrategy::return_probe : ExitStrategy::exits));
         CHECK(function.exits.empty() == (i == 3));
         CHECK(file.to_vaddr(function.entry));
         const std::string_view symbol = function.symbol;
@@ -250,7 +250,7 @@ TEST_CASE("selection: of files damaged at random", "[func_selection]") {
             CHECK_FALSE(function.name.empty());
             CHECK(find_invalid_utf8(function.name) == std::string::npos);
             CHECK(function.options);
-            CHECK(function.exits.empty() == (function.ending != FuncEnding::exits));
+            CHECK(function.exits.empty() == (function.ending != ExitStrategy::exits));
             CHECK(std::ranges::is_sorted(function.exits, {}, &symbols::FunctionExit::address));
             CHECK((function.exits.empty() || function.exits.back().address < size));
         }

@@ -124,7 +124,7 @@ TEST_CASE("selection: names that are shown", "[func_selection]") {
         Lines all;
         for (const auto &function :
              select(ElfImage(options), {{"g", std::move(wanted)}}).functions) {
-            CHECK(function.name.size() <= config::kMaxFunctionName);
+            CHECK(function.name.size() <= config::max_function_name);
             all.push_back(function.name);
         }
         return all;
@@ -136,8 +136,8 @@ TEST_CASE("selection: names that are shown", "[func_selection]") {
     CHECK(names(group({"_Zb*"})) == Lines{"_Zbroken"});
     config::FunctionGroup named = group({"_ZN2at*", "x*"});
     named.functions[0].name = "product";
-    named.functions[1].name = std::string(config::kMaxFunctionName, 'n');
-    CHECK(names(named) == Lines{std::string(config::kMaxFunctionName, 'n'), "product", "product"});
+    named.functions[1].name = std::string(config::max_function_name, 'n');
+    CHECK(names(named) == Lines{std::string(config::max_function_name, 'n'), "product", "product"});
 }
 
 TEST_CASE("selection: what picks a function is not one", "[func_selection]") {
@@ -169,8 +169,8 @@ TEST_CASE("selection: limits", "[func_selection]") {
     const Selection selection = select(image, groups, 30);
     CHECK(selection.functions.size() == 30);
     CHECK(selection.not_probeable == 30);
-    REQUIRE(selection.problems.size() == kMaxFuncProblems + 1 + 12);
-    CHECK(selection.problems[kMaxFuncProblems] ==
+    REQUIRE(selection.problems.size() == max_func_problems + 1 + 12);
+    CHECK(selection.problems[max_func_problems] ==
           "libx.so: 10 more of the wanted symbols pick a function when they are loaded, and have "
           "no calls to count");
     const auto failed = try_select(image, groups, 29);

@@ -240,7 +240,7 @@ TEST_CASE("a name that only repeats the symbol is no name") {
 }
 
 TEST_CASE("each kind of error has its name") {
-    for (const auto &[name, kind] : config::kErrorKinds) {
+    for (const auto &[name, kind] : config::error_kinds) {
         CHECK(config::to_text(kind) == name);
         CHECK(group("errors: " + std::string(name)).options.errors == kind);
         CHECK(group("errors: '" + std::string(name) + "'").options.errors == kind);
@@ -257,13 +257,13 @@ TEST_CASE("the largest configuration is read") {
     for (int i = 0; i < 59; ++i) {
         text += "    g" + std::to_string(i) + ": {libraries: [a], functions: [f]}\n";
     }
-    CHECK(good(text).groups.size() == config::kMaxFunctionGroups);
+    CHECK(good(text).groups.size() == config::max_function_groups);
     text = "functions: {groups: {own: {libraries: [a], functions: [";
     for (int i = 0; i < 10'000; ++i) {
         text += "{symbol: f" + std::to_string(i) + ", slow_threshold: 1s}, ";
     }
     CHECK(good(text + "]}}}").groups.at("own").functions.size() == 10'000);
-    const std::string symbol(config::kMaxSymbol, 'f');
+    const std::string symbol(config::max_symbol_bytes, 'f');
     CHECK(function(symbol).symbol == symbol);
     CHECK(function("{symbol: f, name: " + std::string(128, 'n') + "}").name.size() == 128);
 }

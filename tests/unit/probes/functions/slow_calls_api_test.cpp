@@ -22,7 +22,7 @@ std::vector<std::uint64_t> durations(const Json &document) {
 }  // namespace
 
 TEST_CASE("the last slow calls are kept, and shown with the newest first") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     const auto g = s.bench.number("g", with_arguments, "liby.so");
     for (const std::uint64_t end : {10, 40, 30, 50}) {
@@ -40,7 +40,7 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     CHECK(limited["slow_calls_left_out"] == 2);
     CHECK(limited["truncated"] == true);
     CHECK(s.document({{"limit", "0"}})["slow_calls_left_out"] == 3);
-    const auto problem = [&](const DocumentParameters &parameters) {
+    const auto problem = [&](const QueryParameters &parameters) {
         const auto written = slow_calls_document(s.calls.list()).write(parameters);
         REQUIRE_FALSE(written);
         return written.error().message;
@@ -50,7 +50,7 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     CHECK(problem({{"functions", "x"}}) ==
           "\"functions\" is no parameter of this page: those are function, library, comm, pid and "
           "limit");
-    SlowBench nothing({.keep = 0, .log_per_second = 0});
+    SlowFixture nothing({.keep = 0, .log_per_second = 0});
     nothing.bench.tell(call(nothing.bench.number("f", with_arguments), 2'000));
     CHECK(nothing.document()["slow_calls"].empty());
     CHECK(nothing.completed.size() == 1);
@@ -60,7 +60,7 @@ TEST_CASE("a document has its limit, and says what it leaves out") {
     std::vector<SlowCall> all(1'000);
     const auto stack = std::make_shared<const std::vector<symbols::Frame>>(
         127, symbols::Frame{std::string(200, 'f'), std::string(255, 'm'), 1});
-    const auto function = std::make_shared<const FuncFunction>();
+    const auto function = std::make_shared<const FunctionInfo>();
     for (SlowCall &call : all) {
         call.function = function;
         call.stack = stack;

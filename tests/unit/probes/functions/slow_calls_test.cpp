@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 TEST_CASE("longer records are counted as the shorter ones that they begin with") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     s.bench.tell(call(f, 10));
     s.bench.tell(with(call(f, 10, 4)));
@@ -31,7 +31,7 @@ TEST_CASE("longer records are counted as the shorter ones that they begin with")
 }
 
 TEST_CASE("a slow call is told whole once its stack is known") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     s.bench.tell(call(f, 999, 7));
     s.bench.tell(slow(call(f, 60'000'000, 0xffff'ffff'0000'0007, 3'000), {0, 11, 99, 12}));
@@ -58,7 +58,7 @@ TEST_CASE("a slow call is told whole once its stack is known") {
 }
 
 TEST_CASE("a slow call without details is told at once, with what is known") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     s.bench.tell(tail_call(call(f, 2'000, 3)));
     REQUIRE(s.completed.size() == 1);
@@ -72,7 +72,7 @@ TEST_CASE("a slow call without details is told at once, with what is known") {
 }
 
 TEST_CASE("a stack is looked up once for a process") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     s.bench.tell(slow(call(f, 2'000)));
     s.bench.tell(slow(call(f, 3'000)));
@@ -94,27 +94,27 @@ TEST_CASE("a stack is looked up once for a process") {
 }
 
 TEST_CASE("stacks past the limit are left out, and counted") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
-    for (std::uint64_t i = 0; i < FuncSlowCalls::max_pending + 10; i++) {
+    for (std::uint64_t i = 0; i < SlowCallHistory::max_pending + 10; i++) {
         s.bench.tell(slow(call(f, 2'000), {i + 100}));
     }
-    CHECK(s.asked.size() == FuncSlowCalls::max_pending);
+    CHECK(s.asked.size() == SlowCallHistory::max_pending);
     CHECK(s.calls.stacks_lost() == 10);
     CHECK(s.completed.size() == 10);
-    SlowBench same;
+    SlowFixture same;
     const auto g = same.bench.number("g", with_arguments);
-    for (std::uint64_t i = 0; i < FuncSlowCalls::max_pending + 10; i++) {
+    for (std::uint64_t i = 0; i < SlowCallHistory::max_pending + 10; i++) {
         same.bench.tell(slow(call(g, 2'000)));
     }
     CHECK(same.asked.size() == 1);
     CHECK(same.calls.stacks_lost() == 10);
     same.answer(same.asked[0].ticket, "one");
-    CHECK(same.completed.size() == FuncSlowCalls::max_pending + 10);
+    CHECK(same.completed.size() == SlowCallHistory::max_pending + 10);
 }
 
 TEST_CASE("a record of a slow call may say anything") {
-    SlowBench s;
+    SlowFixture s;
     auto options = with_arguments;
     options.arguments = {6, 1};
     const auto f = s.bench.number("f\xff\"\n", options);
@@ -132,7 +132,7 @@ TEST_CASE("a record of a slow call may say anything") {
 }
 
 TEST_CASE("a process that ended later than a round began is kept for its slow calls") {
-    SlowBench s;
+    SlowFixture s;
     const auto f = s.bench.number("f", with_arguments);
     s.bench.tell(exit_at(20 * second_ns));
     s.bench.aggregator->tidy(20s - 1ns);

@@ -44,27 +44,29 @@ inline func_slow_record slow(func_call_record record, std::vector<std::uint64_t>
 }
 
 // The aggregator, and the slow calls that it reports.
-struct SlowBench {
-    explicit SlowBench(FuncSlowCalls::Settings settings = {.keep = 3, .log_per_second = 0})
+struct SlowFixture {
+    explicit SlowFixture(SlowCallHistory::Settings settings = {.keep = 3, .log_per_second = 0})
         : calls((
                     settings.on_complete =
                         [this](const SlowCall &call) { completed.push_back(to_json(call)); },
                     settings),
                 [this](symbols::StackRequest request) { asked.push_back(std::move(request)); }),
           bench({[](std::string_view) { return 2'000U; }, false, std::chrono::minutes(1),
-                 [this](const FuncCall &call) { calls.on_call(call, ended_of(call), now); },
-                 [this](const FuncCall &call) { all.push_back(to_json(call, ended_of(call))); },
-                 [this](const FuncCall &call) { all.push_back(to_json(call, ended_of(call))); }}) {
+                 [this](const FunctionCall &call) { calls.on_call(call, ended_of(call), now); },
+                 [this](const FunctionCall &call) { all.push_back(to_json(call, ended_of(call))); },
+                 [this](const FunctionCall &call) {
+                     all.push_back(to_json(call, ended_of(call)));
+                 }}) {
         bench.tell(process("python"));
     }
 
-    static std::chrono::nanoseconds ended_of(const FuncCall &call) {
+    static std::chrono::nanoseconds ended_of(const FunctionCall &call) {
         return std::chrono::nanoseconds(static_cast<std::int64_t>(call.record->head.ended_ns));
     }
     void answer(std::uint64_t ticket, const std::string &function) {
         calls.on_stacks({{ticket, {{function, "a.out", 4}, {"main", "a.out", 8}}}}, now);
     }
-    [[nodiscard]] nlohmann::json document(const DocumentParameters &parameters = {}) const {
+    [[nodiscard]] nlohmann::json document(const QueryParameters &parameters = {}) const {
         const auto written = slow_calls_document(calls.list()).write(parameters);
         REQUIRE(written);
         CHECK(written->content_type == "application/json");
@@ -75,8 +77,8 @@ struct SlowBench {
     std::vector<symbols::StackRequest> asked;
     std::vector<std::string> completed;
     std::vector<std::string> all;
-    FuncSlowCalls calls;
-    FuncBench bench;
+    SlowCallHistory calls;
+    FunctionsFixture bench;
 };
 
 }  // namespace gpusnoop::probes

@@ -44,7 +44,7 @@ private:
 
 TEST_CASE("each slow call is a line in the log, up to so many a second") {
     const CaughtLog log;
-    SlowBench s({.keep = 3, .log_per_second = 2});
+    SlowFixture s({.keep = 3, .log_per_second = 2});
     const auto f = s.bench.number("f", with_arguments);
     for (int i = 0; i < 5; i++) {
         s.bench.tell(call(f, 2'000'000'000, 3));

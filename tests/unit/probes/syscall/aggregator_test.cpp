@@ -17,8 +17,8 @@ std::span<const std::byte> bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
-struct Bench {
-    explicit Bench(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
+struct Fixture {
+    explicit Fixture(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
 
     std::uint32_t budget;
     SyscallAggregator aggregator{{.budget = [this](std::string_view) { return budget; },
@@ -72,7 +72,7 @@ const auto number_of_read = static_cast<std::uint16_t>(*syscall_number("read"));
 }  // namespace
 
 TEST_CASE("an entry that is in a reading twice counts once, as the later one has it") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 10),
@@ -86,7 +86,7 @@ TEST_CASE("an entry that is in a reading twice counts once, as the later one has
 }
 
 TEST_CASE("of each reading of system calls only what is new is counted") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 4, 15),
@@ -119,7 +119,7 @@ TEST_CASE("of each reading of system calls only what is new is counted") {
 }
 
 TEST_CASE("what ended processes called stays, and they are to be forgotten once") {
-    Bench bench;
+    Fixture bench;
     bench.come(7, 100, "prog");
     bench.come(8, 100, "prog");
     const SyscallReading reading{
@@ -145,7 +145,7 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
 }
 
 TEST_CASE("system calls past the budget are counted as other") {
-    Bench bench(10);
+    Fixture bench(10);
     bench.come(7, 100, "prog");
     SyscallReading reading;
     for (std::uint32_t number = 0; number < 40; number++) {
@@ -158,7 +158,7 @@ TEST_CASE("system calls past the budget are counted as other") {
 }
 
 TEST_CASE("records of system calls that are not to be there are refused") {
-    Bench bench;
+    Fixture bench;
     CHECK(!bench.aggregator.on_record({}));
     CHECK(!bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME})));
     traced_came_record came{};

@@ -141,7 +141,7 @@ TEST_CASE("mutated symbols give a function name", "[function_name]") {
         }
         symbol.resize(1 + random() % symbol.size());
         const std::string name = function_name(symbol);
-        const bool good = !name.empty() && name.size() <= kMaxFunctionNameBytes &&
+        const bool good = !name.empty() && name.size() <= max_function_name_bytes &&
                           find_invalid_utf8(name) == std::string::npos;
         if (!good) {
             FAIL_CHECK(symbol << " gives " << name);

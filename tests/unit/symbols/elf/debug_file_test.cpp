@@ -261,8 +261,8 @@ TEST_CASE("a function that only a debug file names has no return probe", "[debug
     for (const auto &function : selection->functions) {
         CAPTURE(function.name);
         CHECK(function.ending == (function.name == "stripped_hidden"
-                                      ? probes::FuncEnding::exits
-                                      : probes::FuncEnding::return_probe));
+                                      ? probes::ExitStrategy::exits
+                                      : probes::ExitStrategy::return_probe));
     }
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("own executable: the start code is where the kernel says", "[elf_file]
 
 TEST_CASE("data symbols are found by the end of their name", "[elf_file]") {
     const Fd fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    const auto found = open_good(fd).find_by_ending("f_test_data");
+    const auto found = open_good(fd).find_by_suffix("f_test_data");
     REQUIRE(found);
     // Sanitizers add symbols whose names end with this one's.
     const auto data = std::find_if(found->begin(), found->end(),

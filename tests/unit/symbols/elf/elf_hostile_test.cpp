@@ -124,7 +124,7 @@ TEST_CASE("an extended section count is followed", "[elf_file]") {
     const auto file = ElfFile::open(fd.get());
     REQUIRE(file);
     CHECK(file->section_problem().empty());
-    CHECK(file->find_by_ending("__handle")->size() == 1);  // .symtab is seen
+    CHECK(file->find_by_suffix("__handle")->size() == 1);  // .symtab is seen
 }
 
 TEST_CASE("symbols that lie are not found, and harm nothing", "[elf_file]") {

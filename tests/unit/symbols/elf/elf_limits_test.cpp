@@ -68,10 +68,10 @@ TEST_CASE("limits are kept", "[elf_file]") {
 
 TEST_CASE("one name for very many functions", "[elf_file]") {
     ImageOptions options;
-    for (std::uint64_t i = 0; i < ElfFile::kMaxFunctionsPerName; ++i) {
+    for (std::uint64_t i = 0; i < ElfFile::max_functions_per_name; ++i) {
         options.symtab.push_back({.name = "one", .value = kCode + i});
     }
-    CHECK(find_one(ElfImage(options))->size() == ElfFile::kMaxFunctionsPerName);
+    CHECK(find_one(ElfImage(options))->size() == ElfFile::max_functions_per_name);
     options.symtab.push_back({.name = "one", .value = kCode + 0x800});
     CHECK(find_one(ElfImage(options)).error().code == EFBIG);
 }
@@ -79,8 +79,8 @@ TEST_CASE("one name for very many functions", "[elf_file]") {
 TEST_CASE("names that are too long or do not end are no names", "[elf_file]") {
     ImageOptions options;
     options.symtab = {
-        {.name = std::string(ElfFile::kMaxNameBytes, 'x'), .value = kCode + 0x100},
-        {.name = std::string(ElfFile::kMaxNameBytes + 1, 'x'), .value = kCode + 0x200},
+        {.name = std::string(ElfFile::max_name_bytes, 'x'), .value = kCode + 0x100},
+        {.name = std::string(ElfFile::max_name_bytes + 1, 'x'), .value = kCode + 0x200},
         {.name = "x", .value = kCode + 0x300}};
     ElfImage image(options);
     image.change_section(ElfImage::kStrtab, [](auto &s) { --s.sh_size; });  // no NUL after the last
@@ -92,10 +92,10 @@ TEST_CASE("names that are too long or do not end are no names", "[elf_file]") {
                                                    ElfImage::kCodeOffset + 0x300};
     const auto names = file->functions_at(offsets);
     REQUIRE(names);
-    CHECK((*names)[0].name.size() == ElfFile::kMaxNameBytes);
+    CHECK((*names)[0].name.size() == ElfFile::max_name_bytes);
     CHECK((*names)[1].name.empty());
     CHECK((*names)[2].name.empty());
-    const auto found = file->find_by_ending("x");
+    const auto found = file->find_by_suffix("x");
     REQUIRE(found);
     REQUIRE(found->size() == 1);
     CHECK(found->front().vaddr == kCode + 0x100);

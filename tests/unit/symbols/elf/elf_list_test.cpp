@@ -126,7 +126,7 @@ TEST_CASE("list: names across the pieces in which strings are read", "[elf_list]
     for (std::size_t shift = 0; shift <= name.size() + 2; ++shift) {
         CAPTURE(shift);
         ImageOptions options;
-        options.strings_before = std::string(ElfReader::kChunkBytes - shift - 1, 'x');
+        options.strings_before = std::string(ElfReader::chunk_bytes - shift - 1, 'x');
         options.strings_before.back() = '\0';
         options.symtab = {{.name = "first", .value = kCode + 0x100},
                           {.name = std::string(name), .value = kCode + 0x200},
@@ -141,7 +141,7 @@ TEST_CASE("list: names across the pieces in which strings are read", "[elf_list]
 }
 
 TEST_CASE("list: names that are too long or do not end are no names", "[elf_list]") {
-    const std::string longest(ElfFile::kMaxNameBytes, 'x');
+    const std::string longest(ElfFile::max_name_bytes, 'x');
     ImageOptions options;
     options.symtab = {{.name = longest + "x", .value = kCode + 0x100},
                       {.name = longest, .value = kCode + 0x200},
@@ -168,16 +168,16 @@ TEST_CASE("list: limits are kept", "[elf_list][single-threaded]") {
 
     // One name for as many functions as may be listed, and for one more.
     ImageOptions many;
-    many.symtab.resize(ElfFile::kMaxMatches, {.name = "", .value = kCode});
+    many.symtab.resize(ElfFile::max_matches, {.name = "", .value = kCode});
     many.symtab.front().name.assign(1, 'f');
     ElfImage full(many);
-    for (std::size_t i = 1; i <= ElfFile::kMaxMatches; ++i) {
+    for (std::size_t i = 1; i <= ElfFile::max_matches; ++i) {
         full.change_symbol(i, [](auto &s) { s.st_name = 1; });
     }
     CHECK(list(full)->size() == 1);
     many.symtab.push_back({.name = "g", .value = kCode + 1});
     ElfImage over(many);
-    for (std::size_t i = 1; i <= ElfFile::kMaxMatches; ++i) {
+    for (std::size_t i = 1; i <= ElfFile::max_matches; ++i) {
         over.change_symbol(i, [](auto &s) { s.st_name = 1; });
     }
     const auto failed = list(over);
@@ -188,9 +188,9 @@ TEST_CASE("list: limits are kept", "[elf_list][single-threaded]") {
 
 TEST_CASE("list: long names that are all alike cost a bounded amount", "[elf_list]") {
     // Each starts one byte after the one before, in the same string.
-    constexpr std::size_t count = 2 * ElfFile::kMaxMatchedNameBytes / ElfFile::kMaxNameBytes;
+    constexpr std::size_t count = 2 * ElfFile::max_matched_name_bytes / ElfFile::max_name_bytes;
     ImageOptions options;
-    options.strings_before = std::string(ElfFile::kMaxNameBytes, 'x') + '\0';
+    options.strings_before = std::string(ElfFile::max_name_bytes, 'x') + '\0';
     options.symtab.resize(count, {.name = "", .value = kCode});
     ElfImage image(options);
     for (std::size_t i = 1; i <= count; ++i) {

@@ -104,7 +104,7 @@ inline Outcome ask_all(int fd, const ElfLimits &limits = {}) {
             CHECK(function.file_offset < static_cast<std::uint64_t>(::lseek(fd, 0, SEEK_END)));
         }
     }
-    outcome.count(file->find_by_ending("e"));
+    outcome.count(file->find_by_suffix("e"));
     constexpr std::array<std::string_view, 2> sections{".text", ".note.go.buildid"};
     (void)file->has_section(sections);
     (void)file->build_id();

@@ -137,22 +137,22 @@ TEST_CASE("image: names that share their ends", "[elf_file]") {
     CHECK(found[1].vaddr == kCode + 0x100);
     CHECK(found[2].vaddr == kCode + 0x200);  // asked for twice
 
-    const auto by_ending = open_good(fd).find_by_ending("alloc");
+    const auto by_ending = open_good(fd).find_by_suffix("alloc");
     REQUIRE(by_ending);
     REQUIRE(by_ending->size() == 2);
     CHECK((*by_ending)[0].name == "cudaMalloc");
     CHECK((*by_ending)[1].name == "Malloc");
-    CHECK(open_good(fd).find_by_ending("Malloc")->size() == 2);
-    CHECK(open_good(fd).find_by_ending("aMalloc")->size() == 1);
+    CHECK(open_good(fd).find_by_suffix("Malloc")->size() == 2);
+    CHECK(open_good(fd).find_by_suffix("aMalloc")->size() == 1);
 
     // The empty string in front of a name is not that name.
     image.change_symbol(2, [](auto &symbol) { symbol.st_name = 0; });
     const Fd unnamed = file_of(image.bytes());
-    CHECK(open_good(unnamed).find_by_ending("Malloc")->size() == 1);
+    CHECK(open_good(unnamed).find_by_suffix("Malloc")->size() == 1);
     image.change_symbol(2, [](auto &symbol) { symbol.st_name = 11; });  // the NUL after the first
     const Fd between = file_of(image.bytes());
-    CHECK(open_good(between).find_by_ending("Malloc")->size() == 1);
-    CHECK_FALSE(open_good(fd).find_by_ending(""));
+    CHECK(open_good(between).find_by_suffix("Malloc")->size() == 1);
+    CHECK_FALSE(open_good(fd).find_by_suffix(""));
 }
 
 TEST_CASE("image: a name across the pieces in which strings are read", "[elf_file]") {
@@ -160,7 +160,7 @@ TEST_CASE("image: a name across the pieces in which strings are read", "[elf_fil
     for (std::size_t shift = 0; shift <= name.size() + 2; ++shift) {
         CAPTURE(shift);
         ImageOptions options;
-        options.strings_before = std::string(ElfReader::kChunkBytes - shift - 1, 'x');
+        options.strings_before = std::string(ElfReader::chunk_bytes - shift - 1, 'x');
         options.strings_before.back() = '\0';
         options.symtab = {{.name = std::string(name), .value = kCode + 0x100},
                           {.name = "z", .value = kCode + 0x200}};
@@ -168,7 +168,7 @@ TEST_CASE("image: a name across the pieces in which strings are read", "[elf_fil
         const auto found = find(open_good(fd), {name, "z"});
         REQUIRE(found.size() == 2);
         CHECK(found[0].vaddr == kCode + 0x100);
-        CHECK(open_good(fd).find_by_ending("cut_in_two")->size() == 1);
+        CHECK(open_good(fd).find_by_suffix("cut_in_two")->size() == 1);
         CHECK(names_at(open_good(fd), {ElfImage::offset_of(kCode + 0x100)})[0] == name);
     }
 }

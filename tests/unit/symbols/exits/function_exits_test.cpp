@@ -171,13 +171,13 @@ TEST_CASE("x86: code that is not understood as a whole", "[function_exits]") {
 }
 
 TEST_CASE("the limits of one function", "[function_exits]") {
-    std::vector<std::byte> code(kMaxFunctionBytes, std::byte{0x90});
+    std::vector<std::byte> code(max_function_bytes, std::byte{0x90});
     code.back() = std::byte{0xc3};
-    CHECK(found(code, EM_X86_64).exits == one(kMaxFunctionBytes - 1, ExitKind::return_));
+    CHECK(found(code, EM_X86_64).exits == one(max_function_bytes - 1, ExitKind::return_));
     code.push_back(std::byte{0x90});
     CHECK(problem(code) == "the function is longer than 1048576 bytes");
-    CHECK(found(std::vector(kMaxExits, std::byte{0xc3}), EM_X86_64).exits.size() == kMaxExits);
-    CHECK(problem(std::vector(kMaxExits + 1, std::byte{0xc3})) ==
+    CHECK(found(std::vector(max_exits, std::byte{0xc3}), EM_X86_64).exits.size() == max_exits);
+    CHECK(problem(std::vector(max_exits + 1, std::byte{0xc3})) ==
           "the function has more than 4096 exits");
 }
 

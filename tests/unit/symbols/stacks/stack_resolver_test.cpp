@@ -26,10 +26,10 @@ std::uint32_t own_tgid() {
     return static_cast<std::uint32_t>(::getpid());
 }
 
-std::vector<StackAnswer> wait_for(StackResolver &resolver, std::size_t count) {
-    std::vector<StackAnswer> all;
+std::vector<StackReply> wait_for(StackResolver &resolver, std::size_t count) {
+    std::vector<StackReply> all;
     for (int i = 0; all.size() < count && i < 60'000; ++i) {
-        for (StackAnswer &answer : resolver.answers()) {
+        for (StackReply &answer : resolver.answers()) {
             all.push_back(std::move(answer));
         }
         std::this_thread::sleep_for(1ms);
@@ -78,24 +78,24 @@ TEST_CASE("stacks past the bound are answered at once, unresolved", "[stack_reso
     resolver.ask({0, own_tgid(), {here()}});
     asked.wait();  // the thread has it and is busy: what comes now waits
     constexpr std::uint64_t more = 100;
-    for (std::uint64_t ticket = 1; ticket <= StackResolver::kMaxWaiting + more; ++ticket) {
+    for (std::uint64_t ticket = 1; ticket <= StackResolver::max_waiting + more; ++ticket) {
         resolver.ask({ticket, own_tgid(), {here(), here(), here()}});
     }
     const auto refused = resolver.answers();
     CHECK(refused.size() == more);
-    for (const StackAnswer &answer : refused) {
-        CHECK(answer.ticket > StackResolver::kMaxWaiting);
+    for (const StackReply &answer : refused) {
+        CHECK(answer.ticket > StackResolver::max_waiting);
         REQUIRE(answer.frames.size() == 3);
         CHECK(answer.frames[0].module.empty());
     }
     may.count_down();
     std::set<std::uint64_t> tickets;
-    for (const StackAnswer &answer : wait_for(resolver, StackResolver::kMaxWaiting + 1)) {
+    for (const StackReply &answer : wait_for(resolver, StackResolver::max_waiting + 1)) {
         tickets.insert(answer.ticket);
         CHECK(!answer.frames.at(0).function.empty());
     }
-    CHECK(tickets.size() == StackResolver::kMaxWaiting + 1);
-    CHECK(*tickets.rbegin() == StackResolver::kMaxWaiting);
+    CHECK(tickets.size() == StackResolver::max_waiting + 1);
+    CHECK(*tickets.rbegin() == StackResolver::max_waiting);
 }
 
 TEST_CASE("the thread closes files by itself", "[stack_resolver]") {

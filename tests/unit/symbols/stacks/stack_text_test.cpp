@@ -63,15 +63,15 @@ TEST_CASE("a site fits into its label", "[stack_text]") {
     const Frame a{"a::" + std::string(197, 'a'), "m", 0};
     const Frame b{"b<" + std::string(100, 'x') + ">::" + std::string(30, 'b'), "m", 0};
     const std::string label = site_label(Frames{a, leak, b});
-    CHECK(label.size() <= kMaxSiteLabelBytes);
-    CHECK(label.size() > kMaxSiteLabelBytes - 6);  // the short name's room goes to the long ones
+    CHECK(label.size() <= max_site_label_bytes);
+    CHECK(label.size() > max_site_label_bytes - 6);  // the short name's room goes to the long ones
     CHECK(label.starts_with("...aaa"));
     CHECK(label.ends_with("aa < leak_big < b<...>::" + std::string(30, 'b')));
     CHECK(site_label(Frames{a}) == "..." + std::string(125, 'a'));
     // Text that is not what a Frame promises does no harm either.
     for (const std::string &bad : {std::string(3000, '\xff'), std::string("\n\0;", 3)}) {
         const std::string of_bad = site_label(Frames{{bad, "", 0}, {bad, bad, 0}, {"", bad, 0}});
-        CHECK(of_bad.size() <= kMaxSiteLabelBytes);
+        CHECK(of_bad.size() <= max_site_label_bytes);
         CHECK(find_invalid_utf8(of_bad) == std::string::npos);
         CHECK(of_bad.find('\n') == std::string::npos);
     }

@@ -29,22 +29,22 @@ Result<std::vector<probes::SelectedFunction>> select(const Library &library) {
     for (const auto &place : *places) {
         const std::string name(names[place.name]);
         functions.push_back(
-            {"bench", name, name, options, place.file_offset, probes::FuncEnding::return_probe});
+            {"bench", name, name, options, place.file_offset, probes::ExitStrategy::return_probe});
     }
     return functions;
 }
 
 // The numbers of the functions go with the programs.
 struct Programs {
-    std::unique_ptr<probes::FuncPrograms> loaded;
-    probes::FuncTable table{};
+    std::unique_ptr<probes::FunctionPrograms> loaded;
+    probes::FunctionIds table{};
 
     [[nodiscard]] int account_map() const { return loaded->account_map(); }
 };
 
 }  // namespace
 
-TracingResult trace_with_func(ebpf::AttachMode mode, const Library &library) {
+TracingResult trace_with_functions(ebpf::AttachMode mode, const Library &library) {
     const auto functions = select(library);
     if (!functions) {
         return tl::unexpected(functions.error());
@@ -52,7 +52,7 @@ TracingResult trace_with_func(ebpf::AttachMode mode, const Library &library) {
     config::Config::Functions config;
     config.attach = attach_as(mode);
     config.max_calls_per_second = no_throttling;
-    auto programs = probes::FuncPrograms::load(config, {.slow_calls = true}, {});
+    auto programs = probes::FunctionPrograms::load(config, {.slow_calls = true}, {});
     if (!programs) {
         return tl::unexpected(programs.error());
     }
