@@ -198,7 +198,7 @@ class Exporter:
 
     def attached(self):
         for line in self.get("/metrics").splitlines():
-            if line.startswith('gpusnoop_probe_attached_functions{probe="func"}'):
+            if line.startswith('gpusnoop_probe_attached_functions{probe="functions"}'):
                 return int(float(line.split()[-1]))
         return 0
 

@@ -23,7 +23,7 @@ http::Response App::document_page(const http::Request &request) {
     if (!documents) {
         return http::text_response(503, documents.error().message + "\n");
     }
-    const auto document = std::ranges::find(*documents, name, &probes::Document::name);
+    const auto document = std::ranges::find(*documents, name, &probes::ApiResource::name);
     if (document == documents->end()) {
         return http::text_response(503, "The probe that knows this is not up: / says why.\n");
     }

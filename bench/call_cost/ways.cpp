@@ -50,7 +50,7 @@ public:
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
                   std::size_t floor, Way::Job job = Way::Job::none) {
         ways_.push_back(
-            {"func, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library, library.traced(),
+            {"functions, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library, library.traced(),
              [=, &library] { return trace_with_functions(mode, library); }, floor, job});
     }
 

@@ -150,7 +150,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] probes::Health health() const override { return healthy("func"); }
+    [[nodiscard]] probes::Health health() const override { return healthy("functions"); }
 
 private:
     static func_record head(std::size_t program, std::uint32_t type, std::uint64_t at) {

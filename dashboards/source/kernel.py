@@ -111,7 +111,7 @@ def _probes():
         table("Probes of the kernel side", "Whether each of them could be loaded on the node; why not is on "
               "its page and in its log.",
               [Column("instance", "node"), Column("probe", "probe"), Column("Value", "up", "short")],
-              own("probe_up", 'probe!~"cuda|func"'), width=24, height=6, sort="up", descending=False),
+              own("probe_up", 'probe!~"cuda|functions"'), width=24, height=6, sort="up", descending=False),
     )
 
 

@@ -120,7 +120,7 @@ def _cuda():
 def _func():
     to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
     return Row(
-        "Probe func: functions of libraries",
+        "Probe functions: functions of libraries",
         timeseries("Calls", "Calls per second of traced functions.", "ops",
                    (top(10, total("library, function", rate("function_calls_total"))),
                     "{{library}} {{function}}"), width=8, links=to_functions),

@@ -92,7 +92,7 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
                     "call: their own faults, or harm that the probes did.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        if (probe.name != "cuda" && probe.name != "func") {
+        if (probe.name != "cuda" && probe.name != "functions") {
             continue;  // no user's code runs in the calls of the others
         }
         for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {

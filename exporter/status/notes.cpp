@@ -82,7 +82,7 @@ std::string about_depth(const Facts &facts) {
     std::string text;
     for (const ProbeFacts &probe : facts.probes) {
         const auto deep = probe.lost.find("too_deep");
-        if (probe.name == "func" && deep != probe.lost.end() && deep->second > 0) {
+        if (probe.name == "functions" && deep != probe.lost.end() && deep->second > 0) {
             text +=
                 remark(counted(deep->second, "call", "calls") +
                        " of named functions were not counted (<code>too_deep</code>): their "

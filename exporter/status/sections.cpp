@@ -230,7 +230,7 @@ std::string allocations_section(const Facts &facts) {
 std::string slow_calls_section(const Facts &facts) {
     std::string html = heading("slow-calls", "Slow calls");
     if (!facts.overview.slow_calls) {
-        return html + sentence("Not known: the probe <code>func</code> is not up.");
+        return html + sentence("Not known: the probe <code>functions</code> is not up.");
     }
     const probes::SlowCallsOverview &calls = *facts.overview.slow_calls;
     if (calls.last.empty()) {

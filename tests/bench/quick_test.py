@@ -21,9 +21,9 @@ ENTRY = "nop5" if platform.machine() == "x86_64" else "int3"
 # table -> what its rows begin with, at least.
 ROWS = {
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
-                                          "cudaMemcpy | func, session", "cuLaunchKernel | cuda, session"],
+                                          "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",
-                                              "cudaMemcpy | empty, perf pair", "cudaMemcpy | cuda, session", "cudaMemcpy | func, session",
+                                              "cudaMemcpy | empty, perf pair", "cudaMemcpy | cuda, session", "cudaMemcpy | functions, session",
                                               "cudaMemcpy | bpftrace", "cudaMemcpy | funclatency",
                                               "cudaMalloc and cudaFree, driver called inside | bpftrace, live allocations"],
     f"What ours add, over what others add, {ENTRY} entry": ["cudaMemcpy | bpftrace", "cudaMemcpy | funclatency"],

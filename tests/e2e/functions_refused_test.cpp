@@ -49,8 +49,8 @@ TEST_CASE("a function that the kernel allows no probe on leaves the others of it
     (void)exporter.wait_for(calls, {{"function", "odd::plain"}}, 200);  // half of them by odd::jump
     const Page page = exporter.wait_for(calls, {{"function", "odd::jump"}}, 100);
     CHECK_FALSE(page.has(calls, {{"function", "odd_locked"}}));
-    CHECK(page.sum("gpusnoop_probe_attached_functions", {{"probe", "func"}}) == 4);
-    CHECK(page.sum("gpusnoop_probe_attach_failures_total", {{"probe", "func"}}) == 0);
+    CHECK(page.sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) == 4);
+    CHECK(page.sum("gpusnoop_probe_attach_failures_total", {{"probe", "functions"}}) == 0);
     // Their ends are seen.
     const std::string count = "gpusnoop_function_duration_seconds_count";
     CHECK(page.sum(count, {{"function", "odd_plain"}}) == 200);

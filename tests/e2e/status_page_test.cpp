@@ -224,7 +224,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     sleeper.wait_for_output("holding");
     eventually("the broken file", [&] {
         return node.exporter.scrape().sum("gpusnoop_probe_attach_failures_total",
-                                          {{"probe", "func"}, {"reason", "elf"}}) > 0;
+                                          {{"probe", "functions"}, {"reason", "elf"}}) > 0;
     });
     node.wait_until_named();
     const auto truth = truth::sum(truth::read_truth(node.directory.path()));
@@ -239,7 +239,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
     REQUIRE(probes.size() == 2);
-    for (const std::string probe : {"cuda", "func"}) {
+    for (const std::string probe : {"cuda", "functions"}) {
         const Row row = row_with(probes, 0, probe);
         CHECK(row.at(1).text == "up");
         CHECK(row.at(7).text.starts_with("attached by "));
@@ -254,8 +254,8 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
         CHECK(row.at(6).value == "0");
     }
     const double broken_files =
-        metrics.sum("gpusnoop_probe_attach_failures_total", {{"probe", "func"}, {"reason", "elf"}});
-    CHECK(row_with(probes, 0, "func")
+        metrics.sum("gpusnoop_probe_attach_failures_total", {{"probe", "functions"}, {"reason", "elf"}});
+    CHECK(row_with(probes, 0, "functions")
               .at(7)
               .text.find("failed to attach: elf " +
                          std::to_string(static_cast<int>(broken_files))) != std::string::npos);

@@ -44,7 +44,7 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
             return calls(exporter.scrape(), "counted", name) > before;
         });
     }
-    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "func"}}) == 8);
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) == 8);
 
     const CallsTruth truth = stop(counted);
     stop(loaded);
@@ -143,7 +143,7 @@ TEST_CASE("functions are switched off and on, and libraries come into the config
     const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     holder.wait_for_output("holding");
     const auto attached = [&] {
-        return exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "func"}});
+        return exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}});
     };
     CHECK(attached() == 0);
     reload(exporter, one("auto"));

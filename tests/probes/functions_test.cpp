@@ -18,7 +18,7 @@ using namespace harness;
 
 namespace {
 
-const Labels of_probe = {{"probe", "func"}};
+const Labels of_probe = {{"probe", "functions"}};
 
 struct Scenario {
     std::string name;
@@ -123,7 +123,7 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
     // Of those that died of a signal, those that did inside of a call.
     for (const std::string signal : {"SIGSEGV", "SIGTRAP", "SIGILL", "SIGSYS"}) {
         CHECK(exporter.scrape().sum("gpusnoop_process_deaths_in_traced_calls_total",
-                                    {{"probe", "func"}, {"signal", signal}}) == 1);
+                                    {{"probe", "functions"}, {"signal", signal}}) == 1);
     }
 
     // The last, as an account with losses is never whole again.

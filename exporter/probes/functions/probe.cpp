@@ -123,7 +123,7 @@ private:
     ebpf::Features features_;
     FunctionIds table_;
     CallReporter details_;
-    SandboxWarnings sandboxes_{"func"};
+    SandboxWarnings sandboxes_{"functions"};
     FunctionsAggregator aggregator_;
     FunctionsMoment since_ = FunctionsMoment::now();
     LogReport report_;
@@ -137,7 +137,7 @@ private:
     nanoseconds looked_around_{};
     std::atomic<std::uint64_t> undecodable_ = 0;
 
-    AttachedLibraries attached_{"func", "no library of a group in use yet"};
+    AttachedLibraries attached_{"functions", "no library of a group in use yet"};
 };
 
 Result<> FunctionsProbe::start() {
@@ -252,10 +252,10 @@ void FunctionsProbe::report(const Selection &selection, const discovery::Library
             as_shipped != shipped.end() && as_shipped->second == config_.groups.at(group);
         (is_shipped ? log::debug : log::warn)(
             "functions not found in the library",
-            {{"probe", "func"}, {"group", group}, {"library", library}, {"functions", list}});
+            {{"probe", "functions"}, {"group", group}, {"library", library}, {"functions", list}});
     }
     for (const std::string &problem : selection.problems) {
-        log::warn(problem, {{"probe", "func"}});
+        log::warn(problem, {{"probe", "functions"}});
     }
 }
 
@@ -307,7 +307,7 @@ void FunctionsProbe::report_refused(const std::vector<std::string> &functions,
     log::warn(
         "the kernel allows no probe on the first instruction of these functions, so their calls "
         "are not counted",
-        {{"probe", "func"},
+        {{"probe", "functions"},
          {"library", to_valid_utf8(library.name, max_label_bytes)},
          {"functions", names}});
 }

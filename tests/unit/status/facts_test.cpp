@@ -94,7 +94,7 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
     CHECK(counts_of(health).lost == 16);
     CurrentRates rates;
     rates.probes["cuda"] = {1.5, 0.5};
-    const auto facts = probe_facts({health, probe("func", 0)}, rates);
+    const auto facts = probe_facts({health, probe("functions", 0)}, rates);
     REQUIRE(facts.size() == 2);
     CHECK(facts[0].name == "cuda");
     CHECK(facts[0].up);
@@ -120,7 +120,7 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
     cuda.libraries = {
         {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 18},
         {.id = {.inode = 9}, .name = "gone.so", .build = "99", .functions = 1}};
-    probes::Health func = probe("func", 0);
+    probes::Health func = probe("functions", 0);
     func.libraries = {
         {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 2},
         {.id = {.inode = 4}, .name = "server", .build = "", .functions = 3}};
@@ -133,7 +133,7 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
         {found(1, "/opt/libcudart.so.12", 2), broken, found(3, "/bin/plain", 5, true),
          found(4, "/bin/server", 1, true), unreadable, found(6, "/lib/libnothing.so", 7)},
         {cuda, func},
-        {{&cuda_attacher, "cuda"}, {&functions_attacher, "func"}, {nullptr, "fence"}});
+        {{&cuda_attacher, "cuda"}, {&functions_attacher, "functions"}, {nullptr, "fence"}});
 
     using Functions = std::map<std::string, std::uint64_t>;
     using Problems = std::map<std::string, std::string>;
@@ -143,7 +143,7 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
     CHECK(facts[0].path == "libcuda.so.1");
     CHECK(facts[0].problems == Problems{{"cuda", "cannot be opened: Permission denied"}});
     CHECK(facts[1].path == "/lib/libbroken.so");
-    CHECK(facts[1].problems == Problems{{"func", "not an ELF file"}});
+    CHECK(facts[1].problems == Problems{{"functions", "not an ELF file"}});
     CHECK(facts[1].attached.empty());
     CHECK(facts[2].path == "/lib/libnothing.so");
     CHECK(facts[2].processes == 7);
@@ -151,9 +151,9 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
     CHECK(facts[3].path == "/opt/libcudart.so.12");
     CHECK(facts[3].processes == 2);
     CHECK(facts[3].build == "aa");
-    CHECK(facts[3].attached == Functions{{"cuda", 18}, {"func", 2}});
+    CHECK(facts[3].attached == Functions{{"cuda", 18}, {"functions", 2}});
     CHECK(facts[4].path == "/bin/server");
-    CHECK(facts[4].attached == Functions{{"func", 3}});
+    CHECK(facts[4].attached == Functions{{"functions", 3}});
     // Discovery does not know it any more, or not yet.
     CHECK(facts[5].path == "gone.so");
     CHECK(facts[5].processes == 0);

@@ -56,7 +56,7 @@ Facts facts() {
     facts.libraries.push_back({.path = "/usr/lib/libcudart.so.12",
                                .build = "c0ffee",
                                .processes = 3,
-                               .attached = {{"cuda", 18}, {"func", 2}},
+                               .attached = {{"cuda", 18}, {"functions", 2}},
                                .problems = {}});
     auto &memory = facts.overview.memory.emplace();
     memory.processes.push_back({.pid = 41'230,
@@ -165,7 +165,7 @@ TEST_CASE("the page says what is wrong, in words") {
                              .build = "",
                              .processes = 1,
                              .attached = {},
-                             .problems = {{"func", "not an ELF file"}}});
+                             .problems = {{"functions", "not an ELF file"}}});
     all.libraries.push_back({.path = "/lib/other.so"});
     const std::string html = page(all);
     CHECK_THAT(html, ContainsSubstring("<code>/etc/&lt;gpusnoop&gt;.yaml</code>"));
@@ -193,7 +193,7 @@ TEST_CASE("the page says what is wrong, in words") {
     CHECK_THAT(page(all), ContainsSubstring("<b class=\"note\">Note:</b> 102 events were lost "
                                             "since the start, none lately."));
     CHECK(page(all).find("too_deep") == std::string::npos);
-    all.probes[0].name = "func";
+    all.probes[0].name = "functions";
     all.probes[0].lost = {{"too_deep", 1'002}};
     CHECK_THAT(page(all),
                ContainsSubstring("<b class=\"note\">Note:</b> 1,002 calls of named functions were "

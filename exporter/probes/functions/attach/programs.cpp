@@ -172,7 +172,7 @@ Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
     log::warn(
         "the kernel allows no probe on an instruction that leaves these functions, so their calls "
         "are counted at entry only",
-        {{"probe", "func"},
+        {{"probe", "functions"},
          {"library", to_valid_utf8(library.name, max_label_bytes)},
          {"functions", names}});
     return attach_all(library, functions, without_exits, table);
@@ -189,14 +189,14 @@ void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &fun
             log::warn(
                 "too many functions: the slow calls of this one are shown without arguments and "
                 "stack",
-                {{"probe", "func"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
+                {{"probe", "functions"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
         }
         return;
     }
     const int map = bpf_map__fd(loaded_->skeleton->maps.functions);
     if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
         log::warn("cannot tell the programs what is to be known of a function's calls",
-                  {{"probe", "func"}, {"reason", std::strerror(errno)}});
+                  {{"probe", "functions"}, {"reason", std::strerror(errno)}});
     }
 }
 

@@ -42,7 +42,7 @@ Result<> CallReporter::start() {
             resolver_ = std::move(*resolver);
         } else {
             log::warn("the stacks of slow calls are without names",
-                      {{"probe", "func"}, {"reason", resolver.error().message}});
+                      {{"probe", "functions"}, {"reason", resolver.error().message}});
         }
     }
     return {};

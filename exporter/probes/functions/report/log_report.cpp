@@ -88,7 +88,7 @@ std::optional<LogReport::Rows> LogReport::make(const FunctionsSnapshot &snapshot
 }
 
 void write_to_log(const LogReport::Rows &report) {
-    log::info("functions since the last report", {{"probe", "func"},
+    log::info("functions since the last report", {{"probe", "functions"},
                                                   {"seconds", rounded(report.seconds)},
                                                   {"functions", report.functions},
                                                   {"calls", report.calls}});

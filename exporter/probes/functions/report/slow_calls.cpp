@@ -47,7 +47,7 @@ std::string stack_text(const SlowCall &call) {
 }
 
 void write_line(const SlowCall &call) {
-    log::info("slow call", {{"probe", "func"},
+    log::info("slow call", {{"probe", "functions"},
                             {"function", call.function->name},
                             {"library", call.function->library},
                             {"duration_seconds", static_cast<double>(call.duration_ns) / 1e9},
@@ -210,7 +210,7 @@ void SlowCallHistory::tidy(nanoseconds now) {
     }
     if (const std::uint64_t count = log_limit_.take_suppressed(); count > 0) {
         log::info("more slow calls than are logged in a second",
-                  {{"probe", "func"}, {"not_logged", count}});
+                  {{"probe", "functions"}, {"not_logged", count}});
     }
 }
 

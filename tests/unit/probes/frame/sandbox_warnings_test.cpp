@@ -44,7 +44,7 @@ ProcessIdentity process(const std::string &comm, std::uint32_t system_calls) {
 }  // namespace
 
 TEST_CASE("a program whose system calls something else handles is named once") {
-    SandboxWarnings warnings("func");
+    SandboxWarnings warnings("functions");
     const std::string text = logged([&] {
         warnings.look(process("plain", 0));
         warnings.look(process("dispatched", SYSTEM_CALLS_DISPATCHED));

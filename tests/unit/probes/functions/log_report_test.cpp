@@ -127,7 +127,7 @@ TEST_CASE("a report is a record for each row, in both formats of the log") {
     const auto lines = logged(rows, log::Format::logfmt);
     REQUIRE(lines.size() == 4);
     CHECK_THAT(lines[0], ContainsSubstring("level=INFO msg=\"functions since the last report\" "
-                                           "probe=func seconds=9 functions=2 calls=4"));
+                                           "probe=functions seconds=9 functions=2 calls=4"));
     CHECK_THAT(lines[1],
                ContainsSubstring("msg=\"busiest function\" library=libx.so.1 "
                                  "function=\"f \\\"\\u001b[31m\\u009b\" calls=3 "
