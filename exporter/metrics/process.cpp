@@ -83,7 +83,7 @@ struct Description {
     std::optional<double> ProcessSample::*value;
 };
 
-constexpr Description process_families[] = {
+constexpr Description described_families[] = {
     {"process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
      prometheus::MetricType::Counter, &ProcessSample::cpu_seconds},
     {"process_open_fds", "Number of open file descriptors.", prometheus::MetricType::Gauge,
@@ -149,7 +149,7 @@ ProcessSample read_own_process() {
 
 std::vector<prometheus::MetricFamily> process_families(const ProcessSample &sample) {
     std::vector<prometheus::MetricFamily> families;
-    for (const Description &description : process_families) {
+    for (const Description &description : described_families) {
         const std::optional<double> &value = sample.*description.value;
         if (!value) {
             continue;
