@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-using namespace gpusnoop::discovery;
+using namespace gpusnoop::processes;
 
 namespace {
 
@@ -17,7 +17,7 @@ const std::string kStaticUid = "8f2e1d0c9b8a7f6e5d4c3b2a19080706";
 
 struct Case {
     std::string content;
-    processes::ContainerIdentity expected;
+    ContainerIdentity expected;
 };
 
 }  // namespace
@@ -79,7 +79,7 @@ TEST_CASE("cgroup files of containers", "[cgroup]") {
     };
     for (const Case &test : cases) {
         INFO(test.content);
-        CHECK(processes::parse_cgroup_file(test.content) == test.expected);
+        CHECK(parse_cgroup_file(test.content) == test.expected);
     }
 }
 
@@ -103,34 +103,30 @@ TEST_CASE("cgroup files of the host", "[cgroup]") {
         std::string(1000, '/')};
     for (const std::string &content : contents) {
         INFO(content);
-        CHECK(processes::parse_cgroup_file(content).empty());
+        CHECK(parse_cgroup_file(content).empty());
     }
 }
 
 TEST_CASE("a cgroup and its parent", "[cgroup]") {
     const std::string pod = "kubepods-burstable-pod" + kUidSystemd + ".slice";
-    CHECK(processes::parse_cgroup_names("cri-containerd-" + kId + ".scope", pod) ==
-          processes::ContainerIdentity{kId, kUid});
-    CHECK(processes::parse_cgroup_names(kId, "pod" + kUid) ==
-          processes::ContainerIdentity{kId, kUid});
-    CHECK(processes::parse_cgroup_names("docker-" + kId + ".scope", "system.slice") ==
-          processes::ContainerIdentity{kId, ""});
-    CHECK(processes::parse_cgroup_names("init.scope", "docker-" + kId + ".scope") ==
-          processes::ContainerIdentity{kId, ""});
-    CHECK(processes::parse_cgroup_names(pod, "kubepods-burstable.slice") ==
-          processes::ContainerIdentity{"", kUid});
-    CHECK(processes::parse_cgroup_names("session-3.scope", "user-1000.slice").empty());
-    CHECK(processes::parse_cgroup_names("", "").empty());
+    CHECK(parse_cgroup_names("cri-containerd-" + kId + ".scope", pod) ==
+          ContainerIdentity{kId, kUid});
+    CHECK(parse_cgroup_names(kId, "pod" + kUid) == ContainerIdentity{kId, kUid});
+    CHECK(parse_cgroup_names("docker-" + kId + ".scope", "system.slice") ==
+          ContainerIdentity{kId, ""});
+    CHECK(parse_cgroup_names("init.scope", "docker-" + kId + ".scope") ==
+          ContainerIdentity{kId, ""});
+    CHECK(parse_cgroup_names(pod, "kubepods-burstable.slice") == ContainerIdentity{"", kUid});
+    CHECK(parse_cgroup_names("session-3.scope", "user-1000.slice").empty());
+    CHECK(parse_cgroup_names("", "").empty());
     // A BPF program's buffer, NULs and what was there before.
     const std::string padded = "docker-" + kId + ".scope" + std::string(1, '\0') + "rest";
-    CHECK(processes::parse_cgroup_names(padded, std::string(128, '\0')) ==
-          processes::ContainerIdentity{kId, ""});
+    CHECK(parse_cgroup_names(padded, std::string(128, '\0')) == ContainerIdentity{kId, ""});
 }
 
 TEST_CASE("hostile cgroup files", "[cgroup]") {
-    CHECK(processes::parse_cgroup_file(std::string(10'000'000, 'a')).empty());
-    CHECK(processes::parse_cgroup_file("0::/" + std::string(200'000, 'x') + "/docker/" + kId)
-              .empty());
+    CHECK(parse_cgroup_file(std::string(10'000'000, 'a')).empty());
+    CHECK(parse_cgroup_file("0::/" + std::string(200'000, 'x') + "/docker/" + kId).empty());
     std::mt19937 random(3);
     const std::string original = "0::/kubepods/pod" + kUid + "/docker-" + kId + ".scope\n";
     for (int round = 0; round < 50'000; ++round) {
@@ -139,7 +135,7 @@ TEST_CASE("hostile cgroup files", "[cgroup]") {
             content[random() % content.size()] = static_cast<char>(random() % 256);
         }
         content.resize(random() % (content.size() + 1));
-        const auto found = processes::parse_cgroup_file(content);
+        const auto found = parse_cgroup_file(content);
         const bool good =
             (found.container_id.empty() || found.container_id.size() == 64) &&
             (found.pod_uid.empty() || found.pod_uid.size() == 36 || found.pod_uid.size() == 32);
