@@ -10,7 +10,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
-#include "exporter/cli/privileges.h"
 #include "exporter/config/reload.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/libbpf.h"
@@ -18,6 +17,7 @@
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/exclusion.h"
+#include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/machine.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "exporter/cli/privileges.h"
+#include "exporter/probes/frame/privileges.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::doctor {

@@ -1,4 +1,4 @@
-#include "exporter/cli/privileges.h"
+#include "exporter/probes/frame/privileges.h"
 
 #include <linux/capability.h>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/cli/privileges.h"
+#include "exporter/probes/frame/privileges.h"
 
 using namespace gpusnoop;
 
