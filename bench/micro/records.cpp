@@ -35,7 +35,7 @@ process_identity train() {
 }
 
 void cuda_launch(benchmark::State &state) {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process("train"));
     std::vector<cuda_launch_record> records;
     for (std::uint64_t kernel = 1; kernel <= 64; kernel++) {
@@ -48,7 +48,7 @@ void cuda_launch(benchmark::State &state) {
 BENCHMARK(cuda_launch);
 
 void cuda_copy(benchmark::State &state) {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process("train"));
     std::vector<cuda_copy_record> records;
     for (std::uint64_t i = 0; i < 64; i++) {
@@ -61,7 +61,7 @@ BENCHMARK(cuda_copy);
 
 // Beside so many that live.
 void cuda_allocation_and_free(benchmark::State &state) {
-    Bench bench;
+    Fixture bench;
     bench.allocations(process("train"));
     std::uint64_t at = 2'000;
     const auto live = static_cast<std::uint64_t>(state.range(0));

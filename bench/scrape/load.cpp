@@ -122,7 +122,7 @@ private:
         bench_.settle();
     }
 
-    probes::Bench bench_;
+    probes::Fixture bench_;
     std::size_t named_ = 0;
 };
 
