@@ -180,7 +180,7 @@ TEST_CASE("wrong questions to the functions page are answered in a sentence", "[
     }
 }
 
-TEST_CASE("the functions page without the probe func says so", "[e2e]") {
+TEST_CASE("the functions page without the probe functions says so", "[e2e]") {
     require_bpf();
     const Exporter exporter("cuda: {enabled: false}\n");
     const HttpAnswer answer = http(exporter.port(), path);

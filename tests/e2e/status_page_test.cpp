@@ -304,11 +304,11 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     CHECK(runtime.at(3).text == build_id_of(standin("12/libcudart.so.12")));
     const Row library = row_with(libraries, 0, standin("libcalls.so.1"));
     CHECK(library.at(1).value == "2");
-    CHECK(library.at(2).text == "attached by func, 2 functions");
+    CHECK(library.at(2).text == "attached by functions, 2 functions");
     CHECK(library.at(3).text.size() == 40);
     const Row refused = row_with(libraries, 0, (elsewhere / "libbroken.so").string());
     CHECK(refused.at(1).value == "1");
-    CHECK(refused.at(2).text.starts_with("not attached by func: "));
+    CHECK(refused.at(2).text.starts_with("not attached by functions: "));
     CHECK(std::regex_search(
         seen.dom, std::regex("[0-9]+ files? that processes use could not be attached to")));
 }
@@ -329,7 +329,7 @@ TEST_CASE("the page at / says what the configuration is and what became of a rel
     CHECK(answer.body.find("/config.yaml</code>") != std::string::npos);
     CHECK(answer.body.find("read without errors") != std::string::npos);
     CHECK(answer.body.find("No process that runs has used CUDA yet.") != std::string::npos);
-    CHECK(answer.body.find("Not known: the probe <code>func</code> is not up.") !=
+    CHECK(answer.body.find("Not known: the probe <code>functions</code> is not up.") !=
           std::string::npos);
 
     exporter.configure("cuda: {nonsense: <b>1</b>}\n");

@@ -33,7 +33,7 @@ Result<Sample> Session::read(const Result<Answer> &answer) const {
                     " has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
     }
     if (answer->status == unavailable) {
-        return fail(address_ + " shows no functions (the probe func may be off): " +
+        return fail(address_ + " shows no functions (the probe functions may be off): " +
                     sentence_of(answer->body));
     }
     if (answer->status != ok) {

@@ -29,7 +29,7 @@ std::string repeat(const std::string &text, int times) {
 }
 
 std::filesystem::path shipped_config() {
-    return std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "config.yaml";
+    return std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml";
 }
 
 }  // namespace

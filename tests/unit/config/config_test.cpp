@@ -32,7 +32,7 @@ Config good(const std::string &text) {
 }
 
 std::filesystem::path shipped_config() {
-    return std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "config.yaml";
+    return std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml";
 }
 
 }  // namespace

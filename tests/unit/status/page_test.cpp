@@ -136,7 +136,7 @@ TEST_CASE("the page has what a person looks for first") {
           "2026-03-01 09:30:00|4.21s|ncclAllReduce|libnccl.so.2|train.py pid 41230|none|none|"
           "2 callsframe0 module.soframe1 module.so|");
     CHECK(row(html, "<code class=\"fit\">/usr/lib/libcudart.so.12") ==
-          "/usr/lib/libcudart.so.12|3|attached by cuda, 18 functionsattached by func, 2 "
+          "/usr/lib/libcudart.so.12|3|attached by cuda, 18 functionsattached by functions, 2 "
           "functions|c0ffee|");
     CHECK(html.find(" more") == std::string::npos);
 }
@@ -184,7 +184,7 @@ TEST_CASE("the page says what is wrong, in words") {
     CHECK(row(html, "fence") ==
           "fence|down|nothing|0|0|0|0|no kprobes: &lt;script&gt;alert(1)&lt;/script&gt;|");
     CHECK(row(html, "<code class=\"fit\">/lib/broken.so") ==
-          "/lib/broken.so|1|not attached by func: not an ELF file|none|");
+          "/lib/broken.so|1|not attached by functions: not an ELF file|none|");
     CHECK(row(html, "<code class=\"fit\">/lib/other.so") ==
           "/lib/other.so|0|not attached: it has none of the functions that are traced|none|");
     CHECK(html.find("All is well") == std::string::npos);
@@ -211,7 +211,7 @@ TEST_CASE("without an answer of the pipeline, or without probes, the page says s
     const std::string html = page({});
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> No probe is enabled."));
     CHECK_THAT(html, ContainsSubstring("Not known: the probe <code>cuda</code> is not up."));
-    CHECK_THAT(html, ContainsSubstring("Not known: the probe <code>func</code> is not up."));
+    CHECK_THAT(html, ContainsSubstring("Not known: the probe <code>functions</code> is not up."));
     CHECK_THAT(html, !ContainsSubstring("<table"));
 
     Facts idle;

@@ -156,7 +156,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(problem_of(answer("nothing", 404)) ==
           "http://node:1 has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
     CHECK(problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
-          "http://node:1 shows no functions (the probe func may be off): The probe "
+          "http://node:1 shows no functions (the probe functions may be off): The probe "
           "\xEF\xBF\xBD[31mis off.");
     CHECK(problem_of(answer(std::string(1000, 'x'), 500)) ==
           "http://node:1 answered 500: " + std::string(160, 'x'));

@@ -46,7 +46,7 @@ FunctionPattern function(const std::string &text) {
 
 // The lines of the shipped config.yaml from `functions:` on.
 std::vector<std::string> shipped_lines() {
-    std::ifstream file(std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "config.yaml");
+    std::ifstream file(std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml");
     std::vector<std::string> lines;
     for (std::string line; std::getline(file, line);) {
         if (!lines.empty() || line == "functions:") {
