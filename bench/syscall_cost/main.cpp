@@ -92,7 +92,7 @@ Tracing trace(Way way) {
     }
     config::Config config;
     config.syscall.enabled = true;
-    ours.probe = probes::make_syscall(config, {}, ours.targets);
+    ours.probe = probes::syscall_kind.make(config, {}, ours.targets);
     if (const auto started = ours.probe->start(); !started) {
         give_up(started.error());
     }

@@ -6,7 +6,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
-#include "exporter/probes/frame/budgets.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/system/listen_address.h"
 
 namespace gpusnoop::cli {

@@ -8,7 +8,7 @@
 
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/frame/budgets.h"
+#include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::metrics {
 
@@ -63,9 +63,9 @@ std::string metrics_reference() {
     std::vector<series::FamilySnapshot> snapshots;
     std::map<std::string, std::uint64_t> folded;
     std::string tables;
-    for (probes::FamiliesOfProbe &of_probe : probes::budgeted()) {
+    for (const probes::ProbeKind *const kind : probes::all_probes()) {
         std::vector<series::Description> families;
-        for (series::FamilySet &set : of_probe.sets) {
+        for (series::FamilySet &set : kind->declare()) {
             for (series::Family &family : set.families()) {
                 family.slot(1, series::LabelValues(family.description().labels.size()));
                 snapshots.push_back(family.snapshot());
@@ -73,7 +73,7 @@ std::string metrics_reference() {
                 folded[family.description().name] = 0;
             }
         }
-        tables += "## " + of_probe.title + "\n\n";
+        tables += "## " + std::string(kind->title) + "\n\n";
         add_rows(tables, families);
         tables += '\n';
     }

@@ -131,7 +131,7 @@ Result<> KernelTracer::find_gpu_processes(config::Config config, const ebpf::Fea
     config.cuda.max_calls_per_second = 1;
     config.cuda.pin = false;
     config.cuda.pin_path.clear();
-    cuda_ = probes::make_cuda(config, features, targets_);
+    cuda_ = probes::cuda_kind.make(config, features, targets_);
     if (auto started = cuda_->start(); !started) {
         return started;
     }

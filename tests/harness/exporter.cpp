@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "exporter/ebpf/features.h"
+#include "exporter/probes/frame/registry.h"
 
 namespace harness {
 
@@ -69,8 +70,9 @@ void Exporter::configure(const std::string &config) const {
     // attaching to each library is for the tests that are about that. Those on the kernel's side
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
-    for (const std::string probe : {"functions", "pcie", "nvlink", "syscall", "fence"}) {
-        if (config.find(probe + ":") == std::string::npos) {
+    for (const auto *const kind : gpusnoop::probes::all_probes()) {
+        const std::string probe(kind->name);
+        if (probe != "cuda" && config.find(probe + ":") == std::string::npos) {
             text += probe + ": {enabled: false}\n";
         }
     }

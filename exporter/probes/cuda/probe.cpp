@@ -14,6 +14,7 @@
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/agreement.h"
 #include "exporter/probes/cuda/describe.h"
+#include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/launches/names.h"
 #include "exporter/probes/cuda/memory/allocations_api.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
@@ -375,14 +376,24 @@ Health CudaProbe::health() const {
     return health;
 }
 
-}  // namespace
-
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const TargetProcessesPtr &targets) {
-    if (!config.cuda.enabled) {
-        return nullptr;
-    }
-    return std::make_unique<CudaProbe>(config, features, targets);
+    return config.cuda.enabled ? std::make_unique<CudaProbe>(config, features, targets) : nullptr;
 }
+
+std::vector<series::FamilySet> declare_cuda_families() {
+    auto sets = declare_families<make_cuda_families>();
+    make_cuda_gauges(sets.emplace_back(one_for_each, true));
+    return sets;
+}
+
+}  // namespace
+
+constinit const ProbeKind cuda_kind = {
+    .name = "cuda",
+    .title = "CUDA",
+    .make = make_cuda,
+    .declare = declare_cuda_families,
+};
 
 }  // namespace gpusnoop::probes

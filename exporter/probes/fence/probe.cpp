@@ -95,12 +95,19 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
     return {};
 }
 
-}  // namespace
-
-std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features &,
+std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features & /*features*/,
                                   const TargetProcessesPtr &targets) {
     return config.fence.enabled ? std::make_unique<FenceProbe>(config, targets) : nullptr;
 }
+
+}  // namespace
+
+constinit const ProbeKind fence_kind = {
+    .name = "fence",
+    .title = "DMA fences",
+    .make = make_fence,
+    .declare = declare_families<make_fence_families>,
+};
 
 std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
                                          const TargetProcessesPtr &targets, OnFence on_event) {

@@ -1,7 +1,6 @@
 #include "exporter/probes/frame/budget.h"
 
 #include <string>
-#include <string_view>
 
 namespace gpusnoop::probes {
 

@@ -1,11 +1,19 @@
 // The budgets of label sets that the configuration gives the families.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "exporter/config/config.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 series::Budget budget_of(const config::Config::Series &series);
+
+// For families that nothing is counted in.
+inline std::uint32_t one_for_each(std::string_view /*family*/) {
+    return 1;
+}
 
 }  // namespace gpusnoop::probes

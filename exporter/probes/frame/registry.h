@@ -2,16 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "exporter/config/config.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::probes {
+
+// In the order in which they are started: the CUDA probe has the table of GPU processes that other
+// probes ask.
+[[nodiscard]] std::span<const ProbeKind *const> all_probes();
 
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features);
+
+// The full names of all families, for the configuration to check `series.budgets` against.
+[[nodiscard]] std::vector<std::string> budgeted_families();
 
 }  // namespace gpusnoop::probes

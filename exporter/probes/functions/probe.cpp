@@ -17,6 +17,7 @@
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/count/aggregator.h"
+#include "exporter/probes/functions/count/families.h"
 #include "exporter/probes/functions/report/call_details.h"
 #include "exporter/probes/functions/report/functions_api.h"
 #include "exporter/probes/functions/report/log_report.h"
@@ -355,14 +356,23 @@ Health FunctionsProbe::health() const {
     return health;
 }
 
+std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
+                                      const TargetProcessesPtr & /*targets*/) {
+    return config.functions.enabled ? std::make_unique<FunctionsProbe>(config, features) : nullptr;
+}
+
+series::Family &declare_durations(series::FamilySet &set) {
+    return add_func_durations(set, {1});
+}
+
 }  // namespace
 
-std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Features &features) {
-    if (!config.functions.enabled) {
-        return nullptr;
-    }
-    return std::make_unique<FunctionsProbe>(config, features);
-}
+constinit const ProbeKind functions_kind = {
+    .name = "functions",
+    .title = "Functions",
+    .make = make_functions,
+    .declare = declare_families<make_func_families, declare_durations, make_func_gauges>,
+};
 
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing) {

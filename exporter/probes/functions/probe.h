@@ -5,12 +5,12 @@
 
 #include "exporter/config/config.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/functions/tracing.h"
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_func(const config::Config &config, const ebpf::Features &features);
+extern const ProbeKind functions_kind;
 
 // For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,

@@ -57,14 +57,23 @@ private:
                                rescan_interval(), state()};
 };
 
+std::unique_ptr<Probe> make_nvlink(const config::Config &config,
+                                   const ebpf::Features & /*features*/,
+                                   const TargetProcessesPtr & /*targets*/) {
+    return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
+}
+
 }  // namespace
+
+constinit const ProbeKind nvlink_kind = {
+    .name = "nvlink",
+    .title = "NVLink helpers of the driver",
+    .make = make_nvlink,
+    .declare = declare_families<make_nvlink_families>,
+};
 
 std::string_view nvlink_function(std::uint32_t op) {
     return helpers.at(op);
-}
-
-std::unique_ptr<Probe> make_nvlink(const config::Config &config, const ebpf::Features &) {
-    return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
 }
 
 std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call) {

@@ -9,15 +9,14 @@
 
 #include "bpf/nvlink.h"
 #include "exporter/config/config.h"
-#include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::probes {
 
 // The function that an enum nvlink_op is about.
 [[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
 
-std::unique_ptr<Probe> make_nvlink(const config::Config &config, const ebpf::Features &features);
+extern const ProbeKind nvlink_kind;
 
 // For a trace: drain() hands over each call, and counts nothing.
 using OnHelper = std::function<void(const nvlink_record &)>;

@@ -124,11 +124,19 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
     }
 }
 
-}  // namespace
-
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features &) {
+std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features & /*features*/,
+                                 const TargetProcessesPtr & /*targets*/) {
     return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
 }
+
+}  // namespace
+
+constinit const ProbeKind pcie_kind = {
+    .name = "pcie",
+    .title = "PCIe configuration space",
+    .make = make_pcie,
+    .declare = declare_families<make_pcie_families>,
+};
 
 std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access) {
     return std::make_unique<PcieProbe>(config, std::move(on_access));

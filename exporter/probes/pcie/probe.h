@@ -6,12 +6,11 @@
 
 #include "bpf/pcie.h"
 #include "exporter/config/config.h"
-#include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::probes {
 
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features &features);
+extern const ProbeKind pcie_kind;
 
 // For a trace: drain() hands over each access, and counts nothing.
 using OnAccess = std::function<void(const pcie_record &)>;

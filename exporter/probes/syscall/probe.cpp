@@ -95,12 +95,20 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
     return std::move(*reading);
 }
 
-}  // namespace
-
-std::unique_ptr<Probe> make_syscall(const config::Config &config, const ebpf::Features &,
+std::unique_ptr<Probe> make_syscall(const config::Config &config,
+                                    const ebpf::Features & /*features*/,
                                     const TargetProcessesPtr &targets) {
     return config.syscall.enabled ? std::make_unique<SyscallProbe>(config, targets) : nullptr;
 }
+
+}  // namespace
+
+constinit const ProbeKind syscall_kind = {
+    .name = "syscall",
+    .title = "System calls",
+    .make = make_syscall,
+    .declare = declare_families<make_syscall_families>,
+};
 
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
                                            const TargetProcessesPtr &targets, OnSyscall on_call) {
