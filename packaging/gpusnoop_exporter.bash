@@ -9,7 +9,7 @@ _gpusnoop_exporter_help() {
     local -a path=()
     help=$("$program" --help 2>/dev/null) || return
     for word; do
-        if _gpusnoop_exporter_commands <<<"$help" | grep -qxF -- "$word"; then
+        if _gpusnoop_exporter_names <<<"$help" | grep -qxF -- "$word"; then
             path+=("$word")
             help=$("$program" "${path[@]}" --help 2>/dev/null) || return
         fi
@@ -17,8 +17,14 @@ _gpusnoop_exporter_help() {
     printf '%s\n' "$help"
 }
 
+# Each command by one name. Its former ones stand behind it: "functions, func".
 _gpusnoop_exporter_commands() {
     sed -n '/^Subcommands:/,$s/^  \([a-z][a-z-]*\).*/\1/p'
+}
+
+# Commands by all names that they have.
+_gpusnoop_exporter_names() {
+    sed -n '/^Subcommands:/,$s/^  \([a-z][a-z-]*\(, [a-z-]*\)*\) .*/\1/p' | sed 's/, /\n/g'
 }
 
 _gpusnoop_exporter_flags() {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <climits>
 
-namespace gpusnoop::trace {
+namespace gpusnoop {
 
 namespace {
 
@@ -66,4 +66,4 @@ bool Output::wait(int milliseconds) {
     return false;
 }
 
-}  // namespace gpusnoop::trace
+}  // namespace gpusnoop

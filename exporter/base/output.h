@@ -1,10 +1,10 @@
-// Where traced calls are written to: a terminal, a file, or a pipe that may break.
+// Where lines are written to: a terminal, a file, or a pipe that may break.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-namespace gpusnoop::trace {
+namespace gpusnoop {
 
 // Collects lines and writes them in pieces that a pipe takes whole. Waits for a slow reader, but
 // not when the program is asked to stop. SIGPIPE must be ignored.
@@ -35,4 +35,4 @@ private:
     std::string waiting_;
 };
 
-}  // namespace gpusnoop::trace
+}  // namespace gpusnoop

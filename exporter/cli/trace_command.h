@@ -1,5 +1,8 @@
-// `gpusnoop_exporter trace cuda|func|pcie|nvlink|fence|syscall`.
+// `gpusnoop_exporter trace`: a sub-command for each probe that can be traced.
 #pragma once
+
+#include <list>
+#include <string>
 
 #include "exporter/cli/settings.h"
 #include "exporter/trace/trace.h"
@@ -21,17 +24,16 @@ public:
     [[nodiscard]] int run(const Settings &settings) const;
 
 private:
-    void add_cuda(CLI::App &traces);
-    void add_func(CLI::App &traces);
-    void add_kernel_traces(CLI::App &traces);
-    [[nodiscard]] Result<> trace(const config::Config &config, int stop_fd) const;
+    void add(CLI::App &traces, const std::string &name, const trace::Kind &kind);
 
-    trace::Options cuda_options_;
-    trace::FunctionTraceOptions functions_options_;
-    trace::KernelOptions kernel_options_;
+    struct Choice {
+        const trace::Kind &kind;
+        const CLI::App *command;
+        trace::Options options;
+    };
+
+    std::list<Choice> choices_;  // the parser has pointers into it
     const CLI::App *traces_;
-    const CLI::App *cuda_ = nullptr;
-    const CLI::App *functions_ = nullptr;
 };
 
 }  // namespace gpusnoop::cli

@@ -22,7 +22,7 @@ struct Symbol {
     std::string_view name;
 };
 
-// "ffffffffc0a51010 t nvlink_memcpy\t[nvidia]", the module's name only where there is one.
+// "ffffffffc0a51010 t a_function\t[a_module]", the module's name only where there is one.
 Symbol parse(std::string_view line) {
     Symbol symbol;
     std::from_chars(line.data(), line.data() + line.size(), symbol.address, 16);

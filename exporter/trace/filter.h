@@ -1,13 +1,12 @@
-// Whom a trace is about.
+// Which processes a trace is about.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "exporter/base/glob.h"
-#include "exporter/trace/trace.h"
+#include "exporter/trace/options.h"
 
 namespace gpusnoop::trace {
 

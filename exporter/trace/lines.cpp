@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/text.h"
-#include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::trace {
 
@@ -27,12 +26,6 @@ bool acts_on_terminals(std::string_view character) {
     return (byte(1) == 0x80 && byte(2) >= 0xA8 && byte(2) <= 0xAE) ||
            (byte(1) == 0x80 && (byte(2) == 0x8E || byte(2) == 0x8F)) ||
            (byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9);
-}
-
-std::string result_name(const Call &call) {
-    const std::string_view name = call.is_driver ? probes::cuda_driver_error_name(call.result)
-                                                 : probes::cuda_error_name(call.result);
-    return name.empty() ? std::to_string(call.result) : std::string(name);
 }
 
 std::string prefixed_hex(std::uint64_t value) {
@@ -123,10 +116,6 @@ ordered_json json_frame(const StackFrame &frame) {
     return object;
 }
 
-std::string dump_line(const ordered_json &object) {
-    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
-}
-
 constexpr std::string_view columns = "{:<15} {:>7} {:>7} {:>7} {:<15} {:<24} {:>10} {:<24} ";
 
 }  // namespace
@@ -151,10 +140,9 @@ std::string text_header(std::string_view name) {
 
 std::string text_row(const Row &row, std::span<const StackFrame> stack) {
     const auto id = [](std::uint32_t number) { return number == 0 ? "-" : std::to_string(number); };
-    std::string line =
-        fmt::format(fmt::runtime(columns), utc(row.time_ns, false), id(row.pid), id(row.tid),
-                    id(row.ppid), row.comm, row.function,
-                    row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
+    std::string line = fmt::format(
+        fmt::runtime(columns), utc(row.time_ns, false), id(row.pid), id(row.tid), id(row.ppid),
+        row.comm, row.name, row.duration_ns ? human_duration(*row.duration_ns) : "-", row.result);
     line += row.what;
     line.erase(line.find_last_not_of(' ') + 1);
     line += '\n';
@@ -162,19 +150,6 @@ std::string text_row(const Row &row, std::span<const StackFrame> stack) {
         line += text_frame(i, stack[i]);
     }
     return line;
-}
-
-std::string text_line(const Call &call) {
-    std::string what;
-    if (call.device) {
-        what += fmt::format("device={} ", *call.device);
-    }
-    for (const auto &[key, value] : call.details) {
-        what += fmt::format("{}={} ", key, std::visit(ToText(), value));
-    }
-    return text_row({call.began_ns, call.pid, call.tid, call.ppid, call.comm, call.function,
-                     call.duration_ns, result_name(call), what},
-                    call.stack);
 }
 
 std::string text_line(const Event &event) {
@@ -186,7 +161,7 @@ std::string text_line(const Event &event) {
     }
     return text_row({event.time_ns, event.pid, event.tid, event.ppid, event.comm, event.name,
                      event.duration_ns, event.result, what},
-                    {});
+                    event.stack);
 }
 
 std::string json_line(const Event &event) {
@@ -208,36 +183,14 @@ std::string json_line(const Event &event) {
             object[std::string(key)] = std::visit(ToJson(), value);
         }
     }
-    return dump_line(object);
-}
-
-std::string json_line(const Call &call) {
-    ordered_json object;
-    object["time"] = utc(call.began_ns, true);
-    object["duration_ns"] = call.duration_ns;
-    object["pid"] = call.pid;
-    object["tid"] = call.tid;
-    object["ppid"] = call.ppid != 0 ? ordered_json(call.ppid) : ordered_json(nullptr);
-    object["comm"] = call.comm;
-    object["container"] = call.container;
-    object["function"] = call.function;
-    object["api"] = call.is_driver ? "driver" : "runtime";
-    object["linkage"] = call.from_executable ? "static" : "shared";
-    object["operation"] = call.operation;
-    object["result"] = call.result;
-    object["result_name"] = result_name(call);
-    object["device"] = call.device ? ordered_json(*call.device) : ordered_json(nullptr);
-    for (const auto &[key, value] : call.details) {
-        object[std::string(key)] = std::visit(ToJson(), value);
-    }
-    if (!call.stack.empty()) {
+    if (!event.stack.empty()) {
         ordered_json frames = ordered_json::array();
-        for (const StackFrame &frame : call.stack) {
+        for (const StackFrame &frame : event.stack) {
             frames.push_back(json_frame(frame));
         }
         object["stack"] = std::move(frames);
     }
-    return dump_line(object);
+    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace gpusnoop::trace

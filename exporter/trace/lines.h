@@ -1,4 +1,4 @@
-// Traced calls as text: for people, and as JSON Lines.
+// Traced calls and events as text: for people, and as JSON Lines.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/trace/call.h"
 #include "exporter/trace/event.h"
 
 namespace gpusnoop::trace {
@@ -20,16 +19,16 @@ namespace gpusnoop::trace {
 // How much of a name is shown.
 inline constexpr std::size_t max_text_bytes = 256;
 
-// The names of the columns; `name` is of what is called or happens.
-[[nodiscard]] std::string text_header(std::string_view name = "FUNCTION");
+// The names of the columns; `name` is that of the column of what is called or happens.
+[[nodiscard]] std::string text_header(std::string_view name);
 
 struct Row {
     std::int64_t time_ns;  // since the epoch
-    std::uint32_t pid;     // 0: none, or not known; so for the next
+    std::uint32_t pid;     // 0: there is none, or it is not known; also of the next two
     std::uint32_t tid;
     std::uint32_t ppid;
     std::string_view comm;
-    std::string_view function;
+    std::string_view name;
     std::optional<std::uint64_t> duration_ns;
     std::string_view result;
     std::string_view what;  // the rest of the line
@@ -38,11 +37,9 @@ struct Row {
 // One line of columns, and one more for each frame of the stack.
 [[nodiscard]] std::string text_row(const Row &row, std::span<const StackFrame> stack);
 
-[[nodiscard]] std::string text_line(const Call &call);
 [[nodiscard]] std::string text_line(const Event &event);
 
 // One object with the keys of docs/trace.md, in one line.
-[[nodiscard]] std::string json_line(const Call &call);
 [[nodiscard]] std::string json_line(const Event &event);
 
 }  // namespace gpusnoop::trace

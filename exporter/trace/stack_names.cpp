@@ -23,7 +23,7 @@ Result<std::unique_ptr<StackNames>> StackNames::start() {
     return std::unique_ptr<StackNames>(new StackNames(std::move(*files)));
 }
 
-StackNames::Known &StackNames::known_of(const probes::ProcessKey &process) {
+StackNames::Known &StackNames::known_of(const Process &process) {
     const auto [found, is_new] = processes_.try_emplace(process);
     if (is_new) {
         found->second.since = std::chrono::steady_clock::now();
@@ -43,7 +43,7 @@ std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack>
         const auto [entry, is_new] = known_of(stack.process).try_emplace(stack.addresses);
         if (is_new) {
             requests.push_back(
-                {requests.size(), stack.process.tgid, stack.addresses, stack.code_start});
+                {requests.size(), stack.process.first, stack.addresses, stack.code_start});
             asked.push_back(entry);
         }
     }

@@ -6,21 +6,28 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/process_identity.h"
 #include "exporter/symbols/stacks/stack_namer.h"
+#include "exporter/trace/options.h"
 
 namespace gpusnoop::trace {
+
+// Of traces that can have stacks.
+inline constexpr Option stack_option = {.name = "--stack",
+                                        .help = "With the functions that led to the call."};
 
 // Looks stacks up at once, and remembers them for a while. For one thread.
 class StackNames {
 public:
     static Result<std::unique_ptr<StackNames>> start();
 
+    // A process by its id and when it made its first traced call.
+    using Process = std::pair<std::uint32_t, std::uint64_t>;
     struct Stack {
-        probes::ProcessKey process;
+        Process process;
         std::uint64_t code_start;              // as symbols::StackRequest has it
         std::vector<std::uint64_t> addresses;  // return addresses, innermost first
     };
@@ -33,16 +40,16 @@ public:
 
 private:
     using Known = std::map<std::vector<std::uint64_t>, std::vector<symbols::Frame>>;
-    struct Process {
+    struct Entry {
         Known stacks;
         std::chrono::steady_clock::time_point since;
     };
 
     explicit StackNames(std::unique_ptr<symbols::MappedFiles> files) : namer_(std::move(files)) {}
-    Known &known_of(const probes::ProcessKey &process);
+    Known &known_of(const Process &process);
 
     symbols::StackNamer namer_;
-    std::map<probes::ProcessKey, Process> processes_;
+    std::map<Process, Entry> processes_;
 };
 
 }  // namespace gpusnoop::trace

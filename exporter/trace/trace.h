@@ -1,52 +1,65 @@
-// `gpusnoop_exporter trace`: every call or event as a line, for debugging.
+// `gpusnoop_exporter trace`: a line for every call or event, for debugging. What a probe's own
+// trace is, its folder has.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
+#include <memory>
+#include <span>
+#include <string_view>
 
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/trace/options.h"
+#include "exporter/trace/writer.h"
 
 namespace gpusnoop::trace {
 
-enum class Format { text, json };
-
-struct Options {
-    Format format = Format::text;
-    std::vector<std::uint32_t> pids;                    // at most TRACED_PIDS; none: all
-    std::vector<std::uint32_t> ppids;                   // at most TRACED_PIDS; none: all
-    std::string comm;                                   // a glob for names of processes; empty: all
-    std::vector<std::string> functions;                 // globs for names of functions; none: all
-    bool stack = false;                                 // not of the kernel's events
-    std::uint64_t count = 0;                            // calls to write, then stop; 0: no end
-    std::optional<std::chrono::milliseconds> duration;  // then stop
+// What a trace runs with; all of it outlives the tracer.
+struct Setup {
+    const config::Config &config;
+    const ebpf::Features &features;
+    const Options &options;
+    Writer &writer;
 };
 
-// Of functions that the configuration names, or that these do; see probes::FunctionTracing.
-struct FunctionTraceOptions : Options {
-    std::vector<std::string> libraries;
-    bool only_slow = false;
-    std::chrono::milliseconds min_duration{0};
-    bool entries = false;  // a line when a call begins, too
+// A probe's trace. For one thread.
+class Tracer {
+public:
+    virtual ~Tracer() = default;
+
+    // Loads, attaches to what can be attached to at once, and says so in the log.
+    virtual Result<> start() = 0;
+
+    // How long to wait between two drains.
+    [[nodiscard]] virtual std::chrono::milliseconds interval() const = 0;
+
+    // Writes what has come. The wall clock is `to_realtime` ahead of the monotonic one.
+    virtual void drain(std::chrono::nanoseconds to_realtime) = 0;
+
+    // Calls or events so far that could not be written.
+    [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };
 
-enum class KernelEvents { pcie, nvlink, fence, syscall };
-
-// Without pids, ppids and comm, fences and system calls are those of the configuration's targets.
-struct KernelOptions : Options {
-    KernelEvents events = KernelEvents::syscall;
-    std::vector<std::string> syscalls;  // names and groups; none: the configuration's
+// A sub-command of `trace`, which is called as its probe.
+struct Kind {
+    std::string_view alias = {};           // a former name; empty: it has none
+    std::string_view help;                 // a sentence
+    std::string_view column = "FUNCTION";  // the text's header over what is called or happens
+    std::span<const Option> options = {};  // beside those that every trace has
+    std::unique_ptr<Tracer> (*make)(const Setup &setup);
 };
+
+template <typename T>
+std::unique_ptr<Tracer> make(const Setup &setup) {
+    return std::make_unique<T>(setup);
+}
 
 // Runs beside an exporter, or another trace: the programs and tables in the kernel are its own.
 // Writes to stdout until there is nobody to read, until it has written or waited enough, or until
 // `stop_fd` is readable (it stays the caller's). SIGPIPE must be ignored. Fails when it cannot
 // start, or cannot write for another reason, such as a full disk.
-Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd);
-Result<> trace_func(const config::Config &config, const FunctionTraceOptions &options, int stop_fd);
-Result<> trace_kernel(const config::Config &config, const KernelOptions &options, int stop_fd);
+Result<> run(const Kind &kind, const config::Config &config, const Options &options, int stop_fd);
 
 }  // namespace gpusnoop::trace

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "exporter/base/log.h"
+#include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
 
@@ -11,10 +12,16 @@ using std::chrono::steady_clock;
 Writer::Writer(const Options &options, int stop_fd)
     : options_(options), output_(STDOUT_FILENO, stop_fd) {}
 
-void Writer::write(std::string_view call) {
+void Writer::write(std::string_view text) {
     if (!done()) {
-        output_.add(call);
+        output_.add(text);
         written_++;
+    }
+}
+
+void Writer::write(const Event &event) {
+    if (!done()) {
+        write(options_.format == Format::json ? json_line(event) : text_line(event));
     }
 }
 

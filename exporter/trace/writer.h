@@ -9,7 +9,8 @@
 
 #include "exporter/base/output.h"
 #include "exporter/base/result.h"
-#include "exporter/trace/trace.h"
+#include "exporter/trace/event.h"
+#include "exporter/trace/options.h"
 
 namespace gpusnoop::trace {
 
@@ -22,8 +23,9 @@ public:
     [[nodiscard]] bool done() const {
         return output_.closed() || (options_.count != 0 && written_ >= options_.count);
     }
-    // One call, unless all is done. Its text may be of several lines.
-    void write(std::string_view call);
+    // Nothing once all is done. A text may be of several lines.
+    void write(std::string_view text);
+    void write(const Event &event);
 
     struct Rounds {
         std::chrono::milliseconds interval;
@@ -32,7 +34,7 @@ public:
         std::function<std::uint64_t()> lost;  // calls so far
     };
     // Returns at the end of the trace, whatever its reason: see Options. Says in the log what was
-    // lost. Fails if the calls could not be written.
+    // lost. Fails if the lines could not be written.
     Result<> run(const Rounds &rounds);
 
 private:

@@ -30,6 +30,9 @@ check 'json text' doctor --format ''
 check 'json text' trace cuda --format = ''
 check 'cuda' trace c
 check 'syscall' trace s
+check 'fence functions' trace f
+check '--library' trace functions --l
+check '--library' trace func --l
 check '--syscall' trace syscall --s
 check '' trace syscall --syscall ''
 check '--batch' top --once --b

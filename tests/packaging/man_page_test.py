@@ -8,10 +8,8 @@ import subprocess
 import sys
 
 # What is the program's own is in OPTIONS; commands that take some of these too need not repeat them.
-HEADINGS = {(): "SH OPTIONS", ("doctor",): "SS Options of doctor", ("trace", "cuda"): "SS Options of trace cuda",
-            ("trace", "func"): "SS Options of trace func", ("trace", "pcie"): "SS Options of trace pcie",
-            ("trace", "nvlink"): "SS Options of trace nvlink", ("trace", "fence"): "SS Options of trace fence",
-            ("trace", "syscall"): "SS Options of trace syscall", ("top",): "SS Options of top"}
+def heading_of(command):
+    return "SS Options of " + " ".join(command) if command else "SH OPTIONS"
 
 
 def help_of(program, command):
@@ -23,7 +21,8 @@ def flags_of(text):
 
 
 def commands_of(text):
-    return re.findall(r"^  ([a-z][a-z-]*) ", text.partition("\nSubcommands:\n")[2], re.M)
+    # A former name of the command, behind a comma, needs no description.
+    return re.findall(r"^  ([a-z][a-z-]*)(?:, [a-z-]+)* ", text.partition("\nSubcommands:\n")[2], re.M)
 
 
 def commands_below(program, command=()):
@@ -49,7 +48,7 @@ def problems(program, page):
     commands = list(commands_below(program))
     for command in [()] + commands:
         has = flags_of(help_of(program, command))
-        heading = HEADINGS.get(command)
+        heading = heading_of(command)
         says = sections.get(heading, set()) - {"--help"}
         name = " ".join(("gpusnoop_exporter",) + command)
         for flag in sorted(has - says):

@@ -208,8 +208,7 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
                 "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "
-                "by the "
-                "rescan, and nothing is attached to functions of the kernel (pcie, nvlink)"};
+                "by the rescan, and the probes on functions of the kernel are down"};
     }
     const bool is_fine = has_perfmon || level < 0;
     return {name, is_fine ? Verdict::ok : Verdict::warn,

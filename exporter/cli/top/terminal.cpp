@@ -38,7 +38,7 @@ std::string screen_text(const std::vector<std::string> &lines, Size size) {
     return text + (lines.size() < size.rows ? rest_of_screen : "");
 }
 
-Terminal::Terminal(trace::Output &output, int keys_fd) : output_(output), keys_fd_(keys_fd) {
+Terminal::Terminal(Output &output, int keys_fd) : output_(output), keys_fd_(keys_fd) {
     termios settings{};
     if (::tcgetattr(keys_fd_, &settings) == 0) {
         before_ = settings;

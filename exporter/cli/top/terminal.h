@@ -27,7 +27,7 @@ class Terminal {
 public:
     // `output` writes to the terminal, and outlives this. `keys_fd` is where the keys come from;
     // where that is no terminal, there are none.
-    Terminal(trace::Output &output, int keys_fd);
+    Terminal(Output &output, int keys_fd);
     ~Terminal();
     Terminal(const Terminal &) = delete;
     Terminal &operator=(const Terminal &) = delete;
@@ -37,7 +37,7 @@ public:
     void draw(const std::vector<std::string> &lines, Size size);
 
 private:
-    trace::Output &output_;
+    Output &output_;
     int keys_fd_;
     std::optional<termios> before_;
 };

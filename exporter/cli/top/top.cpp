@@ -68,7 +68,7 @@ private:
     Options options_;
     Fd stop_;
     Fd window_;
-    trace::Output output_;
+    Output output_;
     std::unique_ptr<Client> client_;
     Session session_;
     std::optional<Terminal> terminal_;

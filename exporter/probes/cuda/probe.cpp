@@ -19,6 +19,7 @@
 #include "exporter/probes/cuda/memory/allocations_api.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/programs.h"
+#include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/overview.h"
@@ -394,6 +395,7 @@ constinit const ProbeKind cuda_kind = {
     .title = "CUDA",
     .make = make_cuda,
     .declare = declare_cuda_families,
+    .trace = &trace::cuda_trace,
 };
 
 }  // namespace gpusnoop::probes

@@ -4,6 +4,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/tracepoint.h"
+#include "exporter/probes/fence/trace.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/system/machine.h"
 #include "fence.skel.h"
@@ -107,6 +108,7 @@ constinit const ProbeKind fence_kind = {
     .title = "DMA fences",
     .make = make_fence,
     .declare = declare_families<make_fence_families>,
+    .trace = &trace::fence_trace,
 };
 
 std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,

@@ -13,10 +13,14 @@
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/series/family_set.h"
 
+namespace gpusnoop::trace {
+struct Kind;
+}
+
 namespace gpusnoop::probes {
 
 struct ProbeKind {
-    std::string_view name;   // of its block in the configuration
+    std::string_view name;   // of its block in the configuration, and its sub-command of `trace`
     std::string_view title;  // of its families in the reference of metrics
 
     // Not started; null where the configuration switches the probe off.
@@ -26,6 +30,9 @@ struct ProbeKind {
     // All families of the probe, empty, in the order of the page. Families that always have the
     // label pid are a set of their own.
     std::vector<series::FamilySet> (*declare)();
+
+    // The sub-command of `trace`; null: there is none.
+    const trace::Kind *trace = nullptr;
 };
 
 // One set, with the families of these functions.

@@ -24,6 +24,7 @@
 #include "exporter/probes/functions/report/slow_calls_api.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/probes/functions/select/unmatched.h"
+#include "exporter/probes/functions/trace/trace.h"
 #include "exporter/symbols/elf/debug_file.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/system/machine.h"
@@ -372,6 +373,7 @@ constinit const ProbeKind functions_kind = {
     .title = "Functions",
     .make = make_functions,
     .declare = declare_families<make_func_families, declare_durations, make_func_gauges>,
+    .trace = &trace::functions_trace,
 };
 
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,

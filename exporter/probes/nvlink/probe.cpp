@@ -8,6 +8,7 @@
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/frame/driver_functions.h"
 #include "exporter/probes/nvlink/aggregator.h"
+#include "exporter/probes/nvlink/trace.h"
 #include "nvlink.skel.h"
 
 namespace gpusnoop::probes {
@@ -70,6 +71,7 @@ constinit const ProbeKind nvlink_kind = {
     .title = "NVLink helpers of the driver",
     .make = make_nvlink,
     .declare = declare_families<make_nvlink_families>,
+    .trace = &trace::nvlink_trace,
 };
 
 std::string_view nvlink_function(std::uint32_t op) {

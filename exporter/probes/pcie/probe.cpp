@@ -12,6 +12,7 @@
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/trace.h"
 #include "pcie.skel.h"
 
 namespace gpusnoop::probes {
@@ -136,6 +137,7 @@ constinit const ProbeKind pcie_kind = {
     .title = "PCIe configuration space",
     .make = make_pcie,
     .declare = declare_families<make_pcie_families>,
+    .trace = &trace::pcie_trace,
 };
 
 std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access) {

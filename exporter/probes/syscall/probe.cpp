@@ -5,6 +5,7 @@
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/syscall/programs.h"
+#include "exporter/probes/syscall/trace.h"
 #include "exporter/system/machine.h"
 #include "syscall.skel.h"
 
@@ -108,6 +109,7 @@ constinit const ProbeKind syscall_kind = {
     .title = "System calls",
     .make = make_syscall,
     .declare = declare_families<make_syscall_families>,
+    .trace = &trace::syscall_trace,
 };
 
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,

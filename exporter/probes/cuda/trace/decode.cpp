@@ -1,10 +1,14 @@
 #include "exporter/probes/cuda/trace/decode.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "bpf/cuda/functions.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::trace {
 
@@ -79,6 +83,12 @@ std::vector<Word> words_of(const cuda_trace_record &record, std::optional<std::s
     return words;
 }
 
+std::string result_name(std::int32_t result, bool is_driver) {
+    const std::string_view name =
+        is_driver ? probes::cuda_driver_error_name(result) : probes::cuda_error_name(result);
+    return name.empty() ? std::to_string(result) : std::string(name);
+}
+
 // In the order in which they are read best.
 std::vector<Detail> details_of(const cuda_trace_record &record,
                                const probes::CudaFunction &function, std::string kernel,
@@ -129,29 +139,37 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
 
 }  // namespace
 
-Call decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std::string kernel,
-            std::optional<std::size_t> parameters) {
+Event decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std::string kernel,
+             std::optional<std::size_t> parameters) {
     const cuda_record &head = record.memory.head;
-    Call call;
-    call.began_ns = static_cast<std::int64_t>(head.ended_ns - head.duration_ns) + clock_offset_ns;
-    call.duration_ns = head.duration_ns;
-    call.pid = head.tgid;
-    call.tid = record.tid;
-    call.result = head.result;
-    call.from_executable = (head.function & CUDA_STATIC_RUNTIME) != 0;
-    if (head.device >= 0) {
-        call.device = head.device;
-    }
+    Event event;
+    event.time_ns = began_ns(head.ended_ns, head.duration_ns, clock_offset_ns);
+    event.duration_ns = head.duration_ns;
+    event.pid = head.tgid;
+    event.tid = record.tid;
+    event.kind = "function";
+    event.details = {{"device", head.device >= 0 ? Value(std::int64_t{head.device}) : Value()}};
     const std::size_t number = head.function & ~unsigned{CUDA_STATIC_RUNTIME};
     const auto functions = probes::cuda_functions();
+    bool is_driver = false;
+    std::string_view operation;
     if (number < functions.size()) {
         const probes::CudaFunction &function = functions[number];
-        call.function = function.symbol;
-        call.is_driver = function.is_driver;
-        call.operation = operation_names[function.operation];
-        call.details = details_of(record, function, std::move(kernel), parameters);
+        event.name = function.symbol;
+        is_driver = function.is_driver;
+        operation = operation_names[function.operation];
+        std::ranges::move(details_of(record, function, std::move(kernel), parameters),
+                          std::back_inserter(event.details));
     }
-    return call;
+    // Of a runtime that is linked into the executable.
+    const bool is_static = (head.function & CUDA_STATIC_RUNTIME) != 0;
+    event.result = result_name(head.result, is_driver);
+    event.results = {{"api", std::string(is_driver ? "driver" : "runtime")},
+                     {"linkage", std::string(is_static ? "static" : "shared")},
+                     {"operation", std::string(operation)},
+                     {"result", std::int64_t{head.result}},
+                     {"result_name", event.result}};
+    return event;
 }
 
 }  // namespace gpusnoop::trace

@@ -37,7 +37,7 @@ std::string_view until_nul(const char (&bytes)[size]) {
     return {bytes, ::strnlen(bytes, size)};
 }
 
-std::vector<std::uint64_t> addresses_of(const Call &call) {
+std::vector<std::uint64_t> addresses_of(const Event &call) {
     std::vector<std::uint64_t> addresses;
     for (const StackFrame &frame : call.stack) {
         addresses.push_back(frame.address);

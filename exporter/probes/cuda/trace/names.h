@@ -15,7 +15,7 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
-#include "exporter/trace/call.h"
+#include "exporter/trace/event.h"
 #include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::trace {
@@ -46,7 +46,7 @@ public:
     // The calls' stacks, whose addresses they have already.
     struct Stack {
         cuda_record head;
-        Call *call;
+        Event *call;
     };
     void name_stacks(std::span<const Stack> stacks);
 

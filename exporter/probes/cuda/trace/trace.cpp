@@ -1,7 +1,6 @@
-#include "exporter/trace/trace.h"
+#include "exporter/probes/cuda/trace/trace.h"
 
 #include <bpf/bpf.h>
-#include <time.h>
 
 #include <algorithm>
 #include <optional>
@@ -11,8 +10,6 @@
 #include "exporter/base/text.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/counters.h"
-#include "exporter/ebpf/features.h"
-#include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/record.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/probes/cuda/functions.h"
@@ -20,11 +17,8 @@
 #include "exporter/probes/cuda/trace/attacher.h"
 #include "exporter/probes/cuda/trace/decode.h"
 #include "exporter/probes/cuda/trace/names.h"
-#include "exporter/probes/frame/exclusion.h"
-#include "exporter/system/machine.h"
+#include "exporter/probes/frame/start_discovery.h"
 #include "exporter/trace/filter.h"
-#include "exporter/trace/lines.h"
-#include "exporter/trace/writer.h"
 
 namespace gpusnoop::trace {
 
@@ -56,26 +50,33 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
     return selected;
 }
 
-class Tracer {
-public:
-    Tracer(const Options &options, int stop_fd) : options_(options), writer_(options, stop_fd) {}
+constexpr Option function_option = {
+    .name = "--function",
+    .takes = Option::Takes::texts,
+    .help = "Only functions that match this glob; may be given several times."};
+constexpr Option own_options[] = {stack_option, function_option};
 
-    Result<> open(const config::Config &config);
-    Result<> run(std::chrono::milliseconds interval);
+class CudaTracer final : public Tracer {
+public:
+    explicit CudaTracer(const Setup &setup) : setup_(setup) {}
+
+    Result<> start() override;
+    [[nodiscard]] std::chrono::milliseconds interval() const override {
+        return setup_.config.cuda.drain_interval;
+    }
+    void drain(std::chrono::nanoseconds to_realtime) override;
+    [[nodiscard]] std::uint64_t lost() const override;
 
 private:
-    void drain();
     void on_trace(std::span<const std::byte> bytes);
     void write_pending();
-    [[nodiscard]] std::uint64_t lost() const;
 
     struct Pending {
         cuda_record head;
-        Call call;
+        Event call;
     };
 
-    const Options &options_;
-    Writer writer_;
+    const Setup setup_;
     std::unique_ptr<probes::CudaPrograms> programs_;
     std::unique_ptr<Names> names_;
     std::unique_ptr<ebpf::Ring> lifecycle_;
@@ -87,13 +88,9 @@ private:
     std::int64_t clock_offset_ns_ = 0;
 };
 
-Result<> Tracer::open(const config::Config &config) {
-    allow_many_files();
-    const auto features = ebpf::probe_features();
-    if (const auto usable = ebpf::check_requirements(features); !usable) {
-        return usable;
-    }
-    auto functions = select_functions(options_.functions);
+Result<> CudaTracer::start() {
+    const config::Config &config = setup_.config;
+    auto functions = select_functions(setup_.options.texts(function_option));
     if (!functions) {
         return tl::unexpected(functions.error());
     }
@@ -102,8 +99,9 @@ Result<> Tracer::open(const config::Config &config) {
     settings.call_stacks = false;
     settings.pin = false;
     settings.max_calls_per_second = 0;
-    const probes::CudaTracing tracing{options_.stack, options_.pids, std::move(*functions)};
-    auto programs = probes::CudaPrograms::load(settings, features, &tracing);
+    const probes::CudaTracing tracing{setup_.options.has(stack_option), setup_.options.pids,
+                                      std::move(*functions)};
+    auto programs = probes::CudaPrograms::load(settings, setup_.features, &tracing);
     if (!programs) {
         return tl::unexpected(programs.error());
     }
@@ -127,25 +125,17 @@ Result<> Tracer::open(const config::Config &config) {
     allocations_ = std::move(*allocations);
     traces_ = std::move(*traces);
     attacher_ = std::make_unique<Attacher>(*programs_, settings.libraries);
-    auto discovery =
-        discovery::Discovery::open({.rescan_interval = config.discovery.rescan_interval,
-                                    .exclude = probes::exclusion(config.discovery.exclude)},
-                                   {attacher_.get()});
+    auto discovery = probes::start_discovery(config, *attacher_);
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
-    discovery_->start();
     log::info("tracing", {{"mode", to_string(programs_->mode())}});
     return {};
 }
 
-Result<> Tracer::run(std::chrono::milliseconds interval) {
-    return writer_.run({interval, text_header(), [this] { drain(); }, [this] { return lost(); }});
-}
-
-void Tracer::drain() {
-    clock_offset_ns_ = now_on(CLOCK_REALTIME).count() - now_on(CLOCK_MONOTONIC).count();
+void CudaTracer::drain(std::chrono::nanoseconds to_realtime) {
+    clock_offset_ns_ = to_realtime.count();
     // In this order, what the names in a trace are made of is known before it.
     const std::uint64_t traces_end = traces_->produced();
     lifecycle_->drain_to(lifecycle_->produced());
@@ -155,21 +145,21 @@ void Tracer::drain() {
     names_->forget_ended();
 }
 
-void Tracer::on_trace(std::span<const std::byte> bytes) {
+void CudaTracer::on_trace(std::span<const std::byte> bytes) {
     const bool has_stack = bytes.size() == sizeof(cuda_trace_stack_record);
     const auto record =
         ebpf::decode<cuda_trace_record>(has_stack ? bytes.first(sizeof(cuda_trace_record)) : bytes);
-    if (!record || writer_.done()) {
+    if (!record || setup_.writer.done()) {
         return;
     }
     const cuda_record &head = record->memory.head;
     const Names::Process &process = names_->process(head);
-    if (!wants_comm(options_, process.comm) || !wants_ppid(options_, process.ppid)) {
+    if (!wants_comm(setup_.options, process.comm) || !wants_ppid(setup_.options, process.ppid)) {
         return;
     }
     const KernelName kernel =
         (record->fields & TRACE_KERNEL) != 0 ? names_->kernel(head, record->kernel) : KernelName{};
-    Call call = decode(*record, clock_offset_ns_, kernel.name, kernel.parameters);
+    Event call = decode(*record, clock_offset_ns_, kernel.name, kernel.parameters);
     call.ppid = process.ppid;
     call.comm = process.comm;
     call.container = process.container;
@@ -184,7 +174,7 @@ void Tracer::on_trace(std::span<const std::byte> bytes) {
     }
 }
 
-void Tracer::write_pending() {
+void CudaTracer::write_pending() {
     std::vector<Names::Stack> stacks;
     for (Pending &pending : pending_) {
         if (!pending.call.stack.empty()) {
@@ -193,13 +183,12 @@ void Tracer::write_pending() {
     }
     names_->name_stacks(stacks);
     for (const Pending &pending : pending_) {
-        writer_.write(options_.format == Format::json ? json_line(pending.call)
-                                                      : text_line(pending.call));
+        setup_.writer.write(pending.call);
     }
     pending_.clear();
 }
 
-std::uint64_t Tracer::lost() const {
+std::uint64_t CudaTracer::lost() const {
     const std::uint32_t zero = 0;
     std::uint64_t lost = 0;
     (void)bpf_map_lookup_elem(programs_->traces_lost_map(), &zero, &lost);
@@ -211,15 +200,8 @@ std::uint64_t Tracer::lost() const {
 
 }  // namespace
 
-Result<> trace_cuda(const config::Config &config, const Options &options, int stop_fd) {
-    std::optional<ebpf::Handover> handover;
-    Tracer tracer(options, stop_fd);
-    auto traced = tracer.open(config);
-    if (traced) {
-        traced = tracer.run(config.cuda.drain_interval);
-    }
-    handover.emplace();
-    return traced;
-}
+constinit const Kind cuda_trace = {.help = "CUDA calls, as docs/trace.md describes.",
+                                   .options = own_options,
+                                   .make = make<CudaTracer>};
 
 }  // namespace gpusnoop::trace

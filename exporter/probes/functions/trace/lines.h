@@ -5,7 +5,7 @@
 #include <string>
 
 #include "exporter/probes/functions/report/slow_calls.h"
-#include "exporter/trace/call.h"
+#include "exporter/trace/event.h"
 
 namespace gpusnoop::trace {
 

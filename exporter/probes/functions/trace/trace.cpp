@@ -1,52 +1,82 @@
-// `trace func`: the functions probe, which reports each call instead of counting it.
-#include <time.h>
+#include "exporter/probes/functions/trace/trace.h"
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/counters.h"
-#include "exporter/ebpf/features.h"
-#include "exporter/ebpf/handover.h"
-#include "exporter/probes/frame/exclusion.h"
+#include "exporter/probes/frame/start_discovery.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/functions/report/slow_calls.h"
+#include "exporter/probes/functions/setting_names.h"
 #include "exporter/probes/functions/trace/lines.h"
-#include "exporter/system/machine.h"
 #include "exporter/trace/filter.h"
-#include "exporter/trace/lines.h"
 #include "exporter/trace/stack_names.h"
-#include "exporter/trace/trace.h"
-#include "exporter/trace/writer.h"
 
 namespace gpusnoop::trace {
 
 namespace {
 
 using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
 
 // Stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
 
-class FunctionTracer {
-public:
-    FunctionTracer(const FunctionTraceOptions &options, int stop_fd)
-        : options_(options), writer_(options, stop_fd) {}
+constexpr Option function_option = {
+    .name = "--function",
+    .takes = Option::Takes::texts,
+    .help =
+        "Only functions with this symbol or name, or that match this glob; may be given "
+        "several times. With --library, functions that are not configured, too.",
+    .problem = [](const std::string &text) { return config::symbol_problem(text, false); }};
+constexpr Option library_option = {
+    .name = "--library",
+    .takes = Option::Takes::texts,
+    .help =
+        "Only functions of files with this name or path, or that match this glob; may be given "
+        "several times.",
+    .problem = config::library_problem};
+constexpr Option slow_option = {
+    .name = "--slow",
+    .help = "Only calls that take as long as the slow_threshold of their function."};
+constexpr Option min_duration_option = {.name = "--min-duration",
+                                        .takes = Option::Takes::duration,
+                                        .help = "Only calls that take as long: 100ms, 1s."};
+constexpr Option entries_option = {
+    .name = "--entries",
+    .help = "With a line when a call begins, too; both have the same id.",
+    .excludes = {slow_option.name, min_duration_option.name}};
+constexpr Option own_options[] = {stack_option, function_option,     library_option,
+                                  slow_option,  min_duration_option, entries_option};
 
-    Result<> open(const config::Config &config);
-    Result<> run(std::chrono::milliseconds interval);
+class FunctionsTracer final : public Tracer {
+public:
+    explicit FunctionsTracer(const Setup &setup)
+        : setup_(setup),
+          has_stacks_(setup.options.has(stack_option)),
+          has_entries_(setup.options.has(entries_option)),
+          only_slow_(setup.options.has(slow_option)),
+          min_duration_(setup.options.duration_of(min_duration_option).value_or(0ms)) {}
+
+    Result<> start() override;
+    [[nodiscard]] std::chrono::milliseconds interval() const override {
+        return setup_.config.functions.drain_interval;
+    }
+    void drain(nanoseconds to_realtime) override;
+    [[nodiscard]] std::uint64_t lost() const override;
 
 private:
-    void drain();
     void on_call(const probes::FunctionCall &call);
     void write_pending();
-    [[nodiscard]] std::uint64_t lost() const;
 
-    const FunctionTraceOptions &options_;
-    Writer writer_;
+    const Setup setup_;
+    const bool has_stacks_;
+    const bool has_entries_;
+    const bool only_slow_;
+    const std::chrono::milliseconds min_duration_;
     std::unique_ptr<StackNames> stack_names_;
     std::unique_ptr<probes::Probe> probe_;
     std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses the probe
@@ -55,38 +85,30 @@ private:
     nanoseconds to_realtime_{};              // from the monotonic clock
 };
 
-Result<> FunctionTracer::open(const config::Config &config) {
-    allow_many_files();
-    const auto features = ebpf::probe_features();
-    if (const auto usable = ebpf::check_requirements(features); !usable) {
-        return usable;
-    }
+Result<> FunctionsTracer::start() {
     auto stack_names = StackNames::start();
     if (!stack_names) {
         return tl::unexpected(stack_names.error());
     }
     stack_names_ = std::move(*stack_names);
-    probe_ = probes::make_func_tracer(config, features,
-                                      {.stacks = options_.stack,
-                                       .pids = options_.pids,
-                                       .libraries = options_.libraries,
-                                       .functions = options_.functions,
-                                       .only_slow = options_.only_slow,
-                                       .min_duration = options_.min_duration,
-                                       .entries = options_.entries,
+    const Options &options = setup_.options;
+    probe_ = probes::make_func_tracer(setup_.config, setup_.features,
+                                      {.stacks = has_stacks_,
+                                       .pids = options.pids,
+                                       .libraries = options.texts(library_option),
+                                       .functions = options.texts(function_option),
+                                       .only_slow = only_slow_,
+                                       .min_duration = min_duration_,
+                                       .entries = has_entries_,
                                        .on_call = [this](const auto &call) { on_call(call); }});
     if (auto started = probe_->start(); !started) {
         return started;
     }
-    auto discovery =
-        discovery::Discovery::open({.rescan_interval = config.discovery.rescan_interval,
-                                    .exclude = probes::exclusion(config.discovery.exclude)},
-                                   {probe_->attacher()});
+    auto discovery = probes::start_discovery(setup_.config, *probe_->attacher());
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
-    discovery_->start();
     const auto health = probe_->health();
     log::info("tracing",
               {{"functions", health.attached_functions}, {"libraries", health.libraries.size()}});
@@ -96,31 +118,27 @@ Result<> FunctionTracer::open(const config::Config &config) {
     return {};
 }
 
-Result<> FunctionTracer::run(std::chrono::milliseconds interval) {
-    return writer_.run({interval, text_header(), [this] { drain(); }, [this] { return lost(); }});
-}
-
-void FunctionTracer::drain() {
-    to_realtime_ = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+void FunctionsTracer::drain(nanoseconds to_realtime) {
+    to_realtime_ = to_realtime;
     probe_->drain();
     write_pending();
     stack_names_->forget_old();
 }
 
-void FunctionTracer::on_call(const probes::FunctionCall &call) {
+void FunctionsTracer::on_call(const probes::FunctionCall &call) {
     const nanoseconds ended(static_cast<std::int64_t>(call.record->head.ended_ns));
     // The programs leave out what is too fast, but of functions with the highest numbers.
-    const bool too_fast = nanoseconds(call.record->duration_ns) < options_.min_duration ||
-                          (options_.only_slow && !call.is_slow);
-    if (writer_.done() || too_fast || !wants_comm(options_, call.process->comm) ||
-        !wants_ppid(options_, call.process->ppid)) {
+    const bool too_fast =
+        nanoseconds(call.record->duration_ns) < min_duration_ || (only_slow_ && !call.is_slow);
+    if (setup_.writer.done() || too_fast || !wants_comm(setup_.options, call.process->comm) ||
+        !wants_ppid(setup_.options, call.process->ppid)) {
         return;
     }
     pending_.push_back(probes::describe(call, ended + to_realtime_));
     pending_.back().result = probes::whole_result(call);
-    if (options_.stack) {
+    if (has_stacks_) {
         StackNames::Stack &stack = stacks_.emplace_back();
-        stack.process = call.process->key;
+        stack.process = {call.process->key.tgid, call.process->key.since_ns};
         if (call.slow != nullptr) {
             stack.code_start = call.slow->code_start;
             stack.addresses = probes::stack_of(*call.slow);
@@ -131,12 +149,12 @@ void FunctionTracer::on_call(const probes::FunctionCall &call) {
     }
 }
 
-void FunctionTracer::write_pending() {
+void FunctionsTracer::write_pending() {
     auto named = stack_names_->name(stacks_);
     for (std::size_t n = 0; n < pending_.size(); n++) {
         probes::SlowCall &call = pending_[n];
         std::vector<StackFrame> frames;
-        if (options_.stack && !stacks_[n].addresses.empty()) {
+        if (has_stacks_ && !stacks_[n].addresses.empty()) {
             const auto &addresses = stacks_[n].addresses;
             named[n].resize(std::min(named[n].size(), addresses.size()));
             for (std::size_t i = 0; i < addresses.size(); i++) {
@@ -145,30 +163,24 @@ void FunctionTracer::write_pending() {
             }
             call.stack = std::make_shared<const std::vector<symbols::Frame>>(std::move(named[n]));
         }
-        writer_.write(options_.format == Format::json ? json_line(call, options_.entries)
-                                                      : text_line(call, frames));
+        setup_.writer.write(setup_.options.format == Format::json ? json_line(call, has_entries_)
+                                                                  : text_line(call, frames));
     }
     pending_.clear();
     stacks_.clear();
 }
 
-std::uint64_t FunctionTracer::lost() const {
+std::uint64_t FunctionsTracer::lost() const {
     const probes::Health health = probe_->health();
     return ebpf::lost_calls(health.account) + health.entries_lost;
 }
 
 }  // namespace
 
-Result<> trace_func(const config::Config &config, const FunctionTraceOptions &options,
-                    int stop_fd) {
-    std::optional<ebpf::Handover> handover;
-    FunctionTracer tracer(options, stop_fd);
-    auto traced = tracer.open(config);
-    if (traced) {
-        traced = tracer.run(config.functions.drain_interval);
-    }
-    handover.emplace();
-    return traced;
-}
+constinit const Kind functions_trace = {
+    .alias = "func",
+    .help = "Calls of the configuration's functions, or of any, as docs/trace.md describes.",
+    .options = own_options,
+    .make = make<FunctionsTracer>};
 
 }  // namespace gpusnoop::trace

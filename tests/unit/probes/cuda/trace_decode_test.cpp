@@ -35,13 +35,21 @@ cuda_trace_record record_of(std::string_view symbol, unsigned fields) {
     return record;
 }
 
-std::optional<Value> detail(const Call &call, std::string_view key) {
-    for (const auto &[name, value] : call.details) {
+std::optional<Value> find(const std::vector<Detail> &list, std::string_view key) {
+    for (const auto &[name, value] : list) {
         if (name == key) {
             return value;
         }
     }
     return std::nullopt;
+}
+
+std::optional<Value> detail(const Event &call, std::string_view key) {
+    return find(call.details, key);
+}
+
+std::optional<Value> result(const Event &call, std::string_view key) {
+    return find(call.results, key);
 }
 
 Value text(std::string_view value) {
@@ -57,33 +65,36 @@ TEST_CASE("a traced call says when it began, where, and how it ended") {
     record.memory.bytes = 4096;
     record.memory.kind = MEMORY_managed;
     record.memory.destination = 0x7f00;
-    const Call call = decode(record, 1'000'000, "", {});
-    CHECK(call.began_ns == 1'003'000);
+    const Event call = decode(record, 1'000'000, "", {});
+    CHECK(call.time_ns == 1'003'000);
     CHECK(call.duration_ns == 2000);
     CHECK(call.pid == 7);
     CHECK(call.tid == 8);
-    CHECK(call.function == "cuMemAlloc_v2");
-    CHECK(call.is_driver);
-    CHECK_FALSE(call.from_executable);
-    CHECK(call.result == 2);
-    CHECK(call.device == 3);
-    CHECK(call.operation == "allocate");
+    CHECK(call.kind == "function");
+    CHECK(call.name == "cuMemAlloc_v2");
+    CHECK(call.result == "CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK(call.results == std::vector<Detail>{{"api", text("driver")},
+                                              {"linkage", text("shared")},
+                                              {"operation", text("allocate")},
+                                              {"result", std::int64_t{2}},
+                                              {"result_name", text("CUDA_ERROR_OUT_OF_MEMORY")}});
+    CHECK(detail(call, "device") == Value(std::int64_t{3}));
     CHECK(detail(call, "bytes") == Value(std::uint64_t{4096}));
     CHECK(detail(call, "memory_kind") == text("managed"));
     CHECK(detail(call, "address") == Value(Word{0x7f00}));
-    CHECK(call.details.size() == 3);
+    CHECK(call.details.size() == 4);
 }
 
 TEST_CASE("what a record does not say is not made up") {
     auto record = record_of("cudaFree", TRACE_ADDRESS | TRACE_KIND);
     record.memory.head.device = CUDA_DEVICE_UNCHOSEN;
     record.memory.bytes = 99;
-    CHECK_FALSE(decode(record, 0, "", {}).device);
+    CHECK(detail(decode(record, 0, "", {}), "device") == Value());
     CHECK_FALSE(detail(decode(record, 0, "", {}), "bytes"));
     record.memory.head.device = CUDA_DEVICE_UNKNOWN;
-    CHECK_FALSE(decode(record, 0, "", {}).device);
+    CHECK(detail(decode(record, 0, "", {}), "device") == Value());
 
-    const Call launch = decode(record_of("cudaLaunchKernelExC", TRACE_KERNEL), 0, "", {});
+    const Event launch = decode(record_of("cudaLaunchKernelExC", TRACE_KERNEL), 0, "", {});
     CHECK(detail(launch, "kernel") == text("unknown"));
     CHECK_FALSE(detail(launch, "grid"));
     CHECK_FALSE(detail(launch, "shared_bytes"));
@@ -98,8 +109,8 @@ TEST_CASE("a copy has two addresses, a direction and a mode") {
     record.memory.kind = COPY_D2H;
     record.memory.is_async = 1;
     record.memory.stream = 3;
-    Call call = decode(record, 0, "", {});
-    CHECK(call.operation == "copy");
+    Event call = decode(record, 0, "", {});
+    CHECK(result(call, "operation") == text("copy"));
     CHECK(detail(call, "destination") == Value(Word{1}));
     CHECK(detail(call, "source") == Value(Word{2}));
     CHECK(detail(call, "copy_kind") == text("d2h"));
@@ -145,7 +156,7 @@ TEST_CASE("a launch has as many arguments as its kernel has parameters") {
     record.word_count = 255;
     CHECK(arguments({}).size() == CUDA_TRACE_WORDS);
 
-    const Call call = decode(record, 0, "add", {});
+    const Event call = decode(record, 0, "add", {});
     CHECK(detail(call, "kernel") == text("add"));
     CHECK(detail(call, "kernel_handle") == Value(Word{0xabc}));
     CHECK(detail(call, "grid") == Value(Size3{1, 2, 3}));
@@ -161,13 +172,29 @@ TEST_CASE("a launch has as many arguments as its kernel has parameters") {
     }
 }
 
+TEST_CASE("a result has the name that its library gives it") {
+    const auto named = [](std::string_view symbol, std::int32_t code) {
+        auto record = record_of(symbol, 0);
+        record.memory.head.result = code;
+        const Event call = decode(record, 0, "", {});
+        CHECK(result(call, "result") == Value(std::int64_t{code}));
+        CHECK(result(call, "result_name") == text(call.result));
+        return call.result;
+    };
+    CHECK(named("cudaFree", 2) == "cudaErrorMemoryAllocation");
+    CHECK(named("cuMemAlloc_v2", 2) == "CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK(named("cudaFree", 424'242) == "424242");
+    CHECK(named("cuMemAlloc_v2", 424'242) == "424242");
+}
+
 TEST_CASE("a call through a runtime in the executable is told apart") {
     auto record = record_of("cudaDeviceSynchronize", 0);
     record.memory.head.function |= CUDA_STATIC_RUNTIME;
-    const Call call = decode(record, 0, "", {});
-    CHECK(call.from_executable);
-    CHECK(call.function == "cudaDeviceSynchronize");
-    CHECK(call.details.empty());
+    const Event call = decode(record, 0, "", {});
+    CHECK(result(call, "linkage") == text("static"));
+    CHECK(result(call, "api") == text("runtime"));
+    CHECK(call.name == "cudaDeviceSynchronize");
+    CHECK(call.details.size() == 1);  // the device
 }
 
 TEST_CASE("any bytes make a call") {
@@ -176,7 +203,7 @@ TEST_CASE("any bytes make a call") {
         std::memset(&record, byte, sizeof(record));
         for (std::uint32_t function = 0; function <= 0xffff; function += 7) {
             record.memory.head.function = static_cast<std::uint16_t>(function);
-            const Call call = decode(record, std::numeric_limits<std::int32_t>::max(), "k", {});
+            const Event call = decode(record, std::numeric_limits<std::int32_t>::max(), "k", {});
             CHECK(call.details.size() < 16);
         }
     }

@@ -1,5 +1,5 @@
-// `gpusnoop_exporter trace func` on real processes: its lines against what the functions counted of
-// themselves.
+// `gpusnoop_exporter trace functions` on real processes: its lines against what the functions
+// counted of themselves.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Holder {
 class FunctionTrace : Holder, public Trace {
 public:
     explicit FunctionTrace(const std::string &config, const std::vector<std::string> &arguments)
-        : Trace("func", config, arguments) {}
+        : Trace("functions", config, arguments) {}
 };
 
 CallsTruth run_mix(const std::string &comm) {
@@ -294,8 +294,9 @@ TEST_CASE("lines for people have the calls, too", "[e2e]") {
 }
 
 TEST_CASE("a wrong request for a trace of functions is refused with the reason", "[e2e]") {
-    const auto refused = [](const std::string &argument) {
-        const Finished finished = run({exporter_binary(), "trace", "func", argument});
+    const std::string command = GENERATE("functions", "func");  // its former name
+    const auto refused = [&](const std::string &argument) {
+        const Finished finished = run({exporter_binary(), "trace", command, argument});
         CHECK(finished.code == 2);
         return finished.output;
     };
@@ -304,4 +305,7 @@ TEST_CASE("a wrong request for a trace of functions is refused with the reason",
           std::string::npos);
     CHECK(refused("--function=[a").find("has a [ without its ]") != std::string::npos);
     CHECK(refused("--pid=nobody").find("nobody") != std::string::npos);
+    const Finished both = run({exporter_binary(), "trace", command, "--entries", "--slow"});
+    CHECK(both.code == 2);
+    CHECK(both.output.find(" excludes --") != std::string::npos);
 }

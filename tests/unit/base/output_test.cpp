@@ -14,7 +14,7 @@
 #include "exporter/base/fd.h"
 
 using gpusnoop::Fd;
-using gpusnoop::trace::Output;
+using gpusnoop::Output;
 
 namespace {
 

@@ -1,0 +1,30 @@
+// A trace of a probe that asks which processes to trace, GPU processes among them.
+#pragma once
+
+#include <memory>
+
+#include "exporter/discovery/discovery.h"
+#include "exporter/probes/frame/event_tracer.h"
+#include "exporter/probes/frame/target_processes.h"
+
+namespace gpusnoop::trace {
+
+class TargetTracer : public EventTracer {
+public:
+    void drain(std::chrono::nanoseconds to_realtime) final;
+
+protected:
+    explicit TargetTracer(const Setup &setup) : EventTracer(setup) {}
+
+    virtual std::unique_ptr<probes::Probe> make_probe_of(
+        const probes::TargetProcessesPtr &targets) = 0;
+
+private:
+    Result<std::unique_ptr<probes::Probe>> make_probe() final;
+    Result<> find_gpu_processes(const probes::TargetProcessesPtr &targets);
+
+    std::unique_ptr<probes::Probe> cuda_;              // null: nobody asks for GPU processes
+    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses the CUDA probe
+};
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,72 @@
+#include "exporter/probes/frame/event_tracer.h"
+
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/counters.h"
+#include "exporter/trace/filter.h"
+#include "exporter/trace/lines.h"
+
+namespace gpusnoop::trace {
+
+using namespace std::chrono_literals;
+
+void set_process(Event &event, const probes::ProcessIdentity &process) {
+    event.ppid = process.ppid;
+    event.comm = printable(process.comm, max_text_bytes);
+    event.container = printable(process.container, max_text_bytes);
+}
+
+void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
+                const process_identity &identity) {
+    event.pid = tgid;
+    event.tid = tid;
+    if (tgid == 0) {
+        event.comm = "interrupt";
+        return;
+    }
+    probes::ProcessIdentity process;
+    probes::take(process, identity);
+    set_process(event, process);
+}
+
+Result<> EventTracer::start() {
+    auto probe = make_probe();
+    if (!probe) {
+        return tl::unexpected(probe.error());
+    }
+    probe_ = std::move(*probe);
+    if (auto started = probe_->start(); !started) {
+        return started;
+    }
+    const probes::Health health = probe_->health();
+    log::info("tracing", {{"events", health.name}});
+    if (!health.up) {
+        log::info("nothing to attach to yet: waiting for it", {{"reason", health.detail}});
+    }
+    return {};
+}
+
+std::chrono::milliseconds EventTracer::interval() const {
+    return 10ms;  // as the exporter, unless it is told otherwise
+}
+
+void EventTracer::drain(std::chrono::nanoseconds to_realtime) {
+    clock_offset_ns_ = to_realtime.count();
+    probe_->drain();
+}
+
+std::uint64_t EventTracer::lost() const {
+    const probes::Health health = probe_->health();
+    return ebpf::lost_calls(health.account) + health.skipped;
+}
+
+void EventTracer::write(const Event &event) {
+    const Options &options = setup_.options;
+    if (wants_pid(options, event.pid) && wants_ppid(options, event.ppid) &&
+        wants_comm(options, event.comm)) {
+        setup_.writer.write(event);
+    }
+}
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,45 @@
+// A trace of a probe whose drain() hands over events one by one, and writes those that are wanted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "bpf/lib/process.h"
+#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/trace/trace.h"
+
+namespace gpusnoop::trace {
+
+class EventTracer : public Tracer {
+public:
+    Result<> start() final;
+    [[nodiscard]] std::chrono::milliseconds interval() const final;
+    void drain(std::chrono::nanoseconds to_realtime) override;
+    [[nodiscard]] std::uint64_t lost() const final;
+
+protected:
+    explicit EventTracer(const Setup &setup) : setup_(setup) {}
+
+    // Hands each event to write().
+    virtual Result<std::unique_ptr<probes::Probe>> make_probe() = 0;
+    void write(const Event &event);
+
+    [[nodiscard]] const Setup &setup() const { return setup_; }
+    // What the wall clock is ahead of the monotonic one.
+    [[nodiscard]] std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
+
+private:
+    const Setup setup_;
+    std::unique_ptr<probes::Probe> probe_;
+    std::int64_t clock_offset_ns_ = 0;
+};
+
+// Who made the call.
+void set_process(Event &event, const probes::ProcessIdentity &process);
+// On whose behalf the kernel worked; if that is process 0, it was an interrupt.
+void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
+                const process_identity &identity);
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,58 @@
+// Traced events for the tests of each probe's trace, and what is read back from their lines.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bpf/lib/process.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/trace/lines.h"
+
+namespace event_lines {
+
+// What ends `ended` ns after the monotonic clock's beginning ends 5 us after 22:13:20.123456 UTC.
+inline constexpr std::int64_t offset = 1'700'000'000'123'456'000;
+inline constexpr std::uint64_t ended = 5'000;
+
+inline const std::string container(64, 'a');
+
+inline process_identity a_process() {
+    process_identity identity{};
+    identity.ppid = 99;
+    std::strcpy(identity.comm, "setpci");
+    std::strcpy(identity.cgroup, ("docker-" + container + ".scope").c_str());
+    return identity;
+}
+
+inline gpusnoop::probes::ProcessIdentity a_traced_process() {
+    gpusnoop::probes::ProcessIdentity process;
+    process.ppid = 99;
+    process.comm = "train\x1b";
+    process.container = container;
+    return process;
+}
+
+inline nlohmann::json parsed(const gpusnoop::trace::Event &event) {
+    const std::string line = gpusnoop::trace::json_line(event);
+    CHECK(line.ends_with('\n'));
+    CHECK(std::ranges::count(line, '\n') == 1);
+    return nlohmann::json::parse(line);
+}
+
+// The columns behind the time, with one blank between them.
+inline std::string columns(const gpusnoop::trace::Event &event) {
+    std::string line = gpusnoop::trace::text_line(event);
+    CHECK(line.starts_with("22:13:20.1234"));
+    CHECK(line.ends_with('\n'));
+    line = line.substr(16, line.size() - 17);
+    line = line.substr(line.find_first_not_of(' '));
+    line.erase(std::unique(line.begin(), line.end(),
+                           [](char one, char next) { return one == ' ' && next == ' '; }),
+               line.end());
+    return line;
+}
+
+}  // namespace event_lines

@@ -1,0 +1,52 @@
+// Events of DMA fences as lines: for people and for programs.
+#include "exporter/probes/fence/trace.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "tests/unit/probes/event_lines.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::trace;
+using namespace event_lines;
+using nlohmann::json;
+
+TEST_CASE("what happens to a fence as a line") {
+    fence_record record{};
+    record.head = {ended, 1, 100, FENCE_RECORD + FENCE_wait_end};
+    record.fence.context = 40'000'000'000;
+    record.fence.seqno = 7;
+    record.tid = 101;
+    record.has_duration = 1;
+    record.nanoseconds = 3'000'000;
+    std::strcpy(record.names.driver, "amdgpu");
+    std::strcpy(record.names.timeline, "gfx 1\x1b");
+    const Event waited = event_of(record, a_traced_process(), offset);
+    CHECK(parsed(waited) == json({{"time", "2023-11-14T22:13:20.123461000Z"},
+                                  {"duration_ns", 3'000'000},
+                                  {"pid", 100},
+                                  {"tid", 101},
+                                  {"ppid", 99},
+                                  {"comm", "train\uFFFD"},
+                                  {"container", container},
+                                  {"event", "wait_end"},
+                                  {"driver", "amdgpu"},
+                                  {"timeline", "gfx 1\uFFFD"},
+                                  {"context", 40'000'000'000},
+                                  {"seqno", 7}}));
+    CHECK(columns(waited) ==
+          "100 101 99 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
+          "context=40000000000 seqno=7");
+
+    // Somebody's, who is not known, in an interrupt.
+    record.head = {ended, 0, 0, FENCE_RECORD + FENCE_signaled};
+    record.tid = 0;
+    record.has_duration = 0;
+    const json signaled = parsed(event_of(record, {}, offset));
+    CHECK(signaled["event"] == "signaled");
+    CHECK(signaled["duration_ns"].is_null());
+    CHECK(signaled["pid"].is_null());
+    CHECK(signaled["tid"].is_null());
+    CHECK(signaled["ppid"].is_null());
+    CHECK(signaled["comm"] == "unknown");
+}

@@ -1,0 +1,33 @@
+// Calls of the NVIDIA driver's helpers as lines: for people and for programs.
+#include "exporter/probes/nvlink/trace.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/probes/event_lines.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::trace;
+using namespace event_lines;
+using nlohmann::json;
+
+TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
+    nvlink_record record{};
+    record.ended_ns = ended;
+    record.duration_ns = 2'000;
+    record.bytes = 4'096;
+    record.op = NVLINK_MEMSET;
+    record.tgid = 100;
+    record.tid = 101;
+    record.identity = a_process();
+    const Event event = event_of(record, offset);
+    CHECK(parsed(event) == json({{"time", "2023-11-14T22:13:20.123459000Z"},
+                                 {"duration_ns", 2'000},
+                                 {"pid", 100},
+                                 {"tid", 101},
+                                 {"ppid", 99},
+                                 {"comm", "setpci"},
+                                 {"container", container},
+                                 {"function", "nvlink_memset"},
+                                 {"bytes", 4'096}}));
+    CHECK(columns(event) == "100 101 99 setpci nvlink_memset 2.0us - bytes=4096");
+}
