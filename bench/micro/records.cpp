@@ -68,14 +68,14 @@ void cuda_allocation_and_free(benchmark::State &state) {
     for (std::uint64_t i = 1; i <= live; i++) {
         bench.allocations(allocation(i << 20U, 4'096, at++));
     }
-    bench.settle();
+    bench.apply_all();
     measure(state, 64, [&] {
         for (std::uint64_t i = 1; i <= 64; i++) {
             const auto made = allocation((live + i) << 20U, 4'096, at++);
             bench.allocations(made);
             bench.allocations(release(made, at++));
         }
-        bench.settle();
+        bench.apply_all();
     });
 }
 BENCHMARK(cuda_allocation_and_free)->Arg(1'000)->Arg(100'000);

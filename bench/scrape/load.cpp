@@ -106,7 +106,7 @@ private:
                 bench_.calls(of(pid, bench_since, launch(kernel * 4'096, 32 * grid)));
             }
         }
-        bench_.settle();
+        bench_.apply_all();
     }
 
     void name_kernels() {
@@ -119,7 +119,7 @@ private:
         for (std::size_t i = 0; i < bench_.asked_sites.size(); i++) {
             bench_.name_site(i, fmt::format("torch::allocate_{}", i % 8));
         }
-        bench_.settle();
+        bench_.apply_all();
     }
 
     probes::Fixture bench_;

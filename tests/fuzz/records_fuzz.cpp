@@ -158,14 +158,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     Input input(data, size);
     const auto budget = [](std::string_view) { return 20U; };
     std::vector<symbols::CudaKernelRequest> asked;
-    CudaSurroundings surroundings;
-    surroundings.ask_for_kernel = [&](auto request) { asked.push_back(request); };
-    surroundings.describe = [](Process &one) {
+    CudaCallbacks callbacks;
+    callbacks.ask_for_kernel = [&](auto request) { asked.push_back(request); };
+    callbacks.describe = [](Process &one) {
         one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "unknown"; };
     };
     CudaSettings settings;
     settings.budget = budget;
-    CudaAggregator cuda(std::move(settings), std::move(surroundings));
+    CudaAggregator cuda(std::move(settings), std::move(callbacks));
     FunctionIds table;
     for (std::uint32_t i = 0; i < functions; i++) {
         const std::string name = i == 2 ? "ncclAllReduce" : "f" + std::to_string(i);
@@ -178,7 +178,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     while (!input.empty()) {
         switch (const std::uint8_t step = input.byte(); step % 16) {
             case 0:
-                cuda.settle(std::chrono::nanoseconds(input.take<std::int32_t>()));
+                cuda.apply_until(std::chrono::nanoseconds(input.take<std::int32_t>()));
                 break;
             case 1:
                 for (const auto &request : std::exchange(asked, {})) {
@@ -218,7 +218,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                 func.on_record(functions_record_of(bytes, input));
         }
     }
-    cuda.settle(std::chrono::nanoseconds::max());
+    cuda.apply_until(std::chrono::nanoseconds::max());
     check_page(cuda.report(std::chrono::seconds(1'000)));
     (void)cuda.allocations();
     check_page(func.report(std::chrono::seconds(1'000)));

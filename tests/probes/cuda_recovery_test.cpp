@@ -18,7 +18,7 @@ double lost(const Page &page, const std::string &reason) {
 
 }  // namespace
 
-TEST_CASE("books heal when records of allocations were lost", "[kernel]") {
+TEST_CASE("live allocations are right again after their records were lost", "[kernel]") {
     require_bpf();
     const Exporter exporter("cuda:\n  allocation_ring_bytes: 4KiB\n  drain_interval: 50ms\n");
     const Process holder = hold(exporter);
@@ -28,7 +28,7 @@ TEST_CASE("books heal when records of allocations were lost", "[kernel]") {
     loud.wait_for_output("holding");
     const auto truth = truth_of(directory.path(), "loud");
     const auto memory = truth.all_memory();
-    eventually("the books to be right again", [&] {
+    eventually("the live allocations to be right again", [&] {
         return outstanding(exporter.scrape(), truth.pid) == number(memory.outstanding_bytes);
     });
     const Page page = exporter.scrape();
@@ -39,7 +39,7 @@ TEST_CASE("books heal when records of allocations were lost", "[kernel]") {
           number(memory.outstanding_bytes));
 }
 
-TEST_CASE("what the table of live allocations has no room for is in the books all the same",
+TEST_CASE("what the table of live allocations has no room for is counted all the same",
           "[kernel]") {
     require_bpf();
     const Exporter exporter("series: {budget: 100000}\ncuda:\n  max_live_allocations: 1024\n");

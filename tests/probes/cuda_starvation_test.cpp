@@ -151,7 +151,7 @@ double long_enough() {
 
 }  // namespace
 
-TEST_CASE("a starved exporter's books are right when the load ends, and at each end",
+TEST_CASE("a starved exporter's live allocations are right when the load ends, and at each end",
           "[kernel][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
@@ -160,7 +160,7 @@ TEST_CASE("a starved exporter's books are right when the load ends, and at each 
     starve(mode, attached_by(mode) + "  allocation_ring_bytes: 16KiB\n", 3);
 }
 
-TEST_CASE("a long time of starvation leaves the books right", "[.starvation]") {
+TEST_CASE("a long time of starvation leaves the live allocations right", "[.starvation]") {
     require_bpf();
     SECTION("session") {
         starve("session", attached_by("session"), long_enough());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exporter/discovery/gpus/gpu_lookup.h"
-#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/process.h"
 
 namespace gpusnoop::probes {
 

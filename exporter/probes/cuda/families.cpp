@@ -40,7 +40,7 @@ const Label mode{"mode", true};
 
 }  // namespace
 
-CudaFamilies make_cuda_families(series::FamilySet &set) {
+MemoryFamilies make_memory_families(series::FamilySet &set) {
     return {
         .allocations =
             set.counter("cuda_memory_allocations_total",
@@ -63,24 +63,34 @@ CudaFamilies make_cuda_families(series::FamilySet &set) {
         .unfreed_allocations =
             set.counter("cuda_memory_unfreed_at_exit_allocations_total",
                         "Allocations that processes had not freed when they ended.", {gpu}),
+    };
+}
+
+CopyFamilies make_copy_families(series::FamilySet &set) {
+    return {
         .copies = set.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
-        .copied_bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
-                                    {kind, mode, gpu}),
-        .copy_seconds = set.counter(
+        .bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
+                             {kind, mode, gpu}),
+        .seconds = set.counter(
             "cuda_memcpy_seconds_total",
             "Time inside successful copy calls: of async copies, only the time to submit them.",
             {kind, mode, gpu}, nanoseconds),
-        .copy_bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
-                                        "Bytes over duration of each synchronous copy.", {kind},
-                                        bandwidth_bounds, kilobytes),
-        .copy_size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
-                                   powers_of_four(64, std::uint64_t{1} << 36)),
-        .copy_duration =
+        .bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
+                                   "Bytes over duration of each synchronous copy.", {kind},
+                                   bandwidth_bounds, kilobytes),
+        .size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
+                              powers_of_four(64, std::uint64_t{1} << 36)),
+        .duration =
             set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
                           {kind}, duration_bounds, nanoseconds),
         .sets = set.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
         .set_bytes =
             set.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
+    };
+}
+
+LaunchFamilies make_launch_families(series::FamilySet &set) {
+    return {
         .launches = set.counter("cuda_kernel_launches_total",
                                 "Successful kernel launches by kernel and shape (XxYxZ).",
                                 {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
@@ -95,13 +105,25 @@ CudaFamilies make_cuda_families(series::FamilySet &set) {
             set.histogram("cuda_kernel_launch_threads",
                           "GPU threads of each launch: the product of its grid and its block.",
                           {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
+    };
+}
+
+ErrorFamilies make_error_families(series::FamilySet &set) {
+    return {
         .errors = set.counter("cuda_api_errors_total",
                               "CUDA calls that returned an error, by the error's name.",
                               {{"function"}, {"error"}}),
     };
 }
 
-CudaGauges make_cuda_gauges(series::FamilySet &set) {
+void make_cuda_families(series::FamilySet &set) {
+    (void)make_memory_families(set);
+    (void)make_copy_families(set);
+    (void)make_launch_families(set);
+    (void)make_error_families(set);
+}
+
+MemoryGauges make_memory_gauges(series::FamilySet &set) {
     return {
         .outstanding_bytes =
             set.gauge("cuda_memory_outstanding_bytes",
@@ -117,11 +139,21 @@ CudaGauges make_cuda_gauges(series::FamilySet &set) {
             "Outstanding bytes by where in the program they were allocated, of the call sites that "
             "hold the most in each running process; /api/v1/allocations has all.",
             {{"site"}}),
-        .copies_in_flight = set.gauge(
+    };
+}
+
+CopyGauges make_copy_gauges(series::FamilySet &set) {
+    return {
+        .in_flight = set.gauge(
             "cuda_memcpy_async_in_flight_bytes_estimate",
             "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
             "stream of each running process, numbered in the order of first use.",
             {{"stream"}}),
+    };
+}
+
+ProcessGauges make_process_gauges(series::FamilySet &set) {
+    return {
         .process_info = set.gauge(
             "process_info",
             "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
@@ -131,6 +163,12 @@ CudaGauges make_cuda_gauges(series::FamilySet &set) {
                              .type = Type::gauge,
                              .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}}),
     };
+}
+
+void make_cuda_gauges(series::FamilySet &set) {
+    (void)make_memory_gauges(set);
+    (void)make_copy_gauges(set);
+    (void)make_process_gauges(set);
 }
 
 }  // namespace gpusnoop::probes

@@ -1,5 +1,7 @@
-// The metric families of the CUDA probe.
+// The metric families of the CUDA probe, as its parts use them.
 #pragma once
+
+#include <cstdint>
 
 #include "exporter/series/family.h"
 #include "exporter/series/family_set.h"
@@ -7,8 +9,8 @@
 namespace gpusnoop::probes {
 
 // Every family begins with the process's labels: comm, container, and pid where it is asked for.
-// The gauges are filled anew for each report; the others live as long as the probe.
-struct CudaFamilies {
+// These live as long as the probe.
+struct MemoryFamilies {
     series::Family &allocations;
     series::Family &allocated_bytes;
     series::Family &frees;
@@ -16,34 +18,64 @@ struct CudaFamilies {
     series::Family &unknown_frees;
     series::Family &unfreed_bytes;
     series::Family &unfreed_allocations;
+};
+
+struct CopyFamilies {
     series::Family &copies;
-    series::Family &copied_bytes;
-    series::Family &copy_seconds;
-    series::Family &copy_bandwidth;
-    series::Family &copy_size;
-    series::Family &copy_duration;
+    series::Family &bytes;
+    series::Family &seconds;
+    series::Family &bandwidth;
+    series::Family &size;
+    series::Family &duration;
     series::Family &sets;
     series::Family &set_bytes;
+};
+
+struct LaunchFamilies {
     series::Family &launches;
     series::Family &graph_launches;
     series::Family &launch_duration;
     series::Family &launch_threads;
+};
+
+struct ErrorFamilies {
     series::Family &errors;
 };
 
-CudaFamilies make_cuda_families(series::FamilySet &set);
+MemoryFamilies make_memory_families(series::FamilySet &set);
+CopyFamilies make_copy_families(series::FamilySet &set);
+LaunchFamilies make_launch_families(series::FamilySet &set);
+ErrorFamilies make_error_families(series::FamilySet &set);
+// All of these, in the order of the page.
+void make_cuda_families(series::FamilySet &set);
 
-// Gauges of what is now, of each process (these always have the label pid).
-struct CudaGauges {
+// Gauges of what is now, of each process (these always have the label pid). They are made and
+// filled for each page.
+struct MemoryGauges {
     series::Family &outstanding_bytes;
     series::Family &outstanding_allocations;
     series::Family &aged_bytes;
     series::Family &site_bytes;
-    series::Family &copies_in_flight;
+};
+
+struct CopyGauges {
+    series::Family &in_flight;
+};
+
+struct ProcessGauges {
     series::Family &process_info;
     series::Family &gpu_info;  // of the node: without the process's labels
 };
 
-CudaGauges make_cuda_gauges(series::FamilySet &set);
+MemoryGauges make_memory_gauges(series::FamilySet &set);
+CopyGauges make_copy_gauges(series::FamilySet &set);
+ProcessGauges make_process_gauges(series::FamilySet &set);
+void make_cuda_gauges(series::FamilySet &set);
+
+// Label sets that are folded into one have the sum.
+inline void add_gauge(series::Family &family, const series::LabelValues &values,
+                      std::uint64_t value) {
+    family.add(family.slot(1, values), value);
+}
 
 }  // namespace gpusnoop::probes

@@ -12,12 +12,12 @@
 #include "exporter/ebpf/detacher.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/probes/cuda/aggregator.h"
-#include "exporter/probes/cuda/agreement.h"
 #include "exporter/probes/cuda/describe.h"
 #include "exporter/probes/cuda/families.h"
-#include "exporter/probes/cuda/launches/names.h"
 #include "exporter/probes/cuda/memory/allocations_api.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/cuda/memory/reconcile_schedule.h"
+#include "exporter/probes/cuda/names.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/attached_libraries.h"
@@ -46,7 +46,7 @@ public:
                                    .gpus = gpus_.gpus(),
                                    .sites = config.cuda.call_sites,
                                    .started = now_on(CLOCK_MONOTONIC)},
-                      surroundings()) {}
+                      callbacks()) {}
 
     ~CudaProbe() override;
     CudaProbe(const CudaProbe &) = delete;
@@ -85,7 +85,7 @@ public:
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:
-    CudaSurroundings surroundings();
+    CudaCallbacks callbacks();
     Result<> open();
     // Where the rings end at a moment: behind that, all events are younger, as far as they are in
     // order.
@@ -123,11 +123,11 @@ private:
     nanoseconds tidied_{};
     nanoseconds looked_around_{};
     nanoseconds looked_for_losses_{};
-    Agreement agreement_;
-    // What is to be entered once the rings are drained so far. A thread that has no CPU time while
+    ReconcileSchedule schedule_;
+    // What is to be applied once the rings are drained so far. A thread that has no CPU time while
     // it writes a record holds back what is behind it.
-    std::optional<Mark> unsettled_;
-    // The table of live allocations, to be compared with the books once they have what is older.
+    std::optional<Mark> unapplied_;
+    // The table of live allocations, to be compared with ours once that has what is older.
     struct Reading {
         LiveTable table;
         Mark since;
@@ -152,7 +152,7 @@ CudaProbe::~CudaProbe() {
     }
 }
 
-CudaSurroundings CudaProbe::surroundings() {
+CudaCallbacks CudaProbe::callbacks() {
     return {.catch_up = [this] { lifecycle_->drain_to(lifecycle_->produced()); },
             .remember_executable =
                 [this](const symbols::Executable &executable) { names_->remember(executable); },
@@ -172,7 +172,7 @@ CudaSurroundings CudaProbe::surroundings() {
                     if (config_.endings != config::Endings::exits) {
                         sandboxes_.look(process);
                     }
-                    process.book_is_complete = process.started > last_attached_.load();
+                    process.seen_from_start = process.started > last_attached_.load();
                 },
             .forget_live = [this](auto keys) { return tables_->forget_live(keys); },
             .end_mappings = [this](auto mappings) { tables_->end_mappings(mappings); }};
@@ -255,16 +255,16 @@ void CudaProbe::drain_rings(nanoseconds now) {
     const std::uint64_t calls_end = calls_->produced();
     const std::uint64_t allocations_end = allocations_->produced();
     const std::uint64_t lifecycle_end = lifecycle_->produced();
-    if (!unsettled_) {
-        unsettled_ = Mark{now, lifecycle_end, allocations_end, calls_end};
+    if (!unapplied_) {
+        unapplied_ = Mark{now, lifecycle_end, allocations_end, calls_end};
     }
     lifecycle_->drain_to(lifecycle_end);
     allocations_->drain_to(allocations_end);
     calls_->drain_to(calls_end);
     names_->hand_answers_to(aggregator_);
-    if (is_passed(*unsettled_)) {
-        aggregator_.settle(unsettled_->at);
-        unsettled_.reset();
+    if (is_passed(*unapplied_)) {
+        aggregator_.apply_until(unapplied_->at);
+        unapplied_.reset();
     }
 }
 
@@ -283,13 +283,13 @@ void CudaProbe::reconcile() {
     const auto account = ebpf::read_account(programs_->account_map());
     const nanoseconds began = now_on(CLOCK_MONOTONIC);
     const std::uint64_t lost = account ? account->lost[LOST_ring_full] : 0;
-    if (reading_ || !agreement_.is_due(began, lost, aggregator_.wants_reconciling())) {
+    if (reading_ || !schedule_.is_due(began, lost, aggregator_.wants_reconciling())) {
         return;
     }
     const nanoseconds cpu_before = now_on(CLOCK_THREAD_CPUTIME_ID);
     read_table(began, lost);
     agree_with_table();
-    agreement_.read(now_on(CLOCK_MONOTONIC), now_on(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
+    schedule_.read(now_on(CLOCK_MONOTONIC), now_on(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
 }
 
 void CudaProbe::read_table(nanoseconds began, std::uint64_t lost) {
@@ -307,9 +307,9 @@ void CudaProbe::agree_with_table() {
     if (!reading_ || !is_passed(reading_->since)) {
         return;
     }
-    aggregator_.settle(reading_->since.at);
+    aggregator_.apply_until(reading_->since.at);
     aggregator_.reconcile(reading_->table);
-    agreement_.agreed(reading_->lost);
+    schedule_.reconciled(reading_->lost);
     reading_.reset();
 }
 

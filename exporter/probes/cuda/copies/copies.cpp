@@ -1,8 +1,12 @@
-// The part of the CUDA aggregator that counts copies, of which the book of allocations can decide
-// the direction.
-#include <algorithm>
+#include "exporter/probes/cuda/copies/copies.h"
 
-#include "exporter/probes/cuda/aggregator.h"
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <tsl/robin_map.h>
+
+#include "exporter/probes/cuda/copies/async_copies.h"
 
 namespace gpusnoop::probes {
 
@@ -11,68 +15,141 @@ namespace {
 // 10 TB/s: more is a size that a program has made up.
 constexpr double most_kilobytes_per_second = 1e10;
 
+std::string_view mode_of(const cuda_copy_record &record) {
+    return record.is_async != 0 ? "async" : "sync";
+}
+
 }  // namespace
 
-// A copy with the kind Default: a pointer into the book is on the device, any other is on the host,
-// unless the process may have allocations that are older than the book.
-void CudaAggregator::enter(const cuda_copy_record &record) {
-    Process &process = process_of(record.head);
-    const bool to_device = process.book.is_on_device(record.destination);
-    const bool from_device = process.book.is_on_device(record.source);
-    if (record.kind != COPY_DEFAULT || (!process.book_is_complete && !(to_device && from_device))) {
-        return count_copy(process, record, copy_kind_unknown);
+// Places of the families that a process uses, looked up once.
+struct CudaCopies::Slots {
+    series::Slot total, bytes, seconds, size;
+    std::optional<series::Slot> bandwidth, duration;  // sync only
+};
+
+struct CudaCopies::SetSlots {
+    series::Slot total, bytes;
+};
+
+struct CudaCopies::State final : PartState {
+    static constexpr Part part = Part::copies;
+
+    tsl::robin_map<std::uint64_t, Slots> slots;         // device, kind, async
+    tsl::robin_map<std::uint64_t, SetSlots> set_slots;  // device, async
+    AsyncCopies under_way;
+};
+
+void CudaCopies::started(Process &process) {
+    add_state<State>(process);
+}
+
+bool CudaCopies::on_copy(Process &process, const cuda_copy_record &record) {
+    if (record.is_async != 0) {  // now, in the order of the calls that wait
+        state_of<State>(process).under_way.submitted(record.stream, record.bytes,
+                                                     record.head.ended_ns);
+    }
+    if (record.kind >= COPY_DEFAULT) {
+        return false;
+    }
+    count(process, record, record.kind);
+    return true;
+}
+
+// A pointer into a live allocation is on the device, any other is on the host, unless the process
+// may have allocations that nobody saw being made.
+void CudaCopies::apply_default(Process &process, const cuda_copy_record &record, bool to_device,
+                               bool from_device) {
+    if (record.kind != COPY_DEFAULT || (!process.seen_from_start && !(to_device && from_device))) {
+        return count(process, record, copy_kind_unknown);
     }
     static_assert(COPY_H2H == 0 &&
                   (static_cast<unsigned>(COPY_H2D) | static_cast<unsigned>(COPY_D2H)) == COPY_D2D);
     const std::size_t kind =
         (to_device ? std::size_t{COPY_H2D} : 0) | (from_device ? std::size_t{COPY_D2H} : 0);
-    count_copy(process, record, kind);
+    count(process, record, kind);
 }
 
-CopySlots &CudaAggregator::copy_slots(Process &process, std::int32_t device, std::size_t kind,
-                                      bool is_async) {
+CudaCopies::Slots &CudaCopies::slots_of(Process &process, std::int32_t device, std::size_t kind,
+                                        bool is_async) {
+    auto &all = state_of<State>(process).slots;
     const std::uint64_t key = slot_key(device, kind, is_async ? 1 : 0);
-    auto found = process.copies.find(key);
-    if (found == process.copies.end()) {
+    auto found = all.find(key);
+    if (found == all.end()) {
         const std::string_view name = copy_kind_names.at(kind);
         const auto full =
-            labels(process, {name, is_async ? "async" : "sync", gpu_of(process, device)});
-        const auto by_kind = labels(process, {name});
-        CopySlots slots{families_.copies.slot(process.owner, full),
-                        families_.copied_bytes.slot(process.owner, full),
-                        families_.copy_seconds.slot(process.owner, full),
-                        families_.copy_size.slot(process.owner, by_kind),
-                        std::nullopt,
-                        std::nullopt};
+            labels_of(process, {name, is_async ? "async" : "sync", gpu_of(process, device)});
+        const auto by_kind = labels_of(process, {name});
+        Slots slots{families_.copies.slot(process.owner, full),
+                    families_.bytes.slot(process.owner, full),
+                    families_.seconds.slot(process.owner, full),
+                    families_.size.slot(process.owner, by_kind),
+                    std::nullopt,
+                    std::nullopt};
         if (!is_async) {
-            slots.bandwidth = families_.copy_bandwidth.slot(process.owner, by_kind);
-            slots.duration = families_.copy_duration.slot(process.owner, by_kind);
+            slots.bandwidth = families_.bandwidth.slot(process.owner, by_kind);
+            slots.duration = families_.duration.slot(process.owner, by_kind);
         }
-        found = process.copies.try_emplace(key, slots).first;
+        found = all.try_emplace(key, slots).first;
     }
     return found.value();
 }
 
-void CudaAggregator::count_copy(Process &process, const cuda_copy_record &record,
-                                std::size_t kind) {
-    const bool is_async = record.is_async != 0;
-    const CopySlots &slots =
-        copy_slots(process, device_of(process, record.head.device), kind, is_async);
+void CudaCopies::count(Process &process, const cuda_copy_record &record, std::size_t kind) {
+    const Slots &slots =
+        slots_of(process, device_of(process, record.head.device), kind, record.is_async != 0);
     const std::uint64_t duration_ns = record.head.duration_ns;
     families_.copies.add(slots.total, 1);
-    families_.copied_bytes.add(slots.bytes, record.bytes);
-    families_.copy_seconds.add(slots.seconds, duration_ns);
-    families_.copy_size.observe(slots.size, record.bytes);
+    families_.bytes.add(slots.bytes, record.bytes);
+    families_.seconds.add(slots.seconds, duration_ns);
+    families_.size.observe(slots.size, record.bytes);
     if (slots.duration) {
-        families_.copy_duration.observe(*slots.duration, duration_ns);
+        families_.duration.observe(*slots.duration, duration_ns);
     }
     if (slots.bandwidth && duration_ns > 0 && record.bytes > 0) {
         const double kilobytes_per_second =
             static_cast<double>(record.bytes) * 1e6 / static_cast<double>(duration_ns);
-        families_.copy_bandwidth.observe(
+        families_.bandwidth.observe(
             *slots.bandwidth,
             static_cast<std::uint64_t>(std::min(kilobytes_per_second, most_kilobytes_per_second)));
     }
+}
+
+void CudaCopies::on_set(Process &process, const cuda_copy_record &record) {
+    auto &all = state_of<State>(process).set_slots;
+    const std::int32_t device = device_of(process, record.head.device);
+    const std::uint64_t key = slot_key(device, record.is_async != 0 ? 1 : 0);
+    auto found = all.find(key);
+    if (found == all.end()) {
+        const auto values = labels_of(process, {mode_of(record), gpu_of(process, device)});
+        found = all.try_emplace(key, SetSlots{families_.sets.slot(process.owner, values),
+                                              families_.set_bytes.slot(process.owner, values)})
+                    .first;
+    }
+    families_.sets.add(found->second.total, 1);
+    families_.set_bytes.add(found->second.bytes, record.bytes);
+}
+
+void CudaCopies::on_wait(Process &process, const cuda_wait_record &record) {
+    AsyncCopies &copies = state_of<State>(process).under_way;
+    const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
+    if (record.stream == CUDA_ALL_STREAMS) {
+        copies.waited_for_all(began_ns);
+    } else {
+        copies.waited(record.stream, began_ns);
+    }
+}
+
+void CudaCopies::add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes) {
+    const CopyGauges families = make_copy_gauges(gauges);
+    processes.for_each([&](const Process &process) {
+        if (process.ended) {
+            return;
+        }
+        for (const AsyncCopies::Stream &stream : state_of<State>(process).under_way.streams()) {
+            const std::string name = stream.number == 0 ? "default" : std::to_string(stream.number);
+            add_gauge(families.in_flight, gauge_labels_of(process, {name}), stream.bytes);
+        }
+    });
 }
 
 }  // namespace gpusnoop::probes

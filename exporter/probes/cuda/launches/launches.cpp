@@ -1,167 +1,267 @@
-// The part of the CUDA aggregator that names kernels.
+#include "exporter/probes/cuda/launches/launches.h"
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include <tsl/robin_map.h>
+
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
-#include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
-// A function of the driver stands for a kernel of the driver, which stands for a host function.
-// They could also stand for one another.
-constexpr int max_handles_in_a_row = 4;
-constexpr std::size_t max_former_names = 16;
+using std::chrono::nanoseconds;
+
+// How long launches wait for the name of their kernel.
+constexpr std::chrono::seconds max_naming_time{10};
+
+// Per process; what is more is counted as "other", like what is past the family's budget.
+constexpr std::size_t max_launch_shapes = 65'536;
+
+std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
+    return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + "x" +
+           std::to_string(shape[2]);
+}
 
 }  // namespace
 
-void CudaAggregator::on_kernel(const cuda_kernel_record &record) {
-    Process &process = process_of(record.head);
-    if (process.kernels.size() >= max_kernels && !process.kernels.contains(record.handle)) {
-        return;
+// One kernel in one shape on one device.
+struct CudaLaunches::Shape {
+    std::uint64_t kernel = 0;  // as the launch named it: host function or handle
+    std::int32_t device = 0;
+    std::array<std::uint32_t, 3> grid{};
+    std::array<std::uint32_t, 3> block{};
+
+    // Hashed and compared once for each launch, so in whole words.
+    using Words = std::array<std::uint64_t, 5>;
+    [[nodiscard]] Words words() const {
+        const auto both = [](std::uint32_t low, std::uint32_t high) {
+            return low | static_cast<std::uint64_t>(high) << 32;
+        };
+        return {kernel, static_cast<std::uint32_t>(device), both(grid[0], block[0]),
+                both(grid[1], block[1]), both(grid[2], block[2])};
     }
-    Kernel &kernel = process.kernels[record.handle];
-    const bool is_another =
-        std::exchange(kernel.stands_for, record.stands_for) != record.stands_for;
-    if (!kernel.name) {
-        return;
+    bool operator==(const Shape &other) const {
+        const Words own = words();
+        const Words others = other.words();
+        std::uint64_t difference = 0;
+        for (std::size_t i = 0; i < own.size(); i++) {
+            difference |= own[i] ^ others[i];
+        }
+        return difference == 0;
     }
-    const auto meant = process.kernels.find(record.stands_for);
-    const bool is_named = meant != process.kernels.end() && meant->second.name;
-    if (is_another || (is_named && meant->second.name != kernel.name)) {
-        rename(process, kernel, is_named ? meant->second.name : std::nullopt, record.head.ended_ns);
+};
+
+struct CudaLaunches::ShapeHash {
+    std::size_t operator()(const Shape &shape) const {
+        // Each word times an odd number of its own, none waiting for another.
+        const Shape::Words words = shape.words();
+        const std::uint64_t hash = words[0] * 0x9e3779b97f4a7c15 + words[1] * 0xbf58476d1ce4e5b9 +
+                                   words[2] * 0x94d049bb133111eb + words[3] * 0xd6e8feb86659fd93 +
+                                   words[4] * 0xa0761d6478bd642f;
+        return hash ^ (hash >> 32);
+    }
+};
+
+struct CudaLaunches::Count {
+    std::optional<series::Slot> slot;  // once the kernel has its name
+    std::uint64_t waiting = 0;         // launches until then
+    std::uint64_t renames = 0;         // of the process, when the name was looked at
+};
+
+struct CudaLaunches::State final : PartState {
+    static constexpr Part part = Part::launches;
+
+    KernelNames names;
+    bool is_named = false;  // in named_
+    tsl::robin_map<Shape, Count, ShapeHash> counts;
+    tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
+    tsl::robin_map<std::uint64_t, series::Slot> graphs;                // device
+};
+
+CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
+                           const CudaCallbacks &callbacks, nanoseconds started)
+    : families_(make_launch_families(families)),
+      processes_(processes),
+      callbacks_(callbacks),
+      now_(started) {}
+
+void CudaLaunches::started(Process &process) {
+    add_state<State>(process);
+}
+
+void CudaLaunches::tidy(nanoseconds now) {
+    now_ = now;
+    count_named();
+    processes_.for_each([this](Process &process) { give_up_names(process); });
+    families_.launches.rebalance();
+}
+
+// Kernels whose name takes too long are counted as unknown.
+void CudaLaunches::give_up_names(Process &process) {
+    if (state_of<State>(process).names.give_up(now_ - max_naming_time)) {
+        count_waiting(process);
     }
 }
 
-// It is another kernel now: what is launched from now on is not counted with the former one.
-void CudaAggregator::rename(Process &process, Kernel &kernel, std::optional<std::string> name,
-                            std::uint64_t at_ns) {
-    if (kernel.former_names.size() >= max_former_names) {
-        kernel.former_names.erase(kernel.former_names.begin());
-    }
-    kernel.former_names.emplace_back(at_ns, kernel.name.value_or(""));
-    kernel.name = std::move(name);
-    kernel.asked.reset();
-    kernel.renamed = ++process.renames;
+bool CudaLaunches::is_done_with(const Process &process) {
+    return !state_of<State>(process).names.is_waiting();
 }
 
-// Launches come by another way than names: one may be older than the name that its handle has now.
-const std::string *CudaAggregator::former_name(const Process &process,
-                                               const cuda_launch_record &record) {
-    const auto kernel = process.kernels.find(record.kernel);
-    if (kernel == process.kernels.end()) {
-        return nullptr;
-    }
-    const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
-    for (const auto &[until_ns, name] : kernel->second.former_names) {
-        if (began_ns < until_ns) {
-            return &name;
+void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record) {
+    auto &state = state_of<State>(process);
+    const std::int32_t device = device_of(process, record.head.device);
+    const bool has_room = state.names.has_room_for(record.kernel);
+    Shape shape{has_room ? record.kernel : surplus_kernel,
+                device,
+                {record.grid[0], record.grid[1], record.grid[2]},
+                {record.block[0], record.block[1], record.block[2]}};
+    observe(process, device, record);
+    if (state.names.renames() > 0) {
+        const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
+        if (const std::string *name = state.names.former_name(record.kernel, began_ns)) {
+            return families_.launches.add(slot_of(process, shape, *name), 1);
         }
     }
-    return nullptr;
-}
-
-void CudaAggregator::forget_former_name(const Process &process, const LaunchShape &shape,
-                                        LaunchCount &count) {
-    const auto kernel = process.kernels.find(shape.kernel);
-    if (kernel != process.kernels.end() && kernel->second.renamed > count.renames) {
-        count.slot.reset();
-    }
-    count.renames = process.renames;
-}
-
-// The driver gives handles again when their module was unloaded: the latest name holds.
-void CudaAggregator::on_name(const cuda_name_record &record) {
-    Process &process = process_of(record.head);
-    if (process.kernels.size() >= max_kernels && !process.kernels.contains(record.handle)) {
-        return;
-    }
-    const std::string_view bytes(record.name, ::strnlen(record.name, sizeof(record.name)));
-    Kernel &kernel = process.kernels[record.handle];
-    std::string name = to_valid_utf8(symbols::kernel_name(bytes), max_label_bytes);
-    if (kernel.name == name) {
-        return;
-    }
-    if (kernel.name) {
-        return rename(process, kernel, std::move(name), record.head.ended_ns);
-    }
-    kernel.name = std::move(name);
-    was_named(process, kernel);
-}
-
-Kernel &CudaAggregator::kernel_of(Process &process, std::uint64_t address) {
-    auto found = process.kernels.find(address);
-    if (found == process.kernels.end() && address == surplus_kernel) {
-        found = process.kernels.try_emplace(address).first;
-        found.value().name = "other";
-    }
-    if (found == process.kernels.end()) {
-        surroundings_.catch_up();  // its handle may have been made a moment ago
-        found = process.kernels.try_emplace(address).first;
-        if (found->second.stands_for == 0) {
-            found.value().stands_for = address;
+    auto found = state.counts.find(shape);
+    if (found == state.counts.end()) {
+        if (!has_room || state.counts.size() >= max_launch_shapes) {
+            shape.grid = shape.block = {};
         }
+        found = state.counts.try_emplace(shape).first;
     }
-    Kernel &kernel = found.value();
-    std::uint64_t meant = kernel.stands_for;
-    for (int i = 0; i < max_handles_in_a_row && !kernel.name; i++) {
-        const auto other = process.kernels.find(meant);
-        if (other == process.kernels.end()) {
-            break;
+    Count &of_shape = found.value();
+    if (of_shape.renames != state.names.renames()) {
+        if (state.names.was_renamed_since(shape.kernel, of_shape.renames)) {
+            of_shape.slot.reset();
         }
-        kernel.name = other->second.name;
-        meant = other->second.stands_for;
+        of_shape.renames = state.names.renames();
     }
-    if (!kernel.name && !kernel.asked) {
-        kernel.asked = now_;
+    if (of_shape.slot) {
+        families_.launches.add(*of_shape.slot, 1);
+    } else {
+        count_launches(process, shape, of_shape, 1);
+    }
+}
+
+void CudaLaunches::observe(Process &process, std::int32_t device,
+                           const cuda_launch_record &record) {
+    auto &times = state_of<State>(process).times;
+    auto found = times.find(slot_key(device, 0));
+    if (found == times.end()) {
+        const auto values = labels_of(process, {gpu_of(process, device)});
+        found = times
+                    .try_emplace(slot_key(device, 0),
+                                 std::array{families_.launch_duration.slot(process.owner, values),
+                                            families_.launch_threads.slot(process.owner, values)})
+                    .first;
+    }
+    families_.launch_duration.observe(found->second[0], record.head.duration_ns);
+    std::uint64_t threads = 1;
+    for (std::size_t i = 0; i < 3; i++) {
+        threads *= std::uint64_t{record.grid[i]} * record.block[i];
+    }
+    families_.launch_threads.observe(found->second[1], threads);
+}
+
+void CudaLaunches::on_graph(Process &process, const cuda_graph_record &record) {
+    auto &graphs = state_of<State>(process).graphs;
+    const std::int32_t device = device_of(process, record.head.device);
+    auto found = graphs.find(slot_key(device, 0));
+    if (found == graphs.end()) {
+        found = graphs
+                    .try_emplace(slot_key(device, 0),
+                                 families_.graph_launches.slot(
+                                     process.owner, labels_of(process, {gpu_of(process, device)})))
+                    .first;
+    }
+    families_.graph_launches.add(found->second, 1);
+}
+
+series::Slot CudaLaunches::slot_of(const Process &process, const Shape &shape,
+                                   const std::string &name) {
+    const bool folded = shape.grid[0] == 0;  // no launch with an empty grid succeeds
+    return families_.launches.slot(
+        process.owner,
+        labels_of(process,
+                  {name.empty() ? "unknown" : name, folded ? "other" : shape_text(shape.grid),
+                   folded ? "other" : shape_text(shape.block), gpu_of(process, shape.device)}));
+}
+
+void CudaLaunches::count_launches(Process &process, const Shape &shape, Count &count,
+                                  std::uint64_t amount) {
+    KernelNames &names = state_of<State>(process).names;
+    if (shape.kernel != surplus_kernel && !names.contains(shape.kernel)) {
+        callbacks_.catch_up();  // its handle may have been made a moment ago
+    }
+    const auto [name, to_ask_for] = names.find(shape.kernel, now_);
+    if (to_ask_for) {
         const std::uint64_t ticket = next_ticket_++;
-        tickets_.emplace(ticket, std::pair(process.key, address));
-        surroundings_.ask_for_kernel({ticket, process.executable, meant});
+        tickets_.emplace(ticket, std::pair(process.key, shape.kernel));
+        callbacks_.ask_for_kernel({ticket, process.executable, *to_ask_for});
     }
-    return process.kernels.find(address).value();
+    if (name == nullptr) {
+        count.waiting += amount;
+        return;
+    }
+    count.slot = slot_of(process, shape, *name);
+    families_.launches.add(*count.slot, amount + count.waiting);
+    count.waiting = 0;
 }
 
-void CudaAggregator::on_kernel_name(const symbols::CudaKernelReply &answer) {
+// ---- names ----
+
+void CudaLaunches::on_kernel(Process &process, const cuda_kernel_record &record) {
+    state_of<State>(process).names.set_meaning(record.handle, record.stands_for,
+                                               record.head.ended_ns);
+}
+
+void CudaLaunches::on_name(Process &process, const cuda_name_record &record) {
+    const std::string_view bytes(record.name, ::strnlen(record.name, sizeof(record.name)));
+    if (state_of<State>(process).names.set_name(
+            record.handle, to_valid_utf8(symbols::kernel_name(bytes), max_label_bytes),
+            record.head.ended_ns)) {
+        note_named(process);
+    }
+}
+
+void CudaLaunches::on_kernel_name(const symbols::CudaKernelReply &answer) {
     const auto ticket = tickets_.find(answer.ticket);
     if (ticket == tickets_.end()) {
         return;
     }
-    const auto [key, address] = ticket->second;
+    const auto [key, kernel] = ticket->second;
     tickets_.erase(ticket);
-    if (Process *const process = processes_.find(key)) {
-        name_kernel(*process, address, to_valid_utf8(answer.name, max_label_bytes));
+    Process *const process = processes_.find(key);
+    if (process != nullptr && state_of<State>(*process).names.on_found(
+                                  kernel, to_valid_utf8(answer.name, max_label_bytes))) {
+        note_named(*process);
     }
 }
 
-void CudaAggregator::name_kernel(Process &process, std::uint64_t address, std::string name) {
-    Kernel &kernel = process.kernels[address];
-    if (kernel.name) {
-        return;  // given up on meanwhile
-    }
-    kernel.name = std::move(name);
-    was_named(process, kernel);
-}
-
-// Names come in numbers: the launches that wait for them are gone through once for all of them.
-void CudaAggregator::was_named(Process &process, const Kernel &kernel) {
-    if (kernel.asked && !process.has_named_kernels) {
-        process.has_named_kernels = true;
+void CudaLaunches::note_named(Process &process) {
+    if (!std::exchange(state_of<State>(process).is_named, true)) {
         named_.push_back(process.key);
     }
 }
 
-void CudaAggregator::count_named() {
+void CudaLaunches::count_named() {
     for (const ProcessKey &key : std::exchange(named_, {})) {
         if (Process *const process = processes_.find(key)) {
-            process->has_named_kernels = false;
+            state_of<State>(*process).is_named = false;
             count_waiting(*process);
         }
     }
 }
 
-// Enters the launches whose kernels have got their names.
-void CudaAggregator::count_waiting(Process &process) {
-    for (auto entry = process.launches.begin(); entry != process.launches.end(); ++entry) {
+void CudaLaunches::count_waiting(Process &process) {
+    auto &counts = state_of<State>(process).counts;
+    for (auto entry = counts.begin(); entry != counts.end(); ++entry) {
         if (entry->second.waiting > 0) {
             count_launches(process, entry->first, entry.value(), 0);
         }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/frame/frame_json.h"
 #include "exporter/symbols/stacks/stack_text.h"
 

@@ -52,7 +52,7 @@ Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
 }
 
 std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entries) const {
-    std::vector<LiveEntry> displaced;
+    std::vector<LiveEntry> briefly_missing;
     for (const auto &[key, born_ns] : entries) {
         if (key.space == CUDA_LIVE_ENDED) {
             bpf_map_delete_elem(maps_.ended, &key);
@@ -66,10 +66,10 @@ std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entrie
         if (bpf_map_lookup_and_delete_elem(maps_.live, &key, &found) == 0 &&
             found.born_ns != born_ns) {
             bpf_map_update_elem(maps_.live, &key, &found, BPF_NOEXIST);
-            displaced.push_back({key, found.born_ns});
+            briefly_missing.push_back({key, found.born_ns});
         }
     }
-    return displaced;
+    return briefly_missing;
 }
 
 void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {

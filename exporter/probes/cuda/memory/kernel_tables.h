@@ -9,7 +9,8 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/result.h"
-#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/memory/live_allocations.h"
+#include "exporter/probes/cuda/memory/live_table.h"
 
 namespace gpusnoop::probes {
 

@@ -29,12 +29,11 @@ void subtract(Map &amounts, const typename Map::key_type &key, std::uint64_t byt
 
 }  // namespace
 
-AllocationBook::AllocationBook(std::pmr::memory_resource *memory)
+LiveAllocations::LiveAllocations(std::pmr::memory_resource *memory)
     : live_(memory), mappings_(memory), births_(memory), parts_(memory), sites_(memory) {}
 
-bool AllocationBook::allocate(std::uint64_t address, const Allocation &allocation) {
-    const Key key{allocation.kind == MEMORY_vmm, address, allocation.born_ns};
-    if (!live_.emplace(key, allocation).second) {
+bool LiveAllocations::allocate(std::uint64_t address, const Allocation &allocation) {
+    if (!live_.emplace(key_of(address, allocation), allocation).second) {
         return false;
     }
     add(births_[to_second(allocation.born_ns)], allocation.bytes);
@@ -44,7 +43,7 @@ bool AllocationBook::allocate(std::uint64_t address, const Allocation &allocatio
     return true;
 }
 
-AllocationBook::Live::iterator AllocationBook::erase(Live::iterator entry) {
+LiveAllocations::Live::iterator LiveAllocations::erase(Live::iterator entry) {
     const Allocation &allocation = entry->second;
     subtract(births_, to_second(allocation.born_ns), allocation.bytes);
     subtract(parts_, {allocation.device, allocation.kind}, allocation.bytes);
@@ -53,7 +52,7 @@ AllocationBook::Live::iterator AllocationBook::erase(Live::iterator entry) {
     return live_.erase(entry);
 }
 
-bool AllocationBook::free(const Key &key) {
+bool LiveAllocations::free(const Key &key) {
     const auto found = live_.find(key);
     if (found == live_.end()) {
         return false;
@@ -62,30 +61,31 @@ bool AllocationBook::free(const Key &key) {
     return true;
 }
 
-std::optional<std::pair<AllocationBook::Key, Allocation>> AllocationBook::find_untabled(
-    bool is_handle, std::uint64_t address, std::int64_t time) const {
+std::optional<std::pair<LiveAllocations::Key, Allocation>>
+LiveAllocations::find_not_in_kernel_table(bool is_handle, std::uint64_t address,
+                                          std::int64_t time) const {
     auto above = live_.upper_bound({is_handle, address, time});
     while (above != live_.begin()) {
         const auto &[key, allocation] = *--above;
         if (key.is_handle != is_handle || key.address != address) {
             break;
         }
-        if (allocation.untabled) {
+        if (allocation.not_in_kernel_table) {
             return std::pair(key, allocation);
         }
     }
     return std::nullopt;
 }
 
-bool AllocationBook::note_untabled(const Key &key) {
+bool LiveAllocations::note_not_in_kernel_table(const Key &key) {
     const auto found = live_.find(key);
     if (found != live_.end()) {
-        found->second.untabled = true;
+        found->second.not_in_kernel_table = true;
     }
     return found != live_.end();
 }
 
-std::vector<Allocation> AllocationBook::forget_older(const Key &key) {
+std::vector<Allocation> LiveAllocations::forget_older(const Key &key) {
     std::vector<Allocation> gone;
     auto entry = live_.lower_bound({key.is_handle, key.address, INT64_MIN});
     while (entry != live_.end() && entry->first < key) {
@@ -95,11 +95,11 @@ std::vector<Allocation> AllocationBook::forget_older(const Key &key) {
     return gone;
 }
 
-void AllocationBook::map(std::uint64_t address, std::uint64_t bytes) {
+void LiveAllocations::map(std::uint64_t address, std::uint64_t bytes) {
     mappings_.insert_or_assign(address, bytes);
 }
 
-void AllocationBook::unmap(std::uint64_t address, std::uint64_t bytes) {
+void LiveAllocations::unmap(std::uint64_t address, std::uint64_t bytes) {
     auto first = mappings_.lower_bound(address);
     auto last = first;
     while (last != mappings_.end() && last->first - address < bytes) {
@@ -108,7 +108,7 @@ void AllocationBook::unmap(std::uint64_t address, std::uint64_t bytes) {
     mappings_.erase(first, last);
 }
 
-bool AllocationBook::is_on_device(std::uint64_t address) const {
+bool LiveAllocations::is_on_device(std::uint64_t address) const {
     auto above = live_.upper_bound({false, address, INT64_MAX});
     if (above != live_.begin()) {
         const auto &[key, allocation] = *--above;
@@ -124,7 +124,7 @@ bool AllocationBook::is_on_device(std::uint64_t address) const {
     return address - start < bytes;
 }
 
-std::array<std::uint64_t, age_thresholds.size()> AllocationBook::aged_bytes(
+std::array<std::uint64_t, age_thresholds.size()> LiveAllocations::aged_bytes(
     std::chrono::nanoseconds now) const {
     std::array<std::uint64_t, age_thresholds.size()> aged{};
     for (const auto &[second, born] : births_) {

@@ -37,12 +37,12 @@ struct Allocation {
     Site site;
     std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
     cuda_memory_kind kind = MEMORY_device;
-    bool untabled = false;  // the kernel's table of live allocations does not have it
+    bool not_in_kernel_table = false;
 };
 
 // Never samples, never evicts. An allocation is known by its address and its time of birth, so news
 // of it may come in any order, and twice. Sums are kept as it changes.
-class AllocationBook {
+class LiveAllocations {
 public:
     // Handles of memory and addresses are numbers of two kinds.
     struct Key {
@@ -52,10 +52,14 @@ public:
 
         auto operator<=>(const Key &) const = default;
     };
+    static Key key_of(std::uint64_t address, const Allocation &allocation) {
+        return {allocation.kind == MEMORY_vmm, address, allocation.born_ns};
+    }
     using Part = std::pair<std::int32_t, cuda_memory_kind>;  // device, kind
+    using Parts = std::pmr::map<Part, Amount>;
 
-    // Nodes come from `memory`, which must outlive the book.
-    explicit AllocationBook(std::pmr::memory_resource *memory);
+    // Nodes come from `memory`, which must outlive this.
+    explicit LiveAllocations(std::pmr::memory_resource *memory);
 
     // Enters one; false: it is there already.
     bool allocate(std::uint64_t address, const Allocation &allocation);
@@ -63,11 +67,10 @@ public:
     bool free(const Key &key);
     // Of what the kernel's table does not have: the youngest at the address that was there at
     // `time`.
-    [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_untabled(bool is_handle,
-                                                                          std::uint64_t address,
-                                                                          std::int64_t time) const;
+    [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_not_in_kernel_table(
+        bool is_handle, std::uint64_t address, std::int64_t time) const;
     // The kernel's table may not have it any more. False: it is not there.
-    bool note_untabled(const Key &key);
+    bool note_not_in_kernel_table(const Key &key);
     // Takes out what was born earlier at the same address, and returns it: it must have gone
     // unseen.
     std::vector<Allocation> forget_older(const Key &key);
@@ -80,7 +83,7 @@ public:
     [[nodiscard]] bool is_on_device(std::uint64_t address) const;
 
     [[nodiscard]] Amount all() const { return all_; }
-    [[nodiscard]] const std::pmr::map<Part, Amount> &parts() const { return parts_; }
+    [[nodiscard]] const Parts &parts() const { return parts_; }
     [[nodiscard]] const std::pmr::map<Site, Amount> &sites() const { return sites_; }
     [[nodiscard]] const std::pmr::map<Key, Allocation> &live() const { return live_; }
     // Bytes that are older than each of age_thresholds, to the second.
@@ -94,17 +97,17 @@ private:
     Live live_;
     std::pmr::map<std::uint64_t, std::uint64_t> mappings_;  // address -> bytes
     std::pmr::map<std::int64_t, Amount> births_;            // by second: what of it lives
-    std::pmr::map<Part, Amount> parts_;
+    Parts parts_;
     std::pmr::map<Site, Amount> sites_;
     Amount all_;
 };
 
 struct AllocationKeyHash {
-    std::size_t operator()(const AllocationBook::Key &key) const {
+    std::size_t operator()(const LiveAllocations::Key &key) const {
         return (key.address ^ (static_cast<std::uint64_t>(key.born_ns) * 0x9e3779b97f4a7c15)) +
                (key.is_handle ? 1 : 0);
     }
 };
-using AllocationKeys = std::unordered_set<AllocationBook::Key, AllocationKeyHash>;
+using AllocationKeys = std::unordered_set<LiveAllocations::Key, AllocationKeyHash>;
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,5 @@
-// The part of the CUDA aggregator that says what a person looks for first.
+#include "exporter/probes/cuda/memory/summary.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,12 +8,23 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/cuda/aggregator.h"
-#include "exporter/probes/frame/overview.h"
+#include "exporter/probes/cuda/memory/state.h"
 
 namespace gpusnoop::probes {
 
 namespace {
+
+const LiveAllocations &live_of(const Process &process) {
+    return state_of<MemoryState>(process).live;
+}
+
+std::vector<std::pair<Site, Amount>> heaviest_first(const LiveAllocations &live) {
+    std::vector<std::pair<Site, Amount>> sites(live.sites().begin(), live.sites().end());
+    std::ranges::sort(sites, [](const auto &a, const auto &b) {
+        return std::pair(b.second.bytes, a.first) < std::pair(a.second.bytes, b.first);
+    });
+    return sites;
+}
 
 struct HeldBy {
     const Process *process;
@@ -35,11 +47,8 @@ void keep_first(std::vector<HeldBy> &all, std::size_t count) {
 // Of all call sites that have the label, as the metric adds them up; those without one together.
 void add_sites(const Process &process, std::vector<HeldBy> &all) {
     std::map<std::string_view, Amount> by_label;
-    for (const auto &[site, amount] : process.book.sites()) {
-        const auto name = process.site_names.find(site);
-        Amount &sum =
-            by_label[name != process.site_names.end() ? std::string_view(name->second.label)
-                                                      : std::string_view()];
+    for (const auto &[site, amount] : live_of(process).sites()) {
+        Amount &sum = by_label[CallSites::name_of(process, site).label];
         sum.bytes += amount.bytes;
         sum.count += amount.count;
     }
@@ -48,11 +57,9 @@ void add_sites(const Process &process, std::vector<HeldBy> &all) {
     }
 }
 
-}  // namespace
-
-ProcessOverview CudaAggregator::overview_of(const Process &process) {
+ProcessOverview overview_of(const Process &process) {
     std::set<std::string> gpus;
-    for (const auto &[part, amount] : process.book.parts()) {
+    for (const auto &[part, amount] : live_of(process).parts()) {
         gpus.insert(gpu_of(process, part.first));
     }
     if (gpus.empty()) {
@@ -63,18 +70,40 @@ ProcessOverview CudaAggregator::overview_of(const Process &process) {
             .container = process.container,
             .exe = process.exe,
             .gpus = {gpus.begin(), gpus.end()},
-            .outstanding = process.book.all()};
+            .outstanding = live_of(process).all()};
 }
 
-MemoryOverview CudaAggregator::overview() const {
-    MemoryOverview memory;
-    std::vector<HeldBy> processes;
-    std::vector<HeldBy> sites;
-    processes_.for_each([&](const Process &process) {
+}  // namespace
+
+std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &processes) {
+    std::vector<ProcessAllocations> all;
+    processes.for_each([&](const Process &process) {
         if (process.ended) {
             return;
         }
-        const Amount all = process.book.all();
+        ProcessAllocations &one = all.emplace_back(ProcessAllocations{process.key.tgid,
+                                                                      process.comm,
+                                                                      process.container,
+                                                                      process.pod_uid,
+                                                                      process.exe,
+                                                                      live_of(process).all(),
+                                                                      {}});
+        for (const auto &[site, amount] : heaviest_first(live_of(process))) {
+            one.sites.push_back({amount, CallSites::name_of(process, site)});
+        }
+    });
+    return all;
+}
+
+MemoryOverview memory_overview(const CudaProcessTable &all_processes) {
+    MemoryOverview memory;
+    std::vector<HeldBy> processes;
+    std::vector<HeldBy> sites;
+    all_processes.for_each([&](const Process &process) {
+        if (process.ended) {
+            return;
+        }
+        const Amount all = live_of(process).all();
         memory.outstanding.bytes += all.bytes;
         memory.outstanding.count += all.count;
         memory.process_count++;

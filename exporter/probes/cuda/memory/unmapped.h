@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
-#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/memory/live_table.h"
 
 namespace gpusnoop::probes {
 

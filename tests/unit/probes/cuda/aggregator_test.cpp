@@ -28,7 +28,7 @@ TEST_CASE("a process's record that comes behind its calls does not split its acc
     bench.allocations(process("late"));
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'500));
     bench.allocations(exited(3'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     bench.aggregator->tidy(2s);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 128);
 }
@@ -40,7 +40,7 @@ TEST_CASE("a reused pid and the next program after an exec are other processes")
     bench.allocations(process("second", bench_pid, 99'000));
     bench.allocations(of(bench_pid, 99'000, allocation(0x1000, 7, 100'000)));
     bench.allocations(exited(98'000));  // the first one's
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_allocated_bytes_total", {"first"}) == 100);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total", {"second"}) == 7);
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 7);
@@ -53,7 +53,7 @@ TEST_CASE("what a process had not freed is counted when it ends, and its gauges 
     bench.allocations(process());
     bench.allocations(exited(5'000));  // read before the allocation, but later
     bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 1);
     for (const auto *gauge :
@@ -70,7 +70,7 @@ TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed 
     const auto page = [&] { return bench.page("cuda_memory_unfreed_at_exit_bytes_total"); };
     bench.allocations(process("tidy"));
     bench.allocations(exited(2'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(page() == Page{{{"tidy", "", "4"}, 0}});
 
     bench.allocations(process("leaky", 43));
@@ -81,7 +81,7 @@ TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed 
         bench.allocations(of(43, bench_since, one));
     }
     bench.allocations(of(43, bench_since, exited(3'000)));
-    bench.settle();
+    bench.apply_all();
     CHECK(page() == Page{{{"tidy", "", "4"}, 0},
                          {{"leaky", "", "4"}, 101},
                          {{"leaky", "", "6"}, 30},
@@ -93,14 +93,14 @@ TEST_CASE("a process that is assumed to have ended ends once") {
     Fixture bench;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.settle();
+    bench.apply_all();
     const ProcessKey key{bench_pid, bench_since};
     REQUIRE(bench.aggregator->running().size() == 1);
     CHECK(bench.aggregator->running()[0].first == key);
     bench.aggregator->assume_ended(key, 1s);
     bench.aggregator->assume_ended({7, 7}, 1s);
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     LiveTable table{.since = 2s, .entries = {}, .processes = {}};
     table.entries.emplace_back(cuda_live_key{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY},
                                cuda_live{.bytes = 100,
@@ -124,7 +124,7 @@ TEST_CASE("a process's series stay for the retention time, then leave") {
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 100, 2'000));
     bench.allocations(exited(second_ns));
-    bench.aggregator->settle(2s);
+    bench.aggregator->apply_until(2s);
     bench.aggregator->tidy(50s);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 100);
     bench.aggregator->tidy(62s);
@@ -133,7 +133,7 @@ TEST_CASE("a process's series stay for the retention time, then leave") {
     SECTION("and come back from zero with the next process of that name") {
         bench.allocations(of(bench_pid, 99, process()));
         bench.allocations(of(bench_pid, 99, allocation(0x1000, 7, 70 * second_ns)));
-        bench.aggregator->settle(80s);
+        bench.aggregator->apply_until(80s);
         CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 7);
     }
 }
@@ -146,7 +146,7 @@ TEST_CASE("processes of the same name share their series, which the last of them
     bench.calls(of(43, bench_since, copy(1, 2, 8, COPY_H2D, 2'000)));
     CHECK(bench.page("cuda_memcpy_bytes_total") == Page{{{"python", "", "h2d", "sync", "4"}, 72}});
     bench.allocations(exited(second_ns));
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->tidy(2s);
     bench.aggregator->tidy(500s);
     CHECK(bench.sum("cuda_memcpy_bytes_total") == 72);
@@ -166,11 +166,11 @@ TEST_CASE("ten thousand processes that come and go leave their totals and nothin
         }
         bench.allocations(of(pid, at, exited(at + 3)));
         if (i % 100 == 0) {
-            bench.settle();
+            bench.apply_all();
             bench.aggregator->tidy(std::chrono::nanoseconds(at));
         }
     }
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->tidy(11s);
     CHECK(bench.sum("cuda_memory_allocations_total", {"short"}) == many);
     CHECK(bench.sum("cuda_memory_frees_total") == many / 2);

@@ -110,13 +110,14 @@ TEST_CASE("the page shows what each stream has under way") {
     CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 0);
 }
 
-TEST_CASE("a Default copy ends with the wait that follows it, though the book is asked later") {
+TEST_CASE(
+    "a Default copy ends with the wait that follows it, though its direction is known later") {
     Fixture bench;
     bench.allocations(process());
     bench.calls(async_copy(stream_a, 100, 10'000, COPY_DEFAULT));
     CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 100);
     bench.calls(wait(stream_a, 15'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"async"}) == 100);
     CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 0);
 }

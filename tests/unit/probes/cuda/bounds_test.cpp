@@ -43,7 +43,7 @@ TEST_CASE("bytes that are no record are counted and change nothing") {
         bench.aggregator->on_calls_record(part);
         parts++;
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->undecodable() == 2 * parts);
     CHECK(label_sets(bench) == 0);
 }
@@ -57,7 +57,7 @@ TEST_CASE("a record in the wrong ring is none") {
     bench.allocations(launch(1, 1));
     bench.allocations(copy(1, 2, 3, COPY_H2D, 2'000));
     bench.allocations(wait(1, 2'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->undecodable() == 7);
     CHECK(label_sets(bench) == 0);
 }
@@ -90,7 +90,7 @@ TEST_CASE("records of the right size with any content at all are no trap") {
         bench.aggregator->on_allocations_record(record);
         bench.aggregator->on_calls_record(record);
         if (i % 1'000 == 0) {
-            bench.aggregator->settle(std::chrono::nanoseconds(
+            bench.aggregator->apply_until(std::chrono::nanoseconds(
                 static_cast<std::int64_t>(edges[random() % edges.size()])));
             (void)bench.aggregator->report(5'000s);
             (void)bench.aggregator->allocations();
@@ -113,7 +113,7 @@ TEST_CASE("records of the right size with any content at all are no trap") {
             bench.aggregator->tidy(std::chrono::seconds(i));
         }
     }
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->tidy(100'000s);
     CHECK(bench.aggregator->undecodable() > 60'000);
     CHECK(bench.aggregator->undecodable() < 120'000);
@@ -122,12 +122,12 @@ TEST_CASE("records of the right size with any content at all are no trap") {
 TEST_CASE("a process that makes up devices has no series for each of them") {
     Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.aggregator = std::make_unique<CudaAggregator>(bench.settings, [&] {
-        auto surroundings = bench.surroundings();
-        surroundings.describe = [](Process &one) {
-            one.book_is_complete = true;
+        auto callbacks = bench.callbacks();
+        callbacks.describe = [](Process &one) {
+            one.seen_from_start = true;
             one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "none"; };
         };
-        return surroundings;
+        return callbacks;
     }());
     bench.allocations(process());
     const auto use = [&](std::int32_t device, std::uint64_t at) {
@@ -155,7 +155,7 @@ TEST_CASE("a process that makes up devices has no series for each of them") {
     }
     use(std::numeric_limits<std::int32_t>::min(), 100'000);
     use(-3, 100'001);
-    bench.settle();
+    bench.apply_all();
     bench.name_kernels("kernel");
     CHECK(bench.sum("cuda_memory_allocations_total") == many + 2);
     CHECK(bench.sum("cuda_memory_allocations_total", {"none"}) == many + 2 - 32);

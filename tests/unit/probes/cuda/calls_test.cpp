@@ -51,7 +51,7 @@ TEST_CASE("only what takes time has a bandwidth") {
     CHECK(observed(UINT64_MAX, 1) == 5'000'000 + std::uint64_t{10'000'000'000});  // at most
 }
 
-TEST_CASE("a Default copy is what the book says, whatever order the rings are read in") {
+TEST_CASE("a Default copy is what the live allocations say, whatever order the rings are read in") {
     Fixture bench;
     bench.allocations(process());
     const auto memory = allocation(0x1000, 0x100, 2'000);
@@ -63,12 +63,12 @@ TEST_CASE("a Default copy is what the book says, whatever order the rings are re
     bench.calls(copy(0x7fff, 0x8fff, 8, COPY_DEFAULT, 6'000));
     bench.calls(copy(0x1010, 0x7fff, 16, COPY_DEFAULT, 9'500));
     bench.allocations(memory);
-    bench.aggregator->settle(9'000ns);
+    bench.aggregator->apply_until(9'000ns);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d"}) == 1);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"d2h"}) == 2);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"d2d"}) == 4);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 8);
-    bench.aggregator->settle(9'500ns);
+    bench.aggregator->apply_until(9'500ns);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 8 + 16);
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("in a Default copy, pinned memory is the host's and all other memory a
         bench.calls(
             copy(0x1000 * (kind + 1U), 0x70000, std::uint64_t{1} << kind, COPY_DEFAULT, 3'000));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d"}) ==
           (1U << MEMORY_device | 1U << MEMORY_async | 1U << MEMORY_managed));
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 1U << MEMORY_pinned_host);
@@ -96,19 +96,19 @@ TEST_CASE("in a Default copy, mapped addresses are a device's while they are map
     for (const std::uint64_t at : {2'500, 4'000, 6'000}) {
         bench.calls(copy(0x10800, 0x70000, at, COPY_DEFAULT, at));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d"}) == 4'000);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 2'500 + 6'000);
 }
 
-TEST_CASE("where the book may lack allocations, a Default copy is of unknown kind") {
+TEST_CASE("where allocations may have gone unseen, a Default copy is of unknown kind") {
     Fixture bench;
     bench.complete = false;
     bench.allocations(process());
     bench.allocations(allocation(0x1000, 0x1000, 2'000));
     bench.calls(copy(0x1000, 0x9000, 8, COPY_DEFAULT, 3'000));
     bench.calls(copy(0x1000, 0x1800, 4, COPY_DEFAULT, 3'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown"}) == 8);
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"d2d"}) == 4);
 }
@@ -119,7 +119,7 @@ TEST_CASE("a copy of a kind that CUDA has not is of unknown kind") {
     for (const std::uint32_t kind : {5U, 0x7fffffffU, ~0U}) {
         bench.calls(copy(1, 2, 8, kind, 3'000));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_total", {"unknown"}) == 3);
     CHECK(bench.page("cuda_memcpy_total").size() == 1);
 }

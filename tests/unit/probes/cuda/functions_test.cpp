@@ -111,7 +111,7 @@ TEST_CASE("a failed call is an error by name and nothing else") {
     bench.allocations(failed("cudaMalloc", 2));
     bench.calls(failed("cudaMemcpy", 987'654));
     bench.calls(failed("cudaMemcpy", -1));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.page("cuda_api_errors_total") ==
           Page{{{"python", "", "cudaMalloc", "cudaErrorMemoryAllocation"}, 1},
                {{"python", "", "cudaMemcpy", "code_987654"}, 1},

@@ -35,14 +35,14 @@ public:
         for (const auto &record : std::exchange(ring_, {})) {
             bench_.aggregator->on_allocations_record(record);
         }
-        bench_.aggregator->settle(std::chrono::nanoseconds(now_));
+        bench_.aggregator->apply_until(std::chrono::nanoseconds(now_));
         forget();
     }
 
     // As the probe does it, with everything that can happen meanwhile.
     void agree();
 
-    // Until nothing is under way and the books had the chance to agree with the table.
+    // Until nothing is under way and the aggregator had the chance to reconcile.
     void come_to_rest();
 
     // The page says what is true.

@@ -115,7 +115,7 @@ TEST_CASE("a name that comes behind the launches is counted with them") {
     bench.calls(launch(0x5000, 1));
     bench.calls(launch(0x5000, 1));
     bench.allocations(named(0x5000, "gemm"));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_kernel_launches_total", {"gemm"}) == 2);
     bench.name_kernels("an answer that nobody waits for");
     bench.calls(launch(0x5000, 1));
@@ -214,7 +214,7 @@ TEST_CASE("a kernel without a name is unknown once its process is gone for good"
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
     bench.allocations(exited(3'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     bench.aggregator->tidy(2s);
     CHECK(bench.sum("cuda_kernel_launches_total") == 0);
     bench.aggregator->tidy(60s);
@@ -226,7 +226,7 @@ TEST_CASE("a name that comes when the process has ended is counted before the pr
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
     bench.allocations(exited(3'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     REQUIRE(bench.asked.size() == 1);
     bench.aggregator->on_kernel_name({bench.asked[0].ticket, "gemm"});
     bench.aggregator->tidy(2s);
@@ -277,7 +277,7 @@ TEST_CASE("100,000 names and shapes stay in the budget with their totals", "[sin
         for (const auto &request : std::exchange(bench.asked, {})) {
             bench.aggregator->on_kernel_name({request.ticket, "k" + std::to_string(number++)});
         }
-        bench.settle();
+        bench.apply_all();
     }
     SECTION("names of handles") {
         for (std::uint64_t i = 1; i <= many; i++) {

@@ -1,4 +1,4 @@
-// Allocations, frees, and copies whose direction the book decides.
+// Allocations, frees, and copies whose direction the live allocations decide.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -16,7 +16,7 @@ TEST_CASE("allocations and frees make the outstanding bytes") {
     bench.allocations(allocation(0x2000, 10, 3'000));
     bench.allocations(release(freed, 4'000));
     bench.allocations(unknown_release(0x9000, 5'000));
-    bench.aggregator->settle(1s);
+    bench.aggregator->apply_until(1s);
     CHECK(bench.sum("cuda_memory_allocations_total", {"python", "device"}) == 2);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 110);
     CHECK(bench.sum("cuda_memory_frees_total") == 1);
@@ -51,7 +51,7 @@ TEST_CASE("each kind of memory, and each GPU, has its own counters") {
             at += 1'000;
         }
     }
-    bench.settle();
+    bench.apply_all();
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
         for (const unsigned device : {0U, 1U}) {
             const std::uint64_t bytes = std::uint64_t{1} << (4U * kind + 2U * device);
@@ -74,7 +74,7 @@ TEST_CASE("a thread that chose no device is on the first one, where all it did w
         bench.complete = complete;
         bench.allocations(process());
         bench.allocations(allocation(0x1000, 8, 2'000, MEMORY_device, device));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 8);
         const auto page = bench.page("cuda_memory_allocated_bytes_total");
         REQUIRE(page.size() == 1);
@@ -96,7 +96,7 @@ TEST_CASE("a free of what is not known is counted by the kind of its function") 
             bench.allocations(unknown_release(0x9000, 3'000, kind));
         }
     }
-    bench.settle();
+    bench.apply_all();
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
         CHECK(bench.sum("cuda_memory_unknown_frees_total",
                         {std::string(memory_kind_names.at(kind)), "4"}) == kind + 1U);
@@ -110,7 +110,7 @@ TEST_CASE("an allocation of no bytes is counted and has no address to be freed a
     bench.allocations(process());
     bench.allocations(allocation(0, 0, 2'000));
     bench.allocations(allocation(0, 0, 2'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_allocations_total") == 2);
     CHECK(bench.sum("cuda_memory_outstanding_allocations") == 0);
 }
@@ -123,12 +123,12 @@ TEST_CASE("an allocation at the address of another one took its place") {
     second.flags = CUDA_ALLOCATION_REPLACES;
     bench.allocations(first);
     bench.allocations(second);
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 130);
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 30);
     CHECK(bench.sum("cuda_memory_outstanding_allocations") == 1);
     bench.allocations(release(second, 4'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 0);
     CHECK(bench.sum("cuda_memory_frees_total") == 2);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 130);
@@ -137,27 +137,27 @@ TEST_CASE("an allocation at the address of another one took its place") {
 TEST_CASE("what the kernel's table has no room for is freed by its address") {
     Fixture bench;
     bench.allocations(process());
-    auto untabled = allocation(0x1000, 100, 2'000, MEMORY_managed, 1);
-    untabled.flags = CUDA_ALLOCATION_UNTABLED;
-    bench.allocations(untabled);
+    auto unlisted = allocation(0x1000, 100, 2'000, MEMORY_managed, 1);
+    unlisted.flags = CUDA_ALLOCATION_UNTABLED;
+    bench.allocations(unlisted);
     bench.allocations(allocation(0x2000, 10, 2'001));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
 
     SECTION("as what it was, though the free knows nothing of it") {
         bench.allocations(unknown_release(0x1000, 4'000));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.page("cuda_memory_freed_bytes_total") ==
               Page{{{"python", "", "5", "managed"}, 100}});
         CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
         bench.allocations(unknown_release(0x1000, 5'000));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
     }
     SECTION("but not by a free of another address, or of a handle") {
         bench.allocations(unknown_release(0x1001, 4'000));
         bench.allocations(unknown_release(0x1000, 4'000, MEMORY_vmm));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
         CHECK(bench.sum("cuda_memory_unknown_frees_total") == 2);
     }
@@ -165,13 +165,13 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         auto earlier = unknown_release(0x1000, 4'000);
         earlier.head.duration_ns = 2'500;
         bench.allocations(earlier);
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
         CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
     }
     SECTION("and what the table has is left to the table") {
         bench.allocations(unknown_release(0x2000, 4'000));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
         CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
     }
@@ -180,10 +180,10 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         back.flags = CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED;
         back.head.ended_ns = 3'000;
         bench.allocations(back);
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_allocations_total") == 2);
         bench.allocations(unknown_release(0x2000, 4'000));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 100);
         CHECK(bench.sum("cuda_memory_frees_total") == 1);
     }
@@ -198,21 +198,21 @@ TEST_CASE(
     const bool is_known = GENERATE(true, false);
     if (is_known) {  // else its record comes after that of the reset
         bench.allocations(after);
-        bench.settle();
+        bench.apply_all();
     }
-    bench.displaced = {{{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000}};
+    bench.briefly_missing = {{{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000}};
     bench.allocations(reset(0, 3'000));
-    bench.settle();
+    bench.apply_all();
     if (!is_known) {
         bench.allocations(after);
-        bench.settle();
+        bench.apply_all();
     }
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 30);
 
     SECTION("by a free that did not find it") {
         bench.forgotten.clear();
         bench.allocations(unknown_release(0x1000, 5'000));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
         // The table has it again by now.
         REQUIRE(bench.forgotten.size() == 1);
@@ -220,7 +220,7 @@ TEST_CASE(
     }
     SECTION("and by one that did") {
         bench.allocations(release(after, 5'000));
-        bench.settle();
+        bench.apply_all();
     }
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 0);
     CHECK(bench.sum("cuda_memory_frees_total") == 2);
@@ -234,7 +234,7 @@ TEST_CASE("an address that is allocated again while its free returns keeps the n
     bench.allocations(first);
     bench.allocations(allocation(0x1000, 30, 3'000));
     bench.allocations(release(first, 4'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 30);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 100);
 }
@@ -243,7 +243,7 @@ TEST_CASE("a free whose allocation's record was lost is one of each") {
     Fixture bench;
     bench.allocations(process());
     bench.allocations(release(allocation(0x1000, 100, 2'000, MEMORY_async, 1), 4'000));
-    bench.settle();
+    bench.apply_all();
     for (const auto *family :
          {"cuda_memory_allocated_bytes_total", "cuda_memory_freed_bytes_total"}) {
         CHECK(bench.page(family) == Page{{{"python", "", "5", "async"}, 100}});
@@ -263,7 +263,7 @@ TEST_CASE("a reset of a device frees what its primary context has, and nothing l
     bench.allocations(allocation(0x5000, 16, 2'004, MEMORY_vmm));
     bench.allocations(reset(CUDA_DEVICE_UNCHOSEN, 3'000));
     bench.allocations(allocation(0x1000, 32, 3'001));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 4 + 8 + 16 + 32);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 1 + 2);
     CHECK(bench.sum("cuda_memory_freed_bytes_total", {"pinned_host"}) == 2);
@@ -289,7 +289,7 @@ TEST_CASE("a context that is destroyed takes what was allocated in it, and nothi
         bench.allocations(of(43, bench_since, one));
     }
     bench.allocations(reset(0, 3'000, 0xc));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memory_outstanding_bytes", {"python"}) == 1 + 1 + 0xd);
     CHECK(bench.sum("cuda_memory_outstanding_allocations", {"other"}) == 3);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 1 + 0xc);
@@ -301,9 +301,9 @@ TEST_CASE("the end of a process takes what it had out of the kernel's table") {
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(allocation(0x1000, 1, 2'001, MEMORY_vmm));
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     REQUIRE(bench.forgotten.size() == 2);
     CHECK(bench.forgotten[0].key.space == CUDA_LIVE_MEMORY);
     CHECK(bench.forgotten[1].key.space == CUDA_LIVE_HANDLES);
-    CHECK(bench.aggregator->wants_reconciling());  // its mappings are in no book
+    CHECK(bench.aggregator->wants_reconciling());  // its mappings are no live allocations
 }

@@ -32,7 +32,7 @@ TEST_CASE("however many contexts a process destroys, what was lost of them does 
         unseen.context = context;
         table.has(unseen);
         bench.allocations(reset(0, 3'000, context));
-        bench.settle();
+        bench.apply_all();
     }
     CHECK(bench.aggregator->wants_reconciling());
     agree(bench, table);
@@ -43,7 +43,7 @@ TEST_CASE("however many contexts a process destroys, what was lost of them does 
     // They have been compared: there is room for as many again.
     CHECK_FALSE(bench.aggregator->wants_reconciling());
     bench.allocations(reset(0, 4'000, many + 1));
-    bench.settle();
+    bench.apply_all();
     CHECK_FALSE(bench.aggregator->wants_reconciling());
 }
 
@@ -53,38 +53,40 @@ TEST_CASE("contexts that are destroyed without end are forgotten, and counted") 
     for (std::uint64_t context = 1; context <= 16'384 + 10; context++) {
         bench.allocations(reset(0, 3'000, context));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->forgotten() == 10);
 }
 
-TEST_CASE("however many allocations were displaced, each is freed by a free that misses it") {
+TEST_CASE("however many allocations were briefly missing, each is freed by a free that misses it") {
     constexpr std::uint64_t many = 2'000;
     Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= many; i++) {
-        bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
+        bench.briefly_missing.push_back(
+            {{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
     }
     bench.allocations(allocation(0x1000, 1, 2'000));
     bench.allocations(reset(0, 3'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->wants_reconciling());
     for (std::uint64_t i = 1; i <= many; i++) {
         bench.allocations(allocation(i << 16, 1, 4'000));
         bench.allocations(unknown_release(i << 16, 5'000));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(outstanding(bench) == 0);
     CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
     CHECK(bench.aggregator->forgotten() == 0);
 }
 
-TEST_CASE("allocations that are displaced without end are forgotten, and counted") {
+TEST_CASE("allocations that are briefly missing without end are forgotten, and counted") {
     Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= 16'384 + 10; i++) {
-        bench.displaced.push_back({{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
+        bench.briefly_missing.push_back(
+            {{i << 16, bench_since, bench_pid, CUDA_LIVE_MEMORY}, 4'000});
     }
     bench.allocations(reset(0, 3'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->forgotten() == 10);
 }

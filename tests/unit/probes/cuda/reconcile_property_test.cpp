@@ -1,4 +1,4 @@
-// The books against a model of the kernel's side.
+// The live allocations against a model of the kernel's side.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
@@ -27,12 +27,13 @@ void run(unsigned seed, Losses losses) {
 
 }  // namespace
 
-TEST_CASE("the books agree with the table again, whatever was lost", "[single-threaded]") {
+TEST_CASE("the live allocations agree with the table again, whatever was lost",
+          "[single-threaded]") {
     const unsigned seed = GENERATE(range(0U, 40U));
     run(seed, {.percent = seed % 3 == 0 ? 100U : 30U});
 }
 
-TEST_CASE("the books agree with the table again, though frees went unseen, too",
+TEST_CASE("the live allocations agree with the table again, though frees went unseen, too",
           "[single-threaded]") {
     run(GENERATE(range(0U, 20U)), {.percent = 20, .replaces = true});
 }

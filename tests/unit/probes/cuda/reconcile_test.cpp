@@ -1,4 +1,4 @@
-// The books and the kernel's table of live allocations, after records were lost.
+// Our live allocations and the kernel's table of them, after records were lost.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/probes/cuda/table.h"
@@ -32,14 +32,14 @@ TEST_CASE("the table makes up for lost records") {
     SECTION("and what it made up for is freed like anything else") {
         bench.allocations(release(unseen, 200 * second_ns));
         bench.allocations(release(handle, 200 * second_ns));
-        bench.settle();
+        bench.apply_all();
         CHECK(outstanding(bench) == 1);
         CHECK(bench.sum("cuda_memory_freed_bytes_total") == 14);
         CHECK(bench.sum("cuda_memory_allocations_total") == 4);
     }
     SECTION("and a record that was only late changes nothing") {
         bench.allocations(unseen);
-        bench.settle();
+        bench.apply_all();
         CHECK(outstanding(bench) == 13);
         CHECK(bench.sum("cuda_memory_allocations_total") == 4);
     }
@@ -62,12 +62,12 @@ TEST_CASE("what happens while the table is read stays as the records say") {
     const auto freed_unseen_before = allocation(0x2000, 2, 2'001);
     const auto fresh = allocation(0x3000, 4, (100 * second_ns) + 5);
     bench.allocations(freed);
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->watch_frees();
     const Table table = Table().has_process().has(freed).has(freed_unseen_before);
     SECTION("an allocation that the table does not have yet") {
         bench.allocations(fresh);
-        bench.settle();
+        bench.apply_all();
         bench.aggregator->reconcile(table);
         CHECK(outstanding(bench) == 7);
         CHECK_FALSE(bench.aggregator->wants_reconciling());
@@ -76,7 +76,7 @@ TEST_CASE("what happens while the table is read stays as the records say") {
     SECTION("frees of what the table still has") {
         bench.allocations(release(freed, (100 * second_ns) + 5));
         bench.allocations(release(freed_unseen_before, (100 * second_ns) + 6));
-        bench.settle();
+        bench.apply_all();
         bench.aggregator->reconcile(table);
         CHECK(outstanding(bench) == 0);
         CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 3);
@@ -84,7 +84,7 @@ TEST_CASE("what happens while the table is read stays as the records say") {
     }
     SECTION("a reset of what the table still has") {
         bench.allocations(reset(0, (100 * second_ns) + 5));
-        bench.settle();
+        bench.apply_all();
         bench.forgotten.clear();
         bench.aggregator->reconcile(table);
         CHECK(outstanding(bench) == 0);
@@ -93,7 +93,7 @@ TEST_CASE("what happens while the table is read stays as the records say") {
     SECTION("but frees before that say nothing about what comes later") {
         bench.aggregator->reconcile(table);
         bench.allocations(release(freed, (100 * second_ns) + 5));
-        bench.settle();
+        bench.apply_all();
         const auto again = allocation(0x1000, 16, (100 * second_ns) + 6);
         agree(bench, Table(200s).has_process().has(again).has(freed_unseen_before));
         CHECK(outstanding(bench) == 18);
@@ -109,7 +109,7 @@ TEST_CASE("a free that is under way while the table is read is one free") {
     agree(bench, Table().has_process());  // both have left the table: their frees have begun
     bench.allocations(release(seen, 101 * second_ns));
     bench.allocations(release(unseen, 101 * second_ns));
-    bench.settle();
+    bench.apply_all();
     CHECK(outstanding(bench) == 0);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 3);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 3);
@@ -153,7 +153,7 @@ TEST_CASE("what ended processes left in the table is taken out of it") {
         bench.forgotten.clear();
         bench.aggregator->watch_frees();
         bench.allocations(exited(101 * second_ns));
-        bench.settle();
+        bench.apply_all();
         CHECK(bench.forgotten.size() == 1);
         table = Table(101s).has_process().has(own).has(allocation(0x4000, 8, 3'000));
         bench.aggregator->reconcile(table);
@@ -194,7 +194,7 @@ TEST_CASE("what was lost of a context that is destroyed does not come back") {
     auto later = allocation(0x2000, 2, 4'000);  // in the next context of the same handle
     later.context = 0xc;
     bench.allocations(reset(0, 3'000, 0xc));
-    bench.settle();
+    bench.apply_all();
     agree(bench, Table().has_process().has(unseen).has(later));
     CHECK(outstanding(bench) == 2);
     REQUIRE(bench.forgotten.size() == 1);
@@ -211,7 +211,7 @@ TEST_CASE("an exporter that starts on an older table has what is allocated and c
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 4);
     bench.allocations(release(old, 101 * second_ns));
     bench.allocations(release(old_and_freed, 101 * second_ns));
-    bench.settle();
+    bench.apply_all();
     CHECK(outstanding(bench) == 4);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 4);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 3);
@@ -233,10 +233,10 @@ TEST_CASE("handles that other processes gave are no allocations, and mappings no
     CHECK(outstanding(bench) == 0);
     CHECK(bench.page("cuda_memory_allocations_total").empty());
     bench.calls(copy(0x10800, 0x70000, 8, COPY_DEFAULT, 101 * second_ns));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d"}) == 8);
     bench.allocations(exited(102 * second_ns));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->wants_reconciling());
     agree(bench, Table(103s).has(allocation(0x5, 100, 2'000, MEMORY_vmm)));
     CHECK(bench.forgotten.size() == 1);
@@ -258,9 +258,9 @@ TEST_CASE("a process that is known from the table only is a process") {
 TEST_CASE("the table says nothing of what it had no room for") {
     Fixture bench;
     bench.allocations(process());
-    auto untabled = allocation(0x1000, 1, 2'000);
-    untabled.flags = CUDA_ALLOCATION_UNTABLED;
-    bench.allocations(untabled);
+    auto unlisted = allocation(0x1000, 1, 2'000);
+    unlisted.flags = CUDA_ALLOCATION_UNTABLED;
+    bench.allocations(unlisted);
     bench.allocations(allocation(0x2000, 2, 2'000));
     agree(bench, Table().has_process());
     CHECK(outstanding(bench) == 1);

@@ -33,7 +33,7 @@ TEST_CASE("a call site is asked for once in each process") {
         bench.allocations(from(-1, 0x40, 1));
         bench.allocations(of(43, bench_since, from(7, 0x40, 5)));
     }
-    bench.settle();
+    bench.apply_all();
     REQUIRE(bench.asked_sites.size() == 4);
     CHECK(bench.asked_sites[0].site == Site{7, 0x40});
     CHECK(bench.asked_sites[0].pid == 42);
@@ -54,13 +54,13 @@ TEST_CASE("a site that holds nothing any more is not shown, and need not be aske
     bench.allocations(process());
     const auto one = from(7, 0x40, 10);
     bench.allocations(one);
-    bench.settle();
+    bench.apply_all();
     bench.name_site(0, "train");
     bench.allocations(release(one, 3'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.page(sites).empty());
     bench.allocations(from(7, 0x40, 3, 4'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.asked_sites.size() == 1);
     CHECK(bench.sum(sites, {"train"}) == 3);
 }
@@ -73,7 +73,7 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
     // The most of all, though each of them is less.
     bench.allocations(from(3, 0x40, 25));
     bench.allocations(from(4, 0x40, 24));
-    bench.settle();
+    bench.apply_all();
     bench.name_site(0, "a");
     bench.name_site(1, "b");
     bench.name_site(2, "c");
@@ -96,7 +96,7 @@ TEST_CASE("no call sites are shown where none are asked for") {
     Fixture bench({.sites = 0});
     bench.allocations(process());
     bench.allocations(from(1, 0x40, 40));
-    bench.settle();
+    bench.apply_all();
     bench.name_site(0, "a");
     CHECK(bench.page(sites).empty());
     CHECK(bench.aggregator->allocations().at(0).sites.size() == 1);
@@ -106,7 +106,7 @@ TEST_CASE("a site of which nothing can be found out is unknown") {
     Fixture bench;
     bench.allocations(process());
     bench.allocations(from(1, 0x40, 40));
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->on_site_name({bench.asked_sites.at(0).ticket, {}});
     CHECK(bench.page(sites) == Page{{{"python", "", "42", "unknown"}, 40}});
 }
@@ -121,10 +121,10 @@ TEST_CASE("a stack is forgotten when the last process that used it has ended") {
     bench.allocations(from(-1, 0x40, 1));
     bench.allocations(of(43, bench_since, from(7, 0x40, 1)));
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.forgotten_stacks == std::vector{8});
     bench.allocations(of(43, bench_since, exited(4'000)));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.forgotten_stacks == std::vector{8, 7});
     bench.name_site(0, "answered too late");
     CHECK(bench.page(sites).empty());
@@ -135,7 +135,7 @@ TEST_CASE("an answer for a process that is gone changes nothing") {
     bench.allocations(process());
     bench.allocations(from(7, 0x40, 1));
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->tidy(1s);
     bench.name_site(0, "train");
     CHECK(bench.page(sites).empty());
@@ -148,7 +148,7 @@ TEST_CASE("one process cannot have more call sites named than there is room for"
     for (std::uint64_t i = 0; i < many; i++) {
         bench.allocations(from(static_cast<std::int32_t>(i), i, 1));
     }
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.asked_sites.size() == 4'096);
     for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
         bench.name_site(i, "f" + std::to_string(i));
@@ -156,6 +156,6 @@ TEST_CASE("one process cannot have more call sites named than there is room for"
     CHECK(bench.page(sites).size() == 1'000);
     CHECK(bench.aggregator->allocations().at(0).sites.size() == many);
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.forgotten_stacks.size() == many);
 }

@@ -33,7 +33,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     bench.allocations(from(3, 25));
     bench.allocations(from(4, 5));
     bench.allocations(of(43, bench_since, from(1, 300)));
-    bench.settle();
+    bench.apply_all();
     bench.name_site(0, "a");
     bench.name_site(1, "b");
     bench.name_site(2, "b");  // another stack with the same label; the fourth is not named yet
@@ -76,7 +76,7 @@ TEST_CASE("memory on several GPUs names each of them once") {
     bench.allocations(allocation(0x1000, 1, 2'000, MEMORY_device, 0));
     bench.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
     bench.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
-    bench.settle();
+    bench.apply_all();
     CHECK(bench.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
 }
 
@@ -84,9 +84,9 @@ TEST_CASE("a process that has ended is in the overview no more") {
     Fixture bench;
     bench.allocations(process());
     bench.allocations(from(1, 40));
-    bench.settle();
+    bench.apply_all();
     bench.allocations(exited(3'000));
-    bench.settle();
+    bench.apply_all();
     const MemoryOverview memory = bench.aggregator->overview();
     CHECK(memory.process_count == 0);
     CHECK(memory.processes.empty());
@@ -106,7 +106,7 @@ TEST_CASE(
         bench.allocations(of(pid, bench_since, from(2, 1)));
         sum += bytes + 1;
     }
-    bench.settle();
+    bench.apply_all();
     for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
         bench.name_site(i, bench.asked_sites[i].site.stack == 1 ? "big" : "small");
     }

@@ -33,7 +33,7 @@ struct Table : LiveTable {
 
 inline void agree(Fixture &bench, const Table &table) {
     bench.aggregator->watch_frees();
-    bench.settle();
+    bench.apply_all();
     bench.aggregator->reconcile(table);
 }
 

@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/launches/names.h"
+#include "exporter/probes/cuda/names.h"
 
 namespace gpusnoop::probes {
 

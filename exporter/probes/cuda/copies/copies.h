@@ -1,0 +1,49 @@
+// Counts copies and memsets, and what asynchronous copies have under way.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/families.h"
+#include "exporter/probes/cuda/process.h"
+
+namespace gpusnoop::probes {
+
+// By enum cuda_copy_kind; the last for a Default copy of which the live allocations cannot say what
+// it was.
+inline constexpr std::array<std::string_view, 5> copy_kind_names = {"h2h", "h2d", "d2h", "d2d",
+                                                                    "unknown"};
+inline constexpr std::size_t copy_kind_unknown = 4;
+
+class CudaCopies {
+public:
+    explicit CudaCopies(series::FamilySet &families) : families_(make_copy_families(families)) {}
+
+    static void started(Process &process);
+
+    // False: it is of the kind Default, and apply_default() counts it when the allocations of its
+    // time are known.
+    [[nodiscard]] bool on_copy(Process &process, const cuda_copy_record &record);
+    void apply_default(Process &process, const cuda_copy_record &record, bool to_device,
+                       bool from_device);
+    void on_set(Process &process, const cuda_copy_record &record);
+    void on_wait(Process &process, const cuda_wait_record &record);
+
+    // Of all running processes, what asynchronous copies have under way.
+    static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes);
+
+private:
+    struct Slots;
+    struct SetSlots;
+    struct State;
+
+    Slots &slots_of(Process &process, std::int32_t device, std::size_t kind, bool is_async);
+    void count(Process &process, const cuda_copy_record &record, std::size_t kind);
+
+    CopyFamilies families_;
+};
+
+}  // namespace gpusnoop::probes

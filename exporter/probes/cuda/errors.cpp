@@ -1,0 +1,78 @@
+#include "exporter/probes/cuda/errors.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <tsl/robin_map.h>
+
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/symbols/names/cuda_errors.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// Per process. A program can return any number; those without a name are many only where one plays
+// with us.
+constexpr std::size_t max_errors = 1'000;
+constexpr std::uint64_t surplus_errors = std::uint64_t{1} << 63;  // no key of a single one
+
+// One past the last: a function that there is not.
+std::size_t number_of(const cuda_record &head) {
+    return std::min<std::size_t>(head.function & ~CUDA_STATIC_RUNTIME, cuda_functions().size());
+}
+
+const CudaFunction *function_of(const cuda_record &head) {
+    const std::size_t number = number_of(head);
+    return number < cuda_functions().size() ? &cuda_functions()[number] : nullptr;
+}
+
+std::string error_name(const CudaFunction *function, std::int32_t result) {
+    std::string name(function != nullptr && function->is_driver ? cuda_driver_error_name(result)
+                                                                : cuda_error_name(result));
+    return name.empty() ? "code_" + std::to_string(result) : name;
+}
+
+}  // namespace
+
+struct CudaErrors::State final : PartState {
+    static constexpr Part part = Part::errors;
+
+    tsl::robin_map<std::uint64_t, series::Slot> slots;  // function << 32 | code
+};
+
+void CudaErrors::started(Process &process) {
+    add_state<State>(process);
+}
+
+bool CudaErrors::shows(const cuda_record &head) {
+    const CudaFunction *const function = function_of(head);
+    return function == nullptr || function->shows_errors;
+}
+
+void CudaErrors::count(Process &process, const cuda_record &head) {
+    auto &slots = state_of<State>(process).slots;
+    const std::uint64_t of_function = std::uint64_t{number_of(head)} << 32;
+    std::uint64_t key = of_function | static_cast<std::uint32_t>(head.result);
+    auto found = slots.find(key);
+    if (found == slots.end() && slots.size() >= max_errors) {
+        key = of_function | surplus_errors;
+        found = slots.find(key);
+    }
+    if (found == slots.end()) {
+        const CudaFunction *const function = function_of(head);
+        const std::string_view name = function != nullptr ? function->name : "unknown";
+        const std::string error =
+            key >= surplus_errors ? "other" : error_name(function, head.result);
+        found = slots
+                    .try_emplace(key, families_.errors.slot(process.owner,
+                                                            labels_of(process, {name, error})))
+                    .first;
+    }
+    families_.errors.add(found->second, 1);
+}
+
+}  // namespace gpusnoop::probes

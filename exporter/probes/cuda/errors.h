@@ -1,0 +1,26 @@
+// Counts calls that returned an error, by function and error.
+#pragma once
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/families.h"
+#include "exporter/probes/cuda/process.h"
+
+namespace gpusnoop::probes {
+
+class CudaErrors {
+public:
+    explicit CudaErrors(series::FamilySet &families) : families_(make_error_families(families)) {}
+
+    static void started(Process &process);
+
+    // False: the function's errors are no failures, and such calls are not counted.
+    [[nodiscard]] static bool shows(const cuda_record &head);
+    void count(Process &process, const cuda_record &head);
+
+private:
+    struct State;
+
+    ErrorFamilies families_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,63 @@
+// Counts launches by kernel and shape, and what they cost their callers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/callbacks.h"
+#include "exporter/probes/cuda/families.h"
+#include "exporter/probes/cuda/launches/kernel_names.h"
+#include "exporter/probes/cuda/process.h"
+
+namespace gpusnoop::probes {
+
+// Launches wait, counted, until their kernel has its name.
+class CudaLaunches {
+public:
+    CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
+                 const CudaCallbacks &callbacks, std::chrono::nanoseconds started);
+
+    static void started(Process &process);
+    // For once a second.
+    void tidy(std::chrono::nanoseconds now);
+    // The process, which has ended, can be forgotten.
+    [[nodiscard]] static bool is_done_with(const Process &process);
+
+    void on_launch(Process &process, const cuda_launch_record &record);
+    void on_graph(Process &process, const cuda_graph_record &record);
+    // What handles stand for.
+    void on_kernel(Process &process, const cuda_kernel_record &record);
+    void on_name(Process &process, const cuda_name_record &record);
+    void on_kernel_name(const symbols::CudaKernelReply &answer);
+    // Names come in numbers: the launches that wait for them are gone through once for all of them.
+    void count_named();
+
+private:
+    struct Shape;
+    struct ShapeHash;
+    struct Count;
+    struct State;
+
+    [[nodiscard]] series::Slot slot_of(const Process &process, const Shape &shape,
+                                       const std::string &name);
+    void count_launches(Process &process, const Shape &shape, Count &count, std::uint64_t amount);
+    void count_waiting(Process &process);
+    void observe(Process &process, std::int32_t device, const cuda_launch_record &record);
+    void note_named(Process &process);
+    void give_up_names(Process &process);
+
+    LaunchFamilies families_;
+    const CudaProcessTable &processes_;
+    const CudaCallbacks &callbacks_;
+    std::chrono::nanoseconds now_;  // of the last tidy(), or the start
+    std::uint64_t next_ticket_ = 1;
+    std::unordered_map<std::uint64_t, std::pair<ProcessKey, std::uint64_t>> tickets_;
+    std::vector<ProcessKey> named_;  // processes with launches whose names have come
+};
+
+}  // namespace gpusnoop::probes

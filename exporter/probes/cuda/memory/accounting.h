@@ -1,0 +1,96 @@
+// Which allocations of each process are live, by the records of allocations and frees in the order
+// in which they happened.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/callbacks.h"
+#include "exporter/probes/cuda/memory/call_sites.h"
+#include "exporter/probes/cuda/memory/counters.h"
+#include "exporter/probes/cuda/memory/live_allocations.h"
+#include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/cuda/process.h"
+
+namespace gpusnoop::probes {
+
+class MemoryAccounting {
+public:
+    // What is older than `started` was counted by an exporter before this one.
+    MemoryAccounting(series::FamilySet &families, const CudaProcessTable &processes,
+                     const CudaCallbacks &callbacks, std::chrono::nanoseconds started);
+
+    void started(Process &process);
+    // Its `ended` is set. `is_incomplete`: records of its memory may be missing, so that what it
+    // had allocated at its end is counted when a younger table has been read.
+    void ended(Process &process, bool is_incomplete);
+    // For once a second.
+    void tidy(std::chrono::nanoseconds now);
+    // The process, which has ended, can be forgotten.
+    [[nodiscard]] static bool is_done_with(const Process &process);
+
+    void apply(Process &process, const cuda_allocation_record &record);
+    void apply(Process &process, const cuda_mapping_record &record);
+    void apply(Process &process, const cuda_reset_record &record);
+    void on_site_name(symbols::StackReply answer) { sites_.on_name(std::move(answer)); }
+
+    [[nodiscard]] static bool is_on_device(const Process &process, std::uint64_t address);
+
+    // Of the kernel's table of live allocations: it is about to be read. Frees until it has been
+    // reconciled are remembered.
+    void watch_frees() { watched_frees_.emplace(); }
+    // Something is wanted from the next table.
+    [[nodiscard]] bool wants_reconciling() const { return wants_reconciling_; }
+    void want_reconciling(bool wanted = true) { wants_reconciling_ = wants_reconciling_ || wanted; }
+    // The table was read: what is wanted from now on, it does not have.
+    void stop_wanting() { wants_reconciling_ = false; }
+
+    // What had no room in what is remembered of a process: its live allocations may be wrong.
+    [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
+
+    // For reconciling with the table.
+    //
+    // Was it in a context that was reset or destroyed since?
+    [[nodiscard]] static bool was_reset(const Process &process, const Allocation &allocation);
+    // The table has it; its record was lost, or is still to come.
+    void add_from_table(Process &process, const LiveAllocations::Key &key,
+                        const Allocation &allocation);
+    void free(Process &process, const LiveAllocations::Key &key, const Allocation &allocation);
+    // Takes entries of the process out of the table.
+    void forget_in_table(Process &process, std::span<const LiveEntry> entries);
+    // Counts what the process, which has ended, had allocated, and forgets it.
+    void count_unfreed(Process &process);
+    void stop_watching_frees() { watched_frees_.reset(); }
+
+private:
+    struct FreedKey {
+        ProcessKey process;
+        LiveAllocations::Key key;
+        auto operator<=>(const FreedKey &) const = default;
+    };
+
+    bool add(Process &process, std::uint64_t address, const Allocation &allocation);
+    void apply_free(Process &process, const cuda_allocation_record &record);
+    void apply_free_of_unknown(Process &process, const cuda_allocation_record &record);
+    void drop_from_table(Process &process);
+
+    const CudaProcessTable &processes_;
+    const CudaCallbacks &callbacks_;
+    std::chrono::nanoseconds started_;
+    std::chrono::nanoseconds now_;  // of the last tidy(), or the start
+    std::shared_ptr<std::pmr::memory_resource> nodes_;
+    MemoryCounters counters_;
+    CallSites sites_;
+    std::optional<std::set<FreedKey>> watched_frees_;
+    bool wants_reconciling_ = false;
+    std::uint64_t forgotten_ = 0;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,43 @@
+// What the memory part keeps of one process. For the files of this folder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <set>
+#include <utility>
+
+#include "exporter/probes/cuda/memory/live_allocations.h"
+#include "exporter/probes/cuda/process.h"
+
+namespace gpusnoop::probes {
+
+// A context, or the primary one of a device.
+using ResetKey = std::pair<std::uint64_t, std::int32_t>;
+constexpr ResetKey reset_key(std::uint64_t context, std::int32_t device) {
+    return {context, context == 0 ? device : 0};
+}
+
+struct MemoryState final : PartState {
+    static constexpr Part part = Part::memory;
+
+    explicit MemoryState(std::shared_ptr<std::pmr::memory_resource> of_nodes)
+        : nodes(std::move(of_nodes)), live(nodes.get()) {}
+
+    std::shared_ptr<std::pmr::memory_resource> nodes;  // goes after what is made of it
+    LiveAllocations live;
+    bool has_handles = false;  // of memory: then the kernel's table has more of it
+    // It has ended, and what it had allocated then is still to be read from the kernel's table.
+    bool awaits_table = false;
+    // The kernel left some of its unmapped ranges to us: these allocations may be behind its table.
+    bool has_unfinished_unmaps = false;
+    std::map<ResetKey, std::int64_t> resets;  // when it was last reset or destroyed
+    // Assumed by reconciling, as the table has them no more: the records of these frees may still
+    // come.
+    std::set<LiveAllocations::Key> assumed_freed;
+    // The table did not have them for a moment; the records of these allocations are still to come.
+    std::set<LiveAllocations::Key> briefly_missing;
+};
+
+}  // namespace gpusnoop::probes

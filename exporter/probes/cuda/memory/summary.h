@@ -1,0 +1,31 @@
+// What the running processes have allocated now: all of it for people and programs that look for a
+// leak, and the few things that a person looks for first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exporter/probes/cuda/memory/call_sites.h"
+#include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/amount.h"
+#include "exporter/probes/frame/overview.h"
+
+namespace gpusnoop::probes {
+
+struct SiteAllocations {
+    Amount amount;
+    SiteName name;  // empty if it is not known yet
+};
+struct ProcessAllocations {
+    std::uint32_t pid = 0;
+    std::string comm, container, pod_uid, exe;
+    Amount amount;
+    std::vector<SiteAllocations> sites;  // those that hold the most first
+};
+[[nodiscard]] std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &processes);
+
+// The processes and the places in them that hold the most.
+[[nodiscard]] MemoryOverview memory_overview(const CudaProcessTable &processes);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,92 @@
+// Launches, without the other parts of the aggregator.
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/probes/cuda/launches/launches.h"
+#include "tests/unit/probes/cuda/part_fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct LaunchesFixture : PartFixture {
+    std::vector<symbols::CudaKernelRequest> asked;
+    CudaLaunches launches{families, processes, callbacks, 0s};
+
+    LaunchesFixture() : PartFixture(CudaLaunches::started) {
+        callbacks.ask_for_kernel = [this](auto request) { asked.push_back(request); };
+    }
+    [[nodiscard]] std::uint64_t count(const std::vector<std::string> &labels = {}) const {
+        return sum("cuda_kernel_launches_total", labels);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("the part of launches counts them by itself, each under its process and kernel") {
+    LaunchesFixture bench;
+    bench.launches.on_name(bench.process(), named(0x10, "gemm"));
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.on_name(bench.process(43), named(0x10, "reduce"));
+    bench.launches.on_launch(bench.process(43), launch(0x10, 7));
+    CHECK(bench.asked.empty());
+    CHECK(bench.count() == 3);
+    CHECK(bench.count({"gemm", "7x1x1", "32x2x1", "0"}) == 2);
+    CHECK(bench.count({"reduce"}) == 1);
+    CHECK(bench.page("cuda_memory_allocations_total").empty());
+}
+
+TEST_CASE("the part of launches asks for a name once, and counts what waited when it is told to") {
+    LaunchesFixture bench;
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.on_launch(bench.process(), launch(0x10, 8));
+    REQUIRE(bench.asked.size() == 1);
+    bench.launches.on_kernel_name({bench.asked[0].ticket, "gemm"});
+    bench.launches.on_kernel_name({12'345, "of nobody"});
+    CHECK(bench.count() == 0);
+    bench.launches.count_named();
+    CHECK(bench.count({"gemm"}) == 2);
+}
+
+TEST_CASE("the part of launches needs a process until the names that it waits for have come") {
+    LaunchesFixture bench;
+    Process &process = bench.process();
+    CHECK(CudaLaunches::is_done_with(process));
+    bench.launches.on_launch(process, launch(0x10, 7));
+    CHECK_FALSE(CudaLaunches::is_done_with(process));
+    SECTION("or were given up") {
+        bench.launches.tidy(9s);
+        CHECK_FALSE(CudaLaunches::is_done_with(process));
+        bench.launches.tidy(10s);
+        CHECK(CudaLaunches::is_done_with(process));
+        CHECK(bench.count({"unknown"}) == 1);
+    }
+    SECTION("which is at once for what is in the ring") {
+        bench.launches.on_kernel_name({bench.asked.at(0).ticket, "gemm"});
+        CHECK(CudaLaunches::is_done_with(process));
+        bench.launches.tidy(1s);
+        CHECK(bench.count({"gemm"}) == 1);
+    }
+}
+
+TEST_CASE("the part of launches looks into the ring before it asks for a name") {
+    LaunchesFixture bench;
+    Process &process = bench.process();
+    bench.callbacks.catch_up = [&] { bench.launches.on_name(process, named(0x10, "gemm")); };
+    bench.launches.on_launch(process, launch(0x10, 7));
+    CHECK(bench.asked.empty());
+    CHECK(bench.count({"gemm"}) == 1);
+}
+
+TEST_CASE("the part of launches counts graphs by device") {
+    LaunchesFixture bench;
+    for (const std::int32_t device : {0, 1, 1}) {
+        bench.launches.on_graph(
+            bench.process(),
+            cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", 2'000, device)});
+    }
+    CHECK(bench.page("cuda_graph_launches_total") ==
+          Page{{{"python", "", "0"}, 1}, {{"python", "", "1"}, 2}});
+}
