@@ -1,0 +1,51 @@
+// Attaches the CUDA probe's programs to the libraries that discovery finds.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/file_id.h"
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/detacher.h"
+#include "exporter/probes/cuda/programs.h"
+#include "exporter/probes/frame/attached_libraries.h"
+
+namespace gpusnoop::probes {
+
+// Used by the discovery's thread, but for last_attached(). What it refers to must outlive it.
+class CudaAttacher final : public discovery::Attacher {
+public:
+    // `libraries`: globs for the names of files.
+    CudaAttacher(const CudaPrograms &programs, AttachedLibraries &attached,
+                 std::vector<std::string> libraries);
+    ~CudaAttacher() override;
+    CudaAttacher(const CudaAttacher &) = delete;
+    CudaAttacher &operator=(const CudaAttacher &) = delete;
+
+    [[nodiscard]] bool wants(std::string_view name) const override;
+    [[nodiscard]] bool is_inner(std::string_view name) const override {
+        return is_cuda_driver(name);
+    }
+    Result<> attach(const discovery::Library &library) override;
+    void detach(const FileId &id, bool is_changed) override;
+    [[nodiscard]] bool must_wait_for(const FileId &id) override {
+        return detacher_.must_wait_for(id);
+    }
+    void failed(std::string_view reason) override { attached_.failed(reason); }
+
+    // When a library was last attached to, since boot: a process that started later was seen whole.
+    [[nodiscard]] std::chrono::nanoseconds last_attached() const { return last_attached_; }
+
+private:
+    const CudaPrograms &programs_;
+    AttachedLibraries &attached_;
+    std::vector<std::string> libraries_;
+    std::atomic<std::chrono::nanoseconds> last_attached_{std::chrono::nanoseconds::zero()};
+    ebpf::Detacher detacher_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,110 @@
+#include "exporter/probes/cuda/consumer.h"
+
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/counters.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+Result<std::unique_ptr<CudaConsumer>> CudaConsumer::start(const CudaPrograms &programs,
+                                                          CudaAggregator &aggregator,
+                                                          nanoseconds rescan_interval) {
+    auto names = CudaNames::start();
+    if (!names) {
+        return tl::unexpected(names.error());
+    }
+    auto rings = CudaRings::open(programs, aggregator);
+    if (!rings) {
+        return tl::unexpected(rings.error());
+    }
+    return std::unique_ptr<CudaConsumer>(new CudaConsumer(programs, aggregator, rescan_interval,
+                                                          std::move(*names), std::move(*rings)));
+}
+
+CudaConsumer::CudaConsumer(const CudaPrograms &programs, CudaAggregator &aggregator,
+                           nanoseconds rescan_interval, CudaNames names, CudaRings rings)
+    : programs_(programs),
+      aggregator_(aggregator),
+      rescan_interval_(rescan_interval),
+      names_(std::move(names)),
+      tables_(programs.tables()),
+      rings_(std::move(rings)) {}
+
+void CudaConsumer::drain() {
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    drain_rings(rings_.mark(now));
+    reconcile();
+    if (now - looked_for_losses_ > std::chrono::milliseconds(200)) {
+        looked_for_losses_ = now;
+        read_table_if_due();
+    }
+    if (now - tidied_ > std::chrono::seconds(1)) {
+        tidied_ = now;
+        aggregator_.tidy(now);
+    }
+    rescan(now);
+}
+
+void CudaConsumer::drain_rings(const CudaRings::Mark &end) {
+    if (!unapplied_) {
+        unapplied_ = end;
+    }
+    rings_.drain_to(end);
+    names_.hand_answers_to(aggregator_);
+    if (rings_.is_passed(*unapplied_)) {
+        aggregator_.apply_until(unapplied_->at);
+        unapplied_.reset();
+    }
+}
+
+void CudaConsumer::rescan(nanoseconds now) {
+    if (now - rescanned_ < rescan_interval_) {
+        return;
+    }
+    rescanned_ = now;
+    aggregator_.scan(now);
+    tables_.forget_registered_of_ended();
+}
+
+// Where records of allocations were lost, or an exporter before this one has kept the table, that
+// says what is allocated. Reading it takes time, so it is not done all the time.
+void CudaConsumer::read_table_if_due() {
+    const auto account = ebpf::read_account(programs_.account_map());
+    const nanoseconds began = now_on(CLOCK_MONOTONIC);
+    const std::uint64_t lost = account ? account->lost[LOST_ring_full] : 0;
+    if (reading_ || !schedule_.is_due(began, lost, aggregator_.wants_reconciling())) {
+        return;
+    }
+    const nanoseconds cpu_before = now_on(CLOCK_THREAD_CPUTIME_ID);
+    read_table(began, lost);
+    reconcile();
+    schedule_.read(now_on(CLOCK_MONOTONIC), now_on(CLOCK_THREAD_CPUTIME_ID) - cpu_before);
+}
+
+void CudaConsumer::read_table(nanoseconds began, std::uint64_t lost) {
+    aggregator_.watch_frees();
+    auto table = tables_.read(began);
+    if (!table) {
+        log::warn("cannot read the table of live allocations", {{"reason", table.error().message}});
+        return;
+    }
+    reading_ = Reading{*std::move(table), rings_.mark(now_on(CLOCK_MONOTONIC)), lost};
+    drain_rings(rings_.mark(reading_->since.at));
+}
+
+// With the table that was read, if what is older has been drained.
+void CudaConsumer::reconcile() {
+    if (!reading_ || !rings_.is_passed(reading_->since)) {
+        return;
+    }
+    aggregator_.apply_until(reading_->since.at);
+    aggregator_.reconcile(reading_->table);
+    schedule_.reconciled(reading_->lost);
+    reading_.reset();
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,67 @@
+// Brings what the CUDA probe's programs have sent, and the kernel's tables, to the aggregator in
+// the right order. On the aggregating thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "exporter/base/result.h"
+#include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/cuda/memory/reconcile_schedule.h"
+#include "exporter/probes/cuda/names.h"
+#include "exporter/probes/cuda/programs.h"
+#include "exporter/probes/cuda/rings.h"
+
+namespace gpusnoop::probes {
+
+class CudaConsumer {
+public:
+    // Both must outlive it.
+    static Result<std::unique_ptr<CudaConsumer>> start(const CudaPrograms &programs,
+                                                       CudaAggregator &aggregator,
+                                                       std::chrono::nanoseconds rescan_interval);
+
+    void drain();
+
+    // For what the aggregator asks for.
+    [[nodiscard]] CudaRings &rings() { return rings_; }
+    [[nodiscard]] CudaNames &names() { return names_; }
+    [[nodiscard]] const CudaTables &tables() const { return tables_; }
+
+private:
+    CudaConsumer(const CudaPrograms &programs, CudaAggregator &aggregator,
+                 std::chrono::nanoseconds rescan_interval, CudaNames names, CudaRings rings);
+
+    void drain_rings(const CudaRings::Mark &end);
+    void read_table_if_due();
+    void read_table(std::chrono::nanoseconds began, std::uint64_t lost);
+    void reconcile();
+    void rescan(std::chrono::nanoseconds now);
+
+    const CudaPrograms &programs_;
+    CudaAggregator &aggregator_;
+    std::chrono::nanoseconds rescan_interval_;
+    CudaNames names_;
+    CudaTables tables_;
+    CudaRings rings_;
+    ReconcileSchedule schedule_;
+    // What is to be applied once the rings are drained so far.
+    std::optional<CudaRings::Mark> unapplied_;
+    // The table of live allocations, to be compared with ours once that has what is older.
+    struct Reading {
+        LiveTable table;
+        CudaRings::Mark since;
+        std::uint64_t lost;
+    };
+    std::optional<Reading> reading_;
+    // When each was done last.
+    std::chrono::nanoseconds looked_for_losses_{};
+    std::chrono::nanoseconds tidied_{};
+    std::chrono::nanoseconds rescanned_{};
+};
+
+}  // namespace gpusnoop::probes
