@@ -49,7 +49,7 @@ private:
     std::span<const std::uint8_t> data_;
 };
 
-constexpr std::uint32_t processes = 3;
+constexpr std::uint32_t process_count = 3;
 constexpr std::uint32_t functions = 4;
 
 // Of a size that records have, so that not all is refused.
@@ -104,7 +104,7 @@ std::span<const std::byte> cuda_record_of(Bytes &bytes, Input &input) {
     cuda_record head{};
     std::memcpy(&head, bytes.data(), sizeof(head));
     head.type = type;
-    head.tgid = head.tgid % processes;
+    head.tgid = head.tgid % process_count;
     head.since_ns = head.since_ns % 2;
     std::memcpy(bytes.data(), &head, sizeof(head));
     return std::span(bytes).first(size);
@@ -119,7 +119,7 @@ std::span<const std::byte> functions_record_of(Bytes &bytes, Input &input) {
     func_record head{};
     std::memcpy(&head, bytes.data(), sizeof(head));
     head.type %= FUNC_RECORD_TAIL_CALL + 2;
-    head.tgid %= processes;
+    head.tgid %= process_count;
     head.since_ns %= 2;
     std::memcpy(bytes.data(), &head, sizeof(head));
     if (size >= sizeof(func_call_record)) {
@@ -190,14 +190,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                 func.tidy(std::chrono::nanoseconds(input.take<std::int64_t>() >> 1));
                 break;
             case 3:
-                cuda.assume_ended({input.byte() % processes, input.byte() % 2U},
+                cuda.assume_ended({input.byte() % process_count, input.byte() % 2U},
                                   std::chrono::nanoseconds(input.take<std::uint32_t>()));
                 break;
             case 4: {
                 cuda.watch_frees();
                 LiveTable live{};
                 live.since = std::chrono::nanoseconds(input.take<std::uint32_t>());
-                live.processes[input.byte() % processes] = input.take<cuda_live_process>();
+                live.processes[input.byte() % process_count] = input.take<cuda_live_process>();
                 live.entries.emplace_back(input.take<cuda_live_key>(), input.take<cuda_live>());
                 cuda.reconcile(live);
                 break;
