@@ -94,7 +94,11 @@ mkdir -p "$logs"
 rm -f "$logs"/*.log
 
 cmake --preset release
-cmake --build --preset release --parallel "$jobs" --target all bench
+targets=(all)
+case $label in
+all | long) targets+=(bench) ;; # which only a long test runs
+esac
+cmake --build --preset release --parallel "$jobs" --target "${targets[@]}"
 # Many of the tests wait most of the time, which the other builds use. A group of its own, which ends
 # with this.
 if [ -n "$sanitizers" ]; then
