@@ -1,8 +1,6 @@
 // `gpusnoop_exporter doctor`.
 #pragma once
 
-#include <cstdint>
-
 #include "exporter/cli/settings.h"
 
 namespace CLI {
@@ -11,7 +9,7 @@ class App;
 
 namespace gpusnoop::cli {
 
-enum class DoctorFormat : std::uint8_t { text, json };
+enum class DoctorFormat { text, json };
 
 // `format` outlives the parsing.
 const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format);

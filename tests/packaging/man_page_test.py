@@ -47,7 +47,10 @@ def problems(program, page):
     sections = sections_of(page)
     commands = list(commands_below(program))
     for command in [()] + commands:
-        has = flags_of(help_of(program, command))
+        text = help_of(program, command)
+        if re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text):
+            yield f"the help of {' '.join(command)} has control characters"
+        has = flags_of(text)
         heading = heading_of(command)
         says = sections.get(heading, set()) - {"--help"}
         name = " ".join(("gpusnoop_exporter",) + command)

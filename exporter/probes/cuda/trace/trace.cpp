@@ -38,13 +38,13 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
             return fail("no function that is traced matches \"" + to_valid_utf8(glob, 128) + "\"");
         }
     }
-    for (std::uint16_t number = 0; number < functions.size(); number++) {
+    for (std::size_t number = 0; number < functions.size(); number++) {
         const bool wanted = globs.empty() || std::ranges::any_of(globs, [&](const auto &glob) {
                                 return matches_glob(glob, functions[number].symbol) ||
                                        matches_glob(glob, functions[number].name);
                             });
         if (wanted) {
-            selected.push_back(number);
+            selected.push_back(static_cast<std::uint16_t>(number));
         }
     }
     return selected;
