@@ -3,7 +3,8 @@
 #
 #   scripts/test.sh               all tests but the long ones, formatting, and the address sanitizer
 #   LABEL=all scripts/test.sh     everything: what CI runs. The long ones are the mode perf, guests with
-#                                 other kernels, the benchmarks, and the thread sanitizer
+#                                 other kernels, the benchmarks, the thread sanitizer, and a compilation
+#                                 without precompiled headers
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
 #                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
 #                                 guests, which are among the long ones)
@@ -62,8 +63,9 @@ metrics_page() { # docs/metrics.md is what the program says of itself
     diff -u docs/metrics.md <(build/release/gpusnoop_exporter list-metrics)
 }
 
-build_sanitized() {
+build_others() {
     local sanitizer
+    [ "$label" != all ] || scripts/headers.sh
     for sanitizer in $sanitizers; do
         cmake --preset "$sanitizer"
         fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
@@ -102,24 +104,24 @@ cmake --build --preset release --parallel "$jobs" --target "${targets[@]}"
 # Many of the tests wait most of the time, which the other builds use. A group of its own, which ends
 # with this.
 if [ -n "$sanitizers" ]; then
-    setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_sanitized)
-set -euo pipefail; jobs=$jobs; sanitizers='$sanitizers'; build_sanitized" \
-        >"$logs/sanitized-build.log" 2>&1 &
-    sanitized_build=$!
-    trap 'kill -TERM -- "-$sanitized_build" 2>/dev/null || true' EXIT
+    setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_others)
+set -euo pipefail; jobs=$jobs; label=$label; sanitizers='$sanitizers'; build_others" \
+        >"$logs/other-builds.log" 2>&1 &
+    other_builds=$!
+    trap 'kill -TERM -- "-$other_builds" 2>/dev/null || true' EXIT
 fi
 part release-tests tests_of release
 
 if [ -n "$sanitizers" ]; then
     part formatting formatting
     part metrics-page metrics_page
-    if wait "$sanitized_build"; then
+    if wait "$other_builds"; then
         for sanitizer in $sanitizers; do
             part "$sanitizer-tests" tests_of "$sanitizer"
         done
     else
-        tail -n 40 "$logs/sanitized-build.log"
-        failed+=(sanitized-build)
+        tail -n 40 "$logs/other-builds.log"
+        failed+=(other-builds)
     fi
 fi
 
