@@ -236,21 +236,11 @@ ON(wait_start, begin_wait(fence))
 ON(wait_end, end_wait(fence))
 ON(destroy, on_event(fence, FENCE_destroy))
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exit, struct task_struct *task)
+static __always_inline void forget_thread(struct task_struct *task)
 {
 	bpf_task_storage_delete(&threads, task);
-	if (task->signal->live.counter == 0)
-		leave_traced(task->tgid);
-	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
-{
-	bpf_task_storage_delete(&threads, task);
-	leave_traced(task->tgid);
-	return 0;
-}
+END_PROGRAMS(forget_thread, leave_traced)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

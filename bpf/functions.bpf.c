@@ -161,15 +161,10 @@ static __always_inline void forget_thread(struct task_struct *task)
 
 static __always_inline void forget_process(__u32 tgid)
 {
-	struct func_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	const __u64 since_ns = remove_process(&processes, &tgid);
 	struct func_exit_record *record;
-	__u64 since_ns;
 
-	if (!process)
-		return;
-	since_ns = process->since_ns;
-	/* Two last threads can both see no other one alive: only one deletes. */
-	if (bpf_map_delete_elem(&processes, &tgid))
+	if (!since_ns)
 		return;
 	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
 	if (!record)
@@ -178,23 +173,7 @@ static __always_inline void forget_process(__u32 tgid)
 	SUBMIT(record);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exit, struct task_struct *task)
-{
-	forget_thread(task);
-	if (task->signal->live.counter == 0)
-		forget_process(task->tgid);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
-{
-	forget_thread(task);
-	forget_process(task->tgid);
-	return 0;
-}
-
+END_PROGRAMS(forget_thread, forget_process)
 DEATH_PROGRAM(threads)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -7,6 +7,7 @@
 #include "bpf/functions.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
 /* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
@@ -32,8 +33,7 @@ __u64 entries_lost = 0;
 __u64 slow_details_lost = 0;
 
 struct func_process {
-	__u64 since_ns;
-	__u64 start_boottime_ns;
+	struct process_entry entry;
 	struct call_budget budget;
 };
 
@@ -88,48 +88,28 @@ static __always_inline void fill_head(struct func_record *head, __u64 since_ns, 
 	head->type = type;
 }
 
-/* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room in the
- * table, and the call is counted as lost. The process's record has its place in the ring before the
- * process is in the table, so whoever finds it there sends its calls behind it. */
+/* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room. */
 static __always_inline void enter_process(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct func_process_record *record;
-	struct func_process *known;
 
 	thread->tgid = task->tgid;
 	thread->tid = task->pid;
-	thread->fresh.start_boottime_ns = task->group_leader->start_boottime;
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known) {
-		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
-			thread->since_ns = known->since_ns;
-			return;
-		}
-		/* One of the same id that we did not see ending: the exporter finds out by itself.
-		 */
-		bpf_map_delete_elem(&processes, &thread->tgid);
-	}
+	thread->fresh.entry.start_boottime_ns = task->group_leader->start_boottime;
+	if (find_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns))
+		return;
 	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
-	thread->fresh.since_ns = bpf_ktime_get_ns();
-	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
-		thread->since_ns = thread->fresh.since_ns;
+	if (add_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns)) {
 		if (record) {
 			fill_head(&record->head, thread->since_ns, thread->tgid,
 				  FUNC_RECORD_PROCESS);
 			fill_identity(&record->identity, task);
 			SUBMIT(record);
 		}
-		return;
-	}
-	if (record)
+	} else if (record) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	/* Another thread of the process was first, or the table is full. */
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known)
-		thread->since_ns = known->since_ns;
-	else
-		ACCOUNT(lost[LOST_process_table], 1);
+	}
 }
 
 static __always_inline bool within_budget(struct thread *thread)

@@ -257,22 +257,7 @@ int perf_exit(struct pt_regs *regs)
 	return cuda_exit(regs);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exit, struct task_struct *task)
-{
-	forget_thread(task);
-	if (task->signal->live.counter == 0)
-		forget_process(task->tgid);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
-{
-	forget_thread(task);
-	forget_process(task->tgid);
-	return 0;
-}
+END_PROGRAMS(forget_thread, forget_process)
 
 DEATH_PROGRAM(threads)
 

@@ -7,6 +7,7 @@
 #include "bpf/cuda/functions.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/process_filter.bpf.h"
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
@@ -105,14 +106,13 @@ static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, 
 	head->device = CUDA_DEVICE_UNCHOSEN;
 }
 
-static __always_inline void fill_process(struct cuda_process_record *record,
-					 const struct cuda_live_process *process)
+static __always_inline void fill_process(struct cuda_process_record *record, __u64 since_ns)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
 	struct inode *exe = mm->exe_file->f_inode;
 
-	fill_head(&record->head, process->since_ns, task->tgid, CUDA_RECORD_PROCESS);
+	fill_head(&record->head, since_ns, task->tgid, CUDA_RECORD_PROCESS);
 	fill_identity(&record->identity, task);
 	record->code_start = mm->start_code;
 	record->code_end = mm->end_code;
@@ -122,46 +122,31 @@ static __always_inline void fill_process(struct cuda_process_record *record,
 	record->exe_generation = exe->i_generation;
 }
 
-/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room in
- * the table, and the call is counted as lost. The place in the ring is taken before the process is
- * in the table, so whoever finds it there sends its calls behind the process's own record. Without
- * room in the ring the exporter learns of the process from its calls, or from the table. */
+/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room.
+ * Where the ring had no room for its record, the exporter may learn of it from the table, too. */
 static __always_inline void enter_process(struct thread *thread)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct process_entry *fresh = (struct process_entry *)&thread->fresh;
 	struct cuda_process_record *record;
-	struct cuda_live_process *known;
 
-	thread->tgid = bpf_get_current_task_btf()->tgid;
-	thread->fresh.start_boottime_ns = bpf_get_current_task_btf()->group_leader->start_boottime;
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known) {
-		if (known->start_boottime_ns == thread->fresh.start_boottime_ns) {
-			thread->since_ns = known->since_ns;
-			return;
-		}
-		/* One of the same id that we did not see ending: the exporter finds out by itself.
-		 */
-		bpf_map_delete_elem(&processes, &thread->tgid);
-	}
+	_Static_assert(__builtin_offsetof(struct cuda_live_process, start_boottime_ns) ==
+			   __builtin_offsetof(struct process_entry, start_boottime_ns),
+		       "a table's values begin with a struct process_entry");
+	thread->tgid = task->tgid;
+	fresh->start_boottime_ns = task->group_leader->start_boottime;
+	if (find_process(&processes, &thread->tgid, fresh, &thread->since_ns))
+		return;
 	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
-	thread->fresh.since_ns = bpf_ktime_get_ns();
 	add_to_process_filter(&process_filter, thread->tgid);
-	if (!bpf_map_update_elem(&processes, &thread->tgid, &thread->fresh, BPF_NOEXIST)) {
-		thread->since_ns = thread->fresh.since_ns;
+	if (add_process(&processes, &thread->tgid, fresh, &thread->since_ns)) {
 		if (record) {
-			fill_process(record, &thread->fresh);
+			fill_process(record, thread->since_ns);
 			SUBMIT(record);
 		}
-		return;
-	}
-	if (record)
+	} else if (record) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	/* Another thread of the process was first, or the table is full. */
-	known = bpf_map_lookup_elem(&processes, &thread->tgid);
-	if (known)
-		thread->since_ns = known->since_ns;
-	else
-		ACCOUNT(lost[LOST_process_table], 1);
+	}
 }
 
 /* May the process record one more call in the calls ring? */

@@ -18,6 +18,13 @@ struct process_identity {
 };
 WIRE_SIZE(struct process_identity, 8 + 8 + 16 + 2 * 96);
 
+/* What the values of a probe's table of processes begin with; its keys are tgids. */
+struct process_entry {
+	__u64 since_ns; /* when its first traced call was: it and the tgid are the process */
+	__u64 start_boottime_ns;
+};
+WIRE_SIZE(struct process_entry, 16);
+
 /* Bits of the kernel's own enum syscall_work_bit (include/linux/thread_info.h). */
 #define SYSTEM_CALLS_TRACED	(1U << 2) /* ptrace(PTRACE_SYSCALL) */
 #define SYSTEM_CALLS_EMULATED	(1U << 3) /* ptrace(PTRACE_SYSEMU) */

@@ -5,13 +5,6 @@
 
 #include "bpf/lib/process.h"
 
-/* The value of the table of processes that have been traced, by tgid. */
-struct traced_process {
-	__u64 since_ns;
-	__u64 start_boottime_ns;
-};
-WIRE_SIZE(struct traced_process, 16);
-
 enum traced_record_type {
 	TRACED_CAME, /* struct traced_came_record */
 	TRACED_WENT, /* struct traced_record: it ended, or became another program by exec */

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* A probe's table of the processes that it has traced, by tgid: how they enter it and leave it. Its
+ * values begin with a struct process_entry. */
+#ifndef GPUSNOOP_PROCESS_TABLE_BPF_H
+#define GPUSNOOP_PROCESS_TABLE_BPF_H
+
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/process.h"
+
+/* A process enters the table at its first traced call, in this order:
+ *
+ *   if (!find_process(...)) {
+ *           reserve its record in the ring;
+ *           if (add_process(...)) submit the record; else discard it;
+ *   }
+ *
+ * The record has its place in the ring before the process is in the table, so whoever finds it
+ * there sends what it has behind it. Without room in the ring, the exporter learns of the process
+ * from its calls. `fresh` is scratch: the table's value, in which the caller has set
+ * start_boottime_ns. */
+
+/* Notes the process's since_ns, if the table has it. */
+static __always_inline bool find_process(void *processes, const __u32 *tgid,
+					 const struct process_entry *fresh, __u64 *since_ns)
+{
+	const struct process_entry *known = bpf_map_lookup_elem(processes, tgid);
+
+	if (!known)
+		return false;
+	if (known->start_boottime_ns == fresh->start_boottime_ns) {
+		*since_ns = known->since_ns;
+		return true;
+	}
+	/* One of the same id that we did not see ending: the exporter finds out by itself. */
+	bpf_map_delete_elem(processes, tgid);
+	return false;
+}
+
+/* Notes the process's since_ns, too. False: another thread of the process was first, or, and then
+ * *since_ns stays 0, there is no room: that is counted as a lost call. */
+static __always_inline bool add_process(void *processes, const __u32 *tgid,
+					struct process_entry *fresh, __u64 *since_ns)
+{
+	const struct process_entry *known;
+
+	fresh->since_ns = bpf_ktime_get_ns();
+	if (!bpf_map_update_elem(processes, tgid, fresh, BPF_NOEXIST)) {
+		*since_ns = fresh->since_ns;
+		return true;
+	}
+	known = bpf_map_lookup_elem(processes, tgid);
+	if (known)
+		*since_ns = known->since_ns;
+	else
+		ACCOUNT(lost[LOST_process_table], 1);
+	return false;
+}
+
+/* Takes the process out of the table. Gives its since_ns to one caller only, and 0 to others: two
+ * last threads can both see no other one alive. */
+static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
+{
+	const struct process_entry *known = bpf_map_lookup_elem(processes, tgid);
+	__u64 since_ns;
+
+	if (!known)
+		return 0;
+	since_ns = known->since_ns;
+	return bpf_map_delete_elem(processes, tgid) ? 0 : since_ns;
+}
+
+/* The programs at the ends of threads and processes. By exec, too, a process ends: what it becomes
+ * is another one. */
+#define END_PROGRAMS(end_thread, end_process)                                                      \
+	SEC("tp_btf/sched_process_exit")                                                           \
+	int BPF_PROG(thread_exit, struct task_struct *task)                                        \
+	{                                                                                          \
+		end_thread(task);                                                                  \
+		if (task->signal->live.counter == 0)                                               \
+			end_process(task->tgid);                                                   \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("tp_btf/sched_process_exec")                                                           \
+	int BPF_PROG(process_exec, struct task_struct *task)                                       \
+	{                                                                                          \
+		end_thread(task);                                                                  \
+		end_process(task->tgid);                                                           \
+		return 0;                                                                          \
+	}
+
+#endif
