@@ -166,7 +166,7 @@ static __always_inline void forget_process(__u32 tgid)
 
 	if (!since_ns)
 		return;
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_head(&record->head, since_ns, tgid, FUNC_RECORD_EXIT);

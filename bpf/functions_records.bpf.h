@@ -58,6 +58,13 @@ struct {
 	__uint(max_entries, 1 << 20);
 } slow_calls SEC(".maps");
 
+/* Starts and ends of processes: without room for the start, a short process has no name on the
+ * page, so calls do not share its ring. Room for 3,600 of both. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} lifecycle SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, FUNC_MAX_FUNCTIONS);
@@ -99,7 +106,7 @@ static __always_inline void enter_process(struct thread *thread)
 	thread->fresh.entry.start_boottime_ns = task->group_leader->start_boottime;
 	if (find_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns))
 		return;
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
 	if (add_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns)) {
 		if (record) {
 			fill_head(&record->head, thread->since_ns, thread->tgid,

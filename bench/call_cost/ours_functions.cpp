@@ -56,11 +56,12 @@ TracingResult trace_with_functions(ebpf::AttachMode mode, const Library &library
     if (!programs) {
         return tl::unexpected(programs.error());
     }
+    const int lifecycle = (*programs)->lifecycle_ring();
     const int calls = (*programs)->calls_ring();
     const int slow = (*programs)->slow_ring();
     auto owner = std::make_unique<Programs>();
     owner->loaded = std::move(*programs);
-    auto tracing = Drained<Programs>::start(std::move(owner), {calls, slow});
+    auto tracing = Drained<Programs>::start(std::move(owner), {lifecycle, calls, slow});
     if (!tracing) {
         return tl::unexpected(tracing.error());
     }

@@ -133,6 +133,7 @@ private:
     symbols::DebugFiles debug_files_;  // its, too
     std::unique_ptr<FunctionPrograms> programs_;
     std::optional<AttachedFiles> files_;
+    std::unique_ptr<ebpf::Ring> lifecycle_;
     std::unique_ptr<ebpf::Ring> calls_;
     std::unique_ptr<ebpf::Ring> slow_calls_;
     nanoseconds tidied_{};
@@ -153,21 +154,21 @@ Result<> FunctionsProbe::open() {
     if (!programs) {
         return tl::unexpected(programs.error());
     }
-    auto calls = ebpf::Ring::open((*programs)->calls_ring(),
-                                  [this](auto bytes) { aggregator_.on_record(bytes); });
-    if (!calls) {
-        return tl::unexpected(calls.error());
-    }
-    auto slow_calls = ebpf::Ring::open((*programs)->slow_ring(),
-                                       [this](auto bytes) { aggregator_.on_record(bytes); });
-    if (!slow_calls) {
-        return tl::unexpected(slow_calls.error());
+    const auto count = [this](auto bytes) { aggregator_.on_record(bytes); };
+    auto lifecycle = ebpf::Ring::open((*programs)->lifecycle_ring(), count);
+    auto calls = ebpf::Ring::open((*programs)->calls_ring(), count);
+    auto slow_calls = ebpf::Ring::open((*programs)->slow_ring(), count);
+    for (const auto *const ring : {&lifecycle, &calls, &slow_calls}) {
+        if (!*ring) {
+            return tl::unexpected(ring->error());
+        }
     }
     if (const auto started = details_.start(); !started) {
         return started;
     }
     programs_ = std::move(*programs);
     files_.emplace(*programs_, table_);
+    lifecycle_ = std::move(*lifecycle);
     calls_ = std::move(*calls);
     slow_calls_ = std::move(*slow_calls);
     return {};
@@ -188,20 +189,24 @@ void FunctionsProbe::drain() {
     details_.begin_round(now);
     // Before the records: calls that were sent before a change count as before it.
     const std::uint64_t changes = table_.queued();
-    // A process is in the ring of the calls before it has a slow one, and is not tidied away before
-    // the slow ones from before `now` are read.
+    // Positions in this order, and records in the other one: each process is known before what it
+    // does.
     const std::uint64_t slow_until = slow_calls_->produced();
-    const bool all_calls = calls_->drain_to(calls_->produced());
+    const std::uint64_t calls_until = calls_->produced();
+    const std::uint64_t lifecycle_until = lifecycle_->produced();
+    lifecycle_->drain_to(lifecycle_until);
+    const bool all_calls = calls_->drain_to(calls_until);
     const bool all_slow_calls = slow_calls_->drain_to(slow_until);
     details_.end_round();
     if (all_calls && all_slow_calls) {
         if (const auto replaced = table_.apply(changes)) {
             aggregator_.refresh(*replaced, now);
         }
-    }
-    if (now - tidied_ > std::chrono::seconds(1)) {
-        tidied_ = now;
-        aggregator_.tidy(now);
+        // Else, a process that had ended by `now` could have calls that are not read yet.
+        if (now - tidied_ > std::chrono::seconds(1)) {
+            tidied_ = now;
+            aggregator_.tidy(now);
+        }
     }
     if (now - looked_around_ >= rescan_interval_) {
         looked_around_ = now;

@@ -84,6 +84,9 @@ FunctionPrograms::FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPro
     : loaded_(std::move(loaded)), calls_(calls), details_(details) {}
 FunctionPrograms::~FunctionPrograms() = default;
 
+int FunctionPrograms::lifecycle_ring() const {
+    return bpf_map__fd(loaded_->skeleton->maps.lifecycle);
+}
 int FunctionPrograms::calls_ring() const {
     return bpf_map__fd(loaded_->skeleton->maps.calls);
 }

@@ -68,6 +68,7 @@ public:
     void mute(std::uint32_t number, bool on);
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int lifecycle_ring() const;
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
