@@ -3,6 +3,8 @@
  * address, as some drivers give it its number later, when they emit it. Each tracepoint has two
  * programs: one gets the fence, the other what its driver and its timeline are called
  * (fence_records.bpf.h). */
+#define PROBE fence
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -35,15 +37,16 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} fence_threads SEC(".maps");
 
 /* The current thread, if its process is one to trace. */
 static __always_inline struct thread *current_thread(struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&fence_threads, task, NULL, 0);
 
 	if (!thread)
-		thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		thread = bpf_task_storage_get(&fence_threads, task, NULL,
+					      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
@@ -65,7 +68,7 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 
 	if (!target_since(task)) {
 		/* Somebody else's, where one was whose end was not seen. */
-		bpf_map_delete_elem(&fences, &address);
+		bpf_map_delete_elem(&fence_known, &address);
 		return;
 	}
 	thread = current_thread(task);
@@ -78,7 +81,7 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 	thread->fresh.context = fence->context;
 	__builtin_memset(&thread->fresh.names, 0, sizeof(thread->fresh.names));
 	/* An entry that is there already is of one whose end was not seen: this one is newer. */
-	if (bpf_map_update_elem(&fences, &address, &thread->fresh, BPF_ANY)) {
+	if (bpf_map_update_elem(&fence_known, &address, &thread->fresh, BPF_ANY)) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_table_full], 1);
 		return;
@@ -93,7 +96,7 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 static __always_inline struct fence_known *find_fence(struct dma_fence *fence, __u32 event)
 {
 	__u64 address = (__u64)fence;
-	struct fence_known *known = bpf_map_lookup_elem(&fences, &address);
+	struct fence_known *known = bpf_map_lookup_elem(&fence_known, &address);
 
 	if (!known || known->context == fence->context)
 		return known;
@@ -101,7 +104,7 @@ static __always_inline struct fence_known *find_fence(struct dma_fence *fence, _
 		known->context = fence->context;
 		return known;
 	}
-	bpf_map_delete_elem(&fences, &address);
+	bpf_map_delete_elem(&fence_known, &address);
 	return NULL;
 }
 
@@ -145,7 +148,7 @@ static __always_inline void on_event(struct dma_fence *fence, __u32 event)
 		nanoseconds = bpf_ktime_get_ns() - known->emitted_ns;
 	send_known(fence, event, known->since_ns, known->tgid, 0, nanoseconds, known);
 	if (event == FENCE_destroy)
-		bpf_map_delete_elem(&fences, &address);
+		bpf_map_delete_elem(&fence_known, &address);
 }
 
 static __always_inline void send_wait(struct dma_fence *fence, __u32 event,
@@ -189,7 +192,7 @@ static __always_inline void end_wait(struct dma_fence *fence)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&fence_threads, task, NULL, 0);
 	struct wait *wait;
 	__u64 at;
 
@@ -208,37 +211,38 @@ static __always_inline void end_wait(struct dma_fence *fence)
 	send_wait(fence, FENCE_wait_end, &thread->traced, now_ns - wait->started_ns);
 }
 
-/* `follow`: what the program that gets the fence does. */
-#define ON(name, follow)                                                                           \
-	SEC("tp_btf/dma_fence_" #name)                                                             \
-	int BPF_PROG(on_##name, struct dma_fence *fence)                                           \
+/* The two programs of the tracepoint dma_fence_`event`: fence_`part` gets the fence, and does
+ * `on_fence`; fence_n_`part` gets the names. */
+#define FENCE_PROGRAMS(event, part, on_fence)                                                      \
+	SEC("tp_btf/dma_fence_" #event)                                                            \
+	int NAMED_PROG(part, struct dma_fence *fence)                                              \
 	{                                                                                          \
 		tracepoint_guard_begin();                                                          \
-		follow;                                                                            \
+		on_fence;                                                                          \
 		tracepoint_guard_end();                                                            \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
-	SEC("tp/dma_fence/dma_fence_" #name)                                                       \
-	int names_##name(void *ctx)                                                                \
+	SEC("tp/dma_fence/dma_fence_" #event)                                                      \
+	int NAMED(n_##part)(void *ctx)                                                             \
 	{                                                                                          \
 		tracepoint_guard_begin();                                                          \
-		on_names(ctx, FENCE_##name);                                                       \
+		on_names(ctx, FENCE_##event);                                                      \
 		tracepoint_guard_end();                                                            \
 		return 0;                                                                          \
 	}
 
-ON(init, begin_fence(fence))
-ON(emit, on_event(fence, FENCE_emit))
-ON(enable_signal, on_event(fence, FENCE_enable_signal))
-ON(signaled, on_event(fence, FENCE_signaled))
-ON(wait_start, begin_wait(fence))
-ON(wait_end, end_wait(fence))
-ON(destroy, on_event(fence, FENCE_destroy))
+FENCE_PROGRAMS(init, init, begin_fence(fence))
+FENCE_PROGRAMS(emit, emit, on_event(fence, FENCE_emit))
+FENCE_PROGRAMS(enable_signal, enable, on_event(fence, FENCE_enable_signal))
+FENCE_PROGRAMS(signaled, signal, on_event(fence, FENCE_signaled))
+FENCE_PROGRAMS(wait_start, wait, begin_wait(fence))
+FENCE_PROGRAMS(wait_end, waited, end_wait(fence))
+FENCE_PROGRAMS(destroy, destroy, on_event(fence, FENCE_destroy))
 
 static __always_inline void forget_thread(struct task_struct *task)
 {
-	bpf_task_storage_delete(&threads, task);
+	bpf_task_storage_delete(&fence_threads, task);
 }
 
 END_PROGRAMS(forget_thread, leave_traced)

@@ -24,7 +24,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
 	__type(value, struct fence_known);
-} fences SEC(".maps");
+} fence_known SEC(".maps");
 
 /* Where the two programs of a tracepoint meet: whichever comes first leaves here what it knows.
  * Mostly that is the one with the fence; it is the one with the names where somebody else's program
@@ -55,13 +55,13 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct meeting);
-} meetings SEC(".maps");
+} fence_meetings SEC(".maps");
 
 static __always_inline struct meeting *this_meeting(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&meetings, &zero);
+	return bpf_map_lookup_elem(&fence_meetings, &zero);
 }
 
 /* The place where the other program of this event has left something of that state. The record of a
@@ -84,7 +84,7 @@ static __always_inline struct place *find_place(struct meeting *meeting, enum pl
 /* Sends a record that is not in the ring yet. */
 static __always_inline void send(const struct fence_record *from)
 {
-	struct fence_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct fence_record *record = bpf_ringbuf_reserve(&fence_events, sizeof(*record), 0);
 
 	ACCOUNT(entered, 1);
 	if (!record) {
@@ -123,7 +123,7 @@ static __always_inline void send_without_names(struct dma_fence *fence, __u32 ev
 	place = find_place(meeting, PLACE_HAS_NAMES, FENCE_RECORD + event, fence->context,
 			   fence->seqno);
 	if (place && to_table) {
-		struct fence_known *known = bpf_map_lookup_elem(&fences, &address);
+		struct fence_known *known = bpf_map_lookup_elem(&fence_known, &address);
 
 		if (known)
 			known->names = place->record.names;
@@ -150,7 +150,7 @@ static __always_inline void send_known(struct dma_fence *fence, __u32 event, __u
 				       __u32 tgid, __u32 tid, __u64 nanoseconds,
 				       const struct fence_known *known)
 {
-	struct fence_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct fence_record *record = bpf_ringbuf_reserve(&fence_events, sizeof(*record), 0);
 
 	ACCOUNT(entered, 1);
 	if (!record) {
@@ -209,7 +209,8 @@ static __always_inline void on_names(void *ctx, __u32 event)
 		read_names(&place->record.names, ctx);
 		place->state = PLACE_EMPTY;
 		if (place->fence) {
-			struct fence_known *known = bpf_map_lookup_elem(&fences, &place->fence);
+			struct fence_known *known =
+			    bpf_map_lookup_elem(&fence_known, &place->fence);
 
 			if (known)
 				known->names = place->record.names;

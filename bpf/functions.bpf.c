@@ -2,6 +2,8 @@
 /* The `functions` probe: one record per call of a function that the configuration names, sent when the call
  * ends. C functions have a return probe. Others (C++: an exception that passes a return probe
  * aborts the program) have probes on the instructions that leave them instead. */
+#define PROBE func
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -43,7 +45,7 @@ static __always_inline long func_enter(struct pt_regs *regs)
 		return 1;
 	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
 		return 1;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
@@ -93,7 +95,7 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	struct call *call;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
 		if (!is_muted(cookie))
@@ -108,7 +110,7 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 
 /* Before an instruction that may leave a function: it does if the stack pointer is what it was at
  * the entry. */
-static __always_inline int func_exit(struct pt_regs *regs)
+static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u64 cookie = bpf_get_attach_cookie(regs);
@@ -116,8 +118,7 @@ static __always_inline int func_exit(struct pt_regs *regs)
 	struct call *call;
 	__u64 dead = 0;
 
-	guard_begin();
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread
 		   ? call_end_at(&thread->open, CALL_SP(regs), cookie & ~FUNC_AT_TAIL_CALL, &dead)
 		   : NULL;
@@ -129,44 +130,31 @@ static __always_inline int func_exit(struct pt_regs *regs)
 			    cookie & FUNC_AT_TAIL_CALL ? FUNC_RECORD_TAIL_CALL
 						       : FUNC_RECORD_RETURN);
 	}
-	guard_end();
-	return 0;
 }
 
 CALL_PROGRAMS(func_enter, func_leave)
-
-SEC("uprobe.multi")
-int multi_exit(struct pt_regs *regs)
-{
-	return func_exit(regs);
-}
-
-SEC("uprobe")
-int perf_exit(struct pt_regs *regs)
-{
-	return func_exit(regs);
-}
+CALL_EXIT_PROGRAMS(func_leave_at_exit)
 
 /* The calls that the thread will not return from any more. */
 static __always_inline void forget_thread(struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
 
 	if (!thread)
 		return;
 	if (thread->open.depth)
 		ACCOUNT(stale, thread->open.depth);
-	bpf_task_storage_delete(&threads, task);
+	bpf_task_storage_delete(&func_threads, task);
 }
 
 static __always_inline void forget_process(__u32 tgid)
 {
-	const __u64 since_ns = remove_process(&processes, &tgid);
+	const __u64 since_ns = remove_process(&func_procs, &tgid);
 	struct func_exit_record *record;
 
 	if (!since_ns)
 		return;
-	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&func_lifecycle, sizeof(*record), 0);
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_head(&record->head, since_ns, tgid, FUNC_RECORD_EXIT);
@@ -174,6 +162,6 @@ static __always_inline void forget_process(__u32 tgid)
 }
 
 END_PROGRAMS(forget_thread, forget_process)
-DEATH_PROGRAM(threads)
+DEATH_PROGRAM(func_threads)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -51,40 +51,40 @@ struct thread {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
-} calls SEC(".maps");
+} func_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} slow_calls SEC(".maps");
+} func_slow SEC(".maps");
 
 /* Starts and ends of processes: without room for the start, a short process has no name on the
  * page, so calls do not share its ring. Room for 3,600 of both. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} lifecycle SEC(".maps");
+} func_lifecycle SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, FUNC_MAX_FUNCTIONS);
 	__type(key, __u32);
 	__type(value, struct func_options);
-} functions SEC(".maps");
+} func_options SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} func_threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
 	__type(key, __u32);
 	__type(value, struct func_process);
-} processes SEC(".maps");
+} func_procs SEC(".maps");
 
 static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
 				      enum func_record_type type)
@@ -104,10 +104,10 @@ static __always_inline void enter_process(struct thread *thread)
 	thread->tgid = task->tgid;
 	thread->tid = task->pid;
 	thread->fresh.entry.start_boottime_ns = task->group_leader->start_boottime;
-	if (find_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns))
+	if (find_process(&func_procs, &thread->tgid, &thread->fresh.entry, &thread->since_ns))
 		return;
-	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
-	if (add_process(&processes, &thread->tgid, &thread->fresh.entry, &thread->since_ns)) {
+	record = bpf_ringbuf_reserve(&func_lifecycle, sizeof(*record), 0);
+	if (add_process(&func_procs, &thread->tgid, &thread->fresh.entry, &thread->since_ns)) {
 		if (record) {
 			fill_head(&record->head, thread->since_ns, thread->tgid,
 				  FUNC_RECORD_PROCESS);
@@ -129,7 +129,7 @@ static __always_inline bool within_budget(struct thread *thread)
 		thread->lease--;
 		return true;
 	}
-	process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	process = bpf_map_lookup_elem(&func_procs, &thread->tgid);
 	return !process ||
 	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
 }
@@ -153,7 +153,7 @@ static __always_inline void send_call(struct thread *thread, __u64 cookie, __u64
 {
 	struct func_call_record *record;
 
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&func_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;
@@ -178,7 +178,7 @@ static __always_inline void send_entry(struct thread *thread, struct call *call)
 {
 	struct func_arguments_record *record;
 
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&func_events, sizeof(*record), 0);
 	call_start(call);
 	if (!record) {
 		__sync_fetch_and_add(&entries_lost, 1);
@@ -195,7 +195,7 @@ static __always_inline void send_arguments(struct thread *thread, const struct c
 {
 	struct func_arguments_record *record;
 
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&func_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;
@@ -228,7 +228,7 @@ static __always_inline bool send_slow(struct thread *thread, const struct call *
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct func_slow_record *record;
 
-	record = bpf_ringbuf_reserve(&slow_calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&func_slow, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&slow_details_lost, 1);
 		return false;
@@ -256,7 +256,7 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 		return;
 	}
 	thread->function = FUNC_NUMBER(call->function);
-	options = bpf_map_lookup_elem(&functions, &thread->function);
+	options = bpf_map_lookup_elem(&func_options, &thread->function);
 	if (options && options->slow_ns) {
 		if (thread->ended_ns - call->started_ns < options->slow_ns) {
 			if (only_slow)

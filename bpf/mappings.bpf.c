@@ -26,7 +26,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct mapping_record);
-} scratch SEC(".maps");
+} mapping_scratch SEC(".maps");
 
 static __always_inline bool is_own_reader(struct task_struct *task)
 {
@@ -55,7 +55,7 @@ static __always_inline __u64 modified_ns(struct inode *inode)
 }
 
 SEC("iter/task_vma")
-int list_mappings(struct bpf_iter__task_vma *context)
+int mapping_list(struct bpf_iter__task_vma *context)
 {
 	struct task_struct *task = context->task;
 	struct vm_area_struct *vma = context->vma;
@@ -73,7 +73,7 @@ int list_mappings(struct bpf_iter__task_vma *context)
 	file = vma->vm_file;
 	if (!file)
 		return 0;
-	record = bpf_map_lookup_elem(&scratch, &zero);
+	record = bpf_map_lookup_elem(&mapping_scratch, &zero);
 	if (!record)
 		return 0;
 	record->start = vma->vm_start;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Calls of the NVIDIA driver's nvlink_strcpy, nvlink_memcpy and nvlink_memset: one record per call,
  * sent when it returns. */
+#define PROBE nvlink
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -19,14 +21,14 @@ struct thread {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} calls SEC(".maps");
+} nvlink_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} nvlink_threads SEC(".maps");
 
 /* The source is read at the return: what was copied is there then. */
 static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall *call)
@@ -41,13 +43,13 @@ static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall 
 }
 
 SEC("kprobe")
-int helper_begins(struct pt_regs *regs)
+int nvlink_begin(struct pt_regs *regs)
 {
 	struct thread *thread;
 	struct kcall *call;
 
 	ACCOUNT(entered, 1);
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+	thread = bpf_task_storage_get(&nvlink_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	call = thread ? kcall_begin(&thread->open, regs) : NULL;
 	if (!call) {
@@ -59,7 +61,7 @@ int helper_begins(struct pt_regs *regs)
 }
 
 SEC("kretprobe")
-int helper_ends(struct pt_regs *regs)
+int nvlink_end(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -68,13 +70,13 @@ int helper_ends(struct pt_regs *regs)
 	struct thread *thread;
 	struct kcall *call;
 
-	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	thread = bpf_task_storage_get(&nvlink_threads, task, NULL, 0);
 	call = thread ? kcall_end(&thread->open, bpf_get_attach_cookie(regs)) : NULL;
 	if (!call) {
 		ACCOUNT(unmatched, 1);
 		return 0;
 	}
-	record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&nvlink_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return 0;

@@ -3,6 +3,8 @@
  * Drivers go through pci_bus_*_config_*(bus, devfn, offset, value), user space through
  * pci_user_*_config_*(device, offset, value), which asks the bus by itself (drivers/pci/access.c).
  */
+#define PROBE pcie
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -24,7 +26,7 @@ struct thread {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} accesses SEC(".maps");
+} pcie_events SEC(".maps");
 
 /* The devices that are wanted. The exporter finds them by their class. */
 struct {
@@ -32,14 +34,14 @@ struct {
 	__uint(max_entries, PCIE_MAX_DEVICES);
 	__type(key, __u64);
 	__type(value, __u32);
-} devices SEC(".maps");
+} pcie_devices SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} pcie_threads SEC(".maps");
 
 static __always_inline __u64 device_of(const struct pci_bus *bus, __u32 devfn)
 {
@@ -102,7 +104,7 @@ static __always_inline void send(const struct kcall *call, __u64 now_ns, struct 
 {
 	struct pcie_record *record;
 
-	record = bpf_ringbuf_reserve(&accesses, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&pcie_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;
@@ -120,13 +122,13 @@ static __always_inline void send(const struct kcall *call, __u64 now_ns, struct 
 }
 
 SEC("kprobe")
-int access_begins(struct pt_regs *regs)
+int pcie_begin(struct pt_regs *regs)
 {
 	struct thread *thread;
 	struct kcall *call;
 
 	/* Of devices that are not wanted too, else their returns would look unmatched. */
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
+	thread = bpf_task_storage_get(&pcie_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
@@ -137,7 +139,7 @@ int access_begins(struct pt_regs *regs)
 	if (!call)
 		return 0; /* not in truth: it makes room */
 	thread->device = device_accessed(regs, call->function);
-	if (!every_device && !bpf_map_lookup_elem(&devices, &thread->device))
+	if (!every_device && !bpf_map_lookup_elem(&pcie_devices, &thread->device))
 		return 0;
 	ACCOUNT(entered, 1);
 	call->argument[0] = thread->device;
@@ -146,13 +148,13 @@ int access_begins(struct pt_regs *regs)
 }
 
 SEC("kretprobe")
-int access_ends(struct pt_regs *regs)
+int pcie_end(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
 	struct kcall *call;
 
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&pcie_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? kcall_end(&thread->open, bpf_get_attach_cookie(regs)) : NULL;
 	if (!call)
 		ACCOUNT(unmatched, 1);

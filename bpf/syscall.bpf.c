@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* System calls of the processes to trace, counted in the kernel: a record for each would cost more
  * than most of the calls, and only a trace gets that. A call counts when it returns. */
+#define PROBE syscall
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -54,7 +56,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} syscall_threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -62,7 +64,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct syscall_key);
 	__type(value, struct syscall_counts);
-} counts SEC(".maps");
+} syscall_counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -70,7 +72,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct syscall_error_key);
 	__type(value, __u64);
-} errors SEC(".maps");
+} syscall_errors SEC(".maps");
 
 static const struct syscall_counts no_counts;
 static const __u64 no_errors;
@@ -102,7 +104,7 @@ static __always_inline bool has_storage(struct task_struct *task)
 
 static __always_inline struct thread *known_thread(struct task_struct *task)
 {
-	return has_storage(task) ? bpf_task_storage_get(&threads, task, NULL, 0) : NULL;
+	return has_storage(task) ? bpf_task_storage_get(&syscall_threads, task, NULL, 0) : NULL;
 }
 
 static __always_inline void on_enter(struct task_struct *task, long id)
@@ -117,7 +119,8 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 		return;
 	number = number_of(task, id);
 	if (!thread)
-		thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		thread = bpf_task_storage_get(&syscall_threads, task, NULL,
+					      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!(wanted[(number >> 6) & 15] >> (number & 63) & 1)) {
 		if (thread) {
 			if (thread->state == OPEN)
@@ -144,7 +147,7 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 
 /* Where a return is skipped all the same, its call is stale. */
 SEC("tp_btf/sys_enter")
-int BPF_PROG(enter, struct pt_regs *regs, long id)
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
 	tracepoint_guard_begin();
 	on_enter(bpf_get_current_task_btf(), id);
@@ -172,11 +175,11 @@ static __always_inline bool count_error(struct thread *thread, __u16 error)
 	thread->error.tgid = thread->traced.tgid;
 	thread->error.number = thread->key.number;
 	thread->error.error = error;
-	count = bpf_map_lookup_elem(&errors, &thread->error);
+	count = bpf_map_lookup_elem(&syscall_errors, &thread->error);
 	if (!count) {
 		/* Another thread may be first. */
-		bpf_map_update_elem(&errors, &thread->error, &no_errors, BPF_NOEXIST);
-		count = bpf_map_lookup_elem(&errors, &thread->error);
+		bpf_map_update_elem(&syscall_errors, &thread->error, &no_errors, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&syscall_errors, &thread->error);
 	}
 	if (!count)
 		return false;
@@ -191,11 +194,11 @@ static __always_inline struct syscall_counts *counts_of(struct thread *thread)
 	thread->key.since_ns = thread->traced.since_ns;
 	thread->key.tgid = thread->traced.tgid;
 	thread->key.shard = bpf_get_smp_processor_id() & shard_mask;
-	found = bpf_map_lookup_elem(&counts, &thread->key);
+	found = bpf_map_lookup_elem(&syscall_counts, &thread->key);
 	if (found)
 		return found;
-	bpf_map_update_elem(&counts, &thread->key, &no_counts, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&counts, &thread->key);
+	bpf_map_update_elem(&syscall_counts, &thread->key, &no_counts, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&syscall_counts, &thread->key);
 }
 
 static __always_inline void finish(struct thread *thread, __u64 nanoseconds, long result)
@@ -244,7 +247,7 @@ static __always_inline void fill_arguments(struct syscall_record *record, struct
 static __always_inline void send(struct thread *thread, struct task_struct *task,
 				 struct pt_regs *regs, long result)
 {
-	struct syscall_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct syscall_record *record = bpf_ringbuf_reserve(&syscall_events, sizeof(*record), 0);
 
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
@@ -263,7 +266,7 @@ static __always_inline void send(struct thread *thread, struct task_struct *task
 
 static __always_inline void on_leave(struct task_struct *task, struct pt_regs *regs, long result)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&syscall_threads, task, NULL, 0);
 	__u32 state;
 
 	if (!thread)
@@ -282,12 +285,12 @@ static __always_inline void on_leave(struct task_struct *task, struct pt_regs *r
 		break;
 	case EXECED:
 		/* Perhaps it is none to trace any more. */
-		bpf_task_storage_delete(&threads, task);
+		bpf_task_storage_delete(&syscall_threads, task);
 	}
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(leave, struct pt_regs *regs, long result)
+int BPF_PROG(syscall_leave, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
@@ -302,13 +305,13 @@ int BPF_PROG(leave, struct pt_regs *regs, long result)
 /* The current thread ends: the kernel does not let it return from a call. */
 static __always_inline void end_thread(struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&syscall_threads, task, NULL, 0);
 
 	if (!thread)
 		return;
 	if (thread->state == OPEN)
 		ACCOUNT(stale, 1);
-	bpf_task_storage_delete(&threads, task);
+	bpf_task_storage_delete(&syscall_threads, task);
 }
 
 /* The way in and out where programs at these tracepoints are preempted, and skipped for others then
@@ -316,14 +319,14 @@ static __always_inline void end_thread(struct task_struct *task)
  * not preempted, as kprobes at the beginnings of functions are called with preemption forbidden.
  * The functions are only called while somebody is at one of the tracepoints. */
 SEC("kprobe/" SYSCALL_ENTER_FUNCTION)
-int BPF_KPROBE(enter_function, struct pt_regs *regs, long id)
+int BPF_KPROBE(syscall_k_enter, struct pt_regs *regs, long id)
 {
 	on_enter(bpf_get_current_task_btf(), id);
 	return 0;
 }
 
 SEC("kprobe/" SYSCALL_LEAVE_FUNCTION)
-int BPF_KPROBE(leave_function, struct pt_regs *regs, long result)
+int BPF_KPROBE(syscall_k_leave, struct pt_regs *regs, long result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
@@ -333,20 +336,20 @@ int BPF_KPROBE(leave_function, struct pt_regs *regs, long result)
 }
 
 SEC("kprobe/" SYSCALL_EXIT_FUNCTION)
-int BPF_KPROBE(exit_function)
+int BPF_KPROBE(syscall_k_exit)
 {
 	end_thread(bpf_get_current_task_btf());
 	return 0;
 }
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(keep_functions_called, struct pt_regs *regs, long id)
+int BPF_PROG(syscall_keep, struct pt_regs *regs, long id)
 {
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exit, struct task_struct *task)
+int BPF_PROG(syscall_exit, struct task_struct *task)
 {
 	end_thread(task);
 	if (task->signal->live.counter == 0)
@@ -355,9 +358,9 @@ int BPF_PROG(thread_exit, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+int BPF_PROG(syscall_exec, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&syscall_threads, task, NULL, 0);
 
 	if (thread) {
 		if (thread->state == OPEN)
@@ -385,13 +388,13 @@ static __always_inline int list_entry(struct bpf_iter__bpf_map_elem *context, __
 }
 
 SEC("iter/bpf_map_elem")
-int list_counts(struct bpf_iter__bpf_map_elem *context)
+int syscall_lscount(struct bpf_iter__bpf_map_elem *context)
 {
 	return list_entry(context, sizeof(struct syscall_key), sizeof(struct syscall_counts));
 }
 
 SEC("iter/bpf_map_elem")
-int list_errors(struct bpf_iter__bpf_map_elem *context)
+int syscall_lserror(struct bpf_iter__bpf_map_elem *context)
 {
 	return list_entry(context, sizeof(struct syscall_error_key), sizeof(__u64));
 }

@@ -18,19 +18,19 @@ struct {
 	__uint(max_entries, TARGET_MAX_PROCESSES);
 	__type(key, __u32);
 	__type(value, struct target);
-} targets SEC(".maps");
+} target_procs SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 << 10);
-} execs SEC(".maps");
+} target_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, TARGET_PATTERNS);
 	__type(key, __u32);
 	__type(value, struct target_pattern);
-} patterns SEC(".maps");
+} target_patterns SEC(".maps");
 
 const volatile __u32 pattern_count = 0;
 const volatile __u32 parents[TARGET_PARENTS] = {};
@@ -55,19 +55,19 @@ static __always_inline void enter_target(struct task_struct *leader, bool inheri
 
 	fresh.since_ns = bpf_ktime_get_ns();
 	fresh.start_boottime_ns = leader->start_boottime;
-	if (bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY))
+	if (bpf_map_update_elem(&target_procs, &tgid, &fresh, BPF_ANY))
 		__sync_fetch_and_add(&targets_lost, 1);
 }
 
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+int BPF_PROG(target_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 tgid = parent->tgid;
 	struct target *of_parent;
 
 	if (child->tgid == parent->tgid)
 		return 0;
-	of_parent = bpf_map_lookup_elem(&targets, &tgid);
+	of_parent = bpf_map_lookup_elem(&target_procs, &tgid);
 	if (of_parent && of_parent->inherited)
 		enter_target(child, true);
 	else if (is_parent(child->real_parent->tgid))
@@ -94,7 +94,7 @@ static __always_inline bool is_named(struct task_struct *leader)
 	bpf_probe_read_kernel(comm, sizeof(comm), leader->comm);
 	for (__u32 i = 0; i < TARGET_PATTERNS && i < pattern_count; i++) {
 		__u32 key = i;
-		const struct target_pattern *pattern = bpf_map_lookup_elem(&patterns, &key);
+		const struct target_pattern *pattern = bpf_map_lookup_elem(&target_patterns, &key);
 
 		if (pattern && matches(pattern, comm))
 			return true;
@@ -112,7 +112,7 @@ static __always_inline void enter_named(struct task_struct *task)
 
 	if (!pattern_count || !is_named(leader))
 		return;
-	known = bpf_map_lookup_elem(&targets, &tgid);
+	known = bpf_map_lookup_elem(&target_procs, &tgid);
 	if (known && leader->start_boottime - known->start_boottime_ns < TARGET_CLOCK_TICK_NS)
 		known->inherited = 1;
 	else
@@ -124,7 +124,7 @@ static __always_inline void on_exec(struct task_struct *task)
 	struct target_exec_record *record;
 
 	enter_named(task);
-	record = bpf_ringbuf_reserve(&execs, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&target_events, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&execs_lost, 1);
 		return;
@@ -138,7 +138,7 @@ static __always_inline void on_exec(struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+int BPF_PROG(target_exec, struct task_struct *task)
 {
 	tracepoint_guard_begin();
 	on_exec(task);
@@ -147,12 +147,12 @@ int BPF_PROG(process_exec, struct task_struct *task)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(process_exit, struct task_struct *task)
+int BPF_PROG(target_exit, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 
 	if (task->signal->live.counter == 0)
-		bpf_map_delete_elem(&targets, &tgid);
+		bpf_map_delete_elem(&target_procs, &tgid);
 	return 0;
 }
 

@@ -6,33 +6,28 @@
 #include <bpf/bpf_tracing.h>
 
 SEC("uprobe.multi")
-int session(struct pt_regs *regs)
-{
-	return 0;
+int empty_session(struct pt_regs *regs) {
+    return 0;
 }
 
 SEC("uprobe.multi")
-int multi_enter(struct pt_regs *regs)
-{
-	return 0;
+int empty_multi_in(struct pt_regs *regs) {
+    return 0;
 }
 
 SEC("uretprobe.multi")
-int multi_leave(struct pt_regs *regs)
-{
-	return 0;
+int empty_multi_ret(struct pt_regs *regs) {
+    return 0;
 }
 
 SEC("uprobe")
-int perf_enter(struct pt_regs *regs)
-{
-	return 0;
+int empty_perf_in(struct pt_regs *regs) {
+    return 0;
 }
 
 SEC("uretprobe")
-int perf_leave(struct pt_regs *regs)
-{
-	return 0;
+int empty_perf_ret(struct pt_regs *regs) {
+    return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

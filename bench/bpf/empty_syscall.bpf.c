@@ -6,15 +6,13 @@
 #include <bpf/bpf_tracing.h>
 
 SEC("tp_btf/sys_enter")
-int BPF_PROG(enter, struct pt_regs *regs, long id)
-{
-	return 0;
+int BPF_PROG(empty_sys_enter, struct pt_regs *regs, long id) {
+    return 0;
 }
 
 SEC("tp_btf/sys_exit")
-int BPF_PROG(leave, struct pt_regs *regs, long result)
-{
-	return 0;
+int BPF_PROG(empty_sys_leave, struct pt_regs *regs, long result) {
+    return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

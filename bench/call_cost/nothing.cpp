@@ -3,6 +3,7 @@
 
 #include "bench/call_cost/programs.h"
 #include "empty.skel.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/symbols/elf/elf_file.h"
 
@@ -17,18 +18,6 @@ struct Nothing final : Tracing {
     ebpf::UprobeSet probes;  // detached before the programs go
 };
 
-ebpf::CallPrograms programs_of(AttachMode mode, const empty_bpf &skeleton) {
-    switch (mode) {
-        case AttachMode::session:
-            return {mode, skeleton.progs.session, nullptr};
-        case AttachMode::multi:
-            return {mode, skeleton.progs.multi_enter, skeleton.progs.multi_leave};
-        case AttachMode::perf:
-            break;
-    }
-    return {mode, skeleton.progs.perf_enter, skeleton.progs.perf_leave};
-}
-
 }  // namespace
 
 TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
@@ -37,9 +26,8 @@ TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     if (!nothing->programs) {
         return fail_errno("open the empty programs");
     }
-    auto &programs = nothing->programs->progs;
-    bpf_program__set_autoload(programs.session, mode == AttachMode::session);
-    ebpf::expect_session(programs.session);
+    const ebpf::CallPrograms programs =
+        ebpf::choose_call_programs(nothing->programs->obj, mode, false);
     if (const int error = empty_bpf::load(nothing->programs.get()); error != 0) {
         return fail_errno("load the empty programs", -error);
     }
@@ -56,8 +44,7 @@ TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     for (const auto &place : *places) {
         points.push_back({place.file_offset, 0});
     }
-    auto probes = ebpf::UprobeSet::attach(programs_of(mode, *nothing->programs),
-                                          library.found().file.get(), points);
+    auto probes = ebpf::UprobeSet::attach(programs, library.found().file.get(), points);
     if (!probes) {
         return tl::unexpected(probes.error());
     }

@@ -80,8 +80,8 @@ Result<> Exporter::load() {
             if (!started) {
                 return started;
             }
-            rings_ = {new_map(before, "allocations"), new_map(before, "calls"),
-                      new_map(before, "account")};
+            rings_ = {new_map(before, "cuda_mem_events"), new_map(before, "cuda_events"),
+                      new_map(before, "cuda_account")};
         }
         all.push_back(probe.get());
     }

@@ -79,17 +79,17 @@ Result<Flood> Flood::load(const Rings *rings) {
     }
     auto &maps = programs->maps;
     if (rings != nullptr) {
-        for (const auto &[map, fd] :
-             {std::pair{maps.allocations, rings->allocations}, std::pair{maps.calls, rings->calls},
-              std::pair{maps.account, rings->account}}) {
+        for (const auto &[map, fd] : {std::pair{maps.flood_mem, rings->allocations},
+                                      std::pair{maps.flood_events, rings->calls},
+                                      std::pair{maps.flood_account, rings->account}}) {
             if (const int error = bpf_map__reuse_fd(map, fd); error != 0) {
                 return fail_errno("use a map of the probe", -error);
             }
         }
     } else {
         const config::Config::Cuda config;
-        bpf_map__set_max_entries(maps.allocations, config.allocation_ring_bytes);
-        bpf_map__set_max_entries(maps.calls, config.call_ring_bytes);
+        bpf_map__set_max_entries(maps.flood_mem, config.allocation_ring_bytes);
+        bpf_map__set_max_entries(maps.flood_events, config.call_ring_bytes);
     }
     if (const int error = flood_bpf::load(programs.get()); error != 0) {
         return fail_errno("load the programs that write", -error);
@@ -98,8 +98,8 @@ Result<Flood> Flood::load(const Rings *rings) {
 }
 
 Rings Flood::rings() const {
-    return {bpf_map__fd(programs_->maps.allocations), bpf_map__fd(programs_->maps.calls),
-            bpf_map__fd(programs_->maps.account)};
+    return {bpf_map__fd(programs_->maps.flood_mem), bpf_map__fd(programs_->maps.flood_events),
+            bpf_map__fd(programs_->maps.flood_account)};
 }
 
 Result<> Flood::run(int program) const {
@@ -120,7 +120,8 @@ Result<> Flood::introduce(std::size_t index, pid_t process) {
     writer.since_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
     writer.tgid = static_cast<std::uint32_t>(process);
     const auto key = static_cast<std::uint32_t>(index);
-    if (bpf_map_update_elem(bpf_map__fd(programs_->maps.writers), &key, &writer, BPF_ANY) != 0) {
+    if (bpf_map_update_elem(bpf_map__fd(programs_->maps.flood_writers), &key, &writer, BPF_ANY) !=
+        0) {
         return fail_errno("note a process");
     }
     cuda_record head{};
@@ -135,7 +136,7 @@ Result<> Flood::introduce(std::size_t index, pid_t process) {
     identity.head.type = CUDA_RECORD_PROCESS;
     identity.identity.start_boottime_ns = static_cast<std::uint64_t>(started->count());
     std::strncpy(identity.identity.comm, "flood", sizeof(identity.identity.comm) - 1);
-    if (auto sent = run(bpf_program__fd(programs_->progs.write_process)); !sent) {
+    if (auto sent = run(bpf_program__fd(programs_->progs.flood_process)); !sent) {
         return sent;
     }
     for (unsigned number = 0; number < FLOOD_KERNELS; number++) {
@@ -145,7 +146,7 @@ Result<> Flood::introduce(std::size_t index, pid_t process) {
         name.head.type = CUDA_RECORD_NAME;
         name.handle = FLOOD_KERNEL(number);
         fmt::format_to_n(name.name, sizeof(name.name) - 1, "kernel_{}", number);
-        if (auto sent = run(bpf_program__fd(programs_->progs.write_name)); !sent) {
+        if (auto sent = run(bpf_program__fd(programs_->progs.flood_name)); !sent) {
             return sent;
         }
     }
@@ -170,7 +171,7 @@ Result<> Flood::write_batch(std::uint32_t events, Written &written) {
     // The kernel writes the answers back to where it has read the request.
     LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = &request, .ctx_size_in = sizeof(request));
     const int error =
-        bpf_prog_test_run_opts(bpf_program__fd(programs_->progs.write_events), &options);
+        bpf_prog_test_run_opts(bpf_program__fd(programs_->progs.flood_write), &options);
     if (error != 0) {
         return fail_errno("run a program that writes", -error);
     }

@@ -70,8 +70,8 @@ Tracing trace(Way way) {
         Empty empty;
         empty.skeleton.reset(empty_syscall_bpf::open_and_load());
         if (empty.skeleton) {
-            empty.links[0].reset(bpf_program__attach(empty.skeleton->progs.leave));
-            empty.links[1].reset(bpf_program__attach(empty.skeleton->progs.enter));
+            empty.links[0].reset(bpf_program__attach(empty.skeleton->progs.empty_sys_leave));
+            empty.links[1].reset(bpf_program__attach(empty.skeleton->progs.empty_sys_enter));
         }
         if (!empty.links[1]) {
             give_up({"cannot attach the empty programs"});

@@ -9,12 +9,12 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
-} calls SEC(".maps");
+} cuda_events SEC(".maps");
 
 /* Reserves a record and fills its head; NULL: counted as lost. */
 #define RESERVE_CALL(thread, call, record, record_type)                                            \
 	({                                                                                         \
-		(record) = bpf_ringbuf_reserve(&calls, sizeof(*(record)), 0);                      \
+		(record) = bpf_ringbuf_reserve(&cuda_events, sizeof(*(record)), 0);                \
 		if (record)                                                                        \
 			fill_call(&(record)->head, thread, call, record_type);                     \
 		else                                                                               \

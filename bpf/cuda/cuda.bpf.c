@@ -2,6 +2,8 @@
 /* CUDA calls: one record per outermost call, sent when it returns. Allocations, frees and what
  * happens to processes go through a ring of their own, so that a flood of launches cannot crowd
  * them out. */
+#define PROBE cuda
+
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -47,7 +49,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 dead;
 
-	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&cuda_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
@@ -97,9 +99,9 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 	if (tracing)
 		return;
 	if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
-		record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	else if (within_budget(thread))
-		record = bpf_ringbuf_reserve(&calls, sizeof(*record), 0);
+		record = bpf_ringbuf_reserve(&cuda_events, sizeof(*record), 0);
 	else {
 		ACCOUNT(lost[LOST_throttled], 1);
 		return;
@@ -213,7 +215,7 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 
 	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
 		return; /* the pairs trap here too */
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
 		if (!thread || !call_encloses(&thread->open, regs))
@@ -225,47 +227,33 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 
 /* Before an instruction that leaves a function: it does if the stack pointer is what it was at the
  * entry. */
-static __always_inline int cuda_exit(struct pt_regs *regs)
+static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
 	struct call *call;
 	__u64 dead = 0;
 
-	guard_begin();
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread
 		   ? call_end_at(&thread->open, CALL_SP(regs), bpf_get_attach_cookie(regs), &dead)
 		   : NULL;
 	if (call)
 		end(thread, call, regs, now_ns);
-	guard_end();
-	return 0;
 }
 
 CALL_PROGRAMS(cuda_enter, cuda_leave)
-
-SEC("uprobe.multi")
-int multi_exit(struct pt_regs *regs)
-{
-	return cuda_exit(regs);
-}
-
-SEC("uprobe")
-int perf_exit(struct pt_regs *regs)
-{
-	return cuda_exit(regs);
-}
+CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 
 END_PROGRAMS(forget_thread, forget_process)
 
-DEATH_PROGRAM(threads)
+DEATH_PROGRAM(cuda_threads)
 
 SEC("raw_tp")
-int end_mapping(struct bpf_raw_tracepoint_args *arguments)
+int cuda_end_map(struct bpf_raw_tracepoint_args *arguments)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL,
-						     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(),
+						     NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!thread)
 		return -1;

@@ -12,14 +12,14 @@ struct {
 	__uint(max_entries, 4096);
 	__type(key, struct cuda_live_key);
 	__type(value, struct cuda_context);
-} contexts SEC(".maps");
+} cuda_contexts SEC(".maps");
 
 static __always_inline void choose(struct thread *thread, __u64 handle)
 {
 	struct cuda_context *context;
 
 	use_key(thread, handle, CUDA_LIVE_CONTEXTS);
-	context = bpf_map_lookup_elem(&contexts, &thread->key);
+	context = bpf_map_lookup_elem(&cuda_contexts, &thread->key);
 	thread->chosen.context = handle;
 	if (!handle) {
 		thread->chosen.ordinal_and_1 = 0;
@@ -50,7 +50,7 @@ static __always_inline void pop(struct thread *thread)
 /* When the last context with the handle of thread->key was destroyed: handles are given again. */
 static __always_inline __u64 destroyed_at(struct thread *thread)
 {
-	struct cuda_context *former = bpf_map_lookup_elem(&contexts, &thread->key);
+	struct cuda_context *former = bpf_map_lookup_elem(&cuda_contexts, &thread->key);
 
 	return former ? former->destroyed_ns : 0;
 }
@@ -64,7 +64,7 @@ static __always_inline void forget_context(struct thread *thread, __u64 handle)
 	context->destroyed_ns = thread->ended_ns;
 	context->device = CUDA_DEVICE_UNKNOWN;
 	context->is_primary = 0;
-	bpf_map_update_elem(&contexts, &thread->key, context, BPF_ANY);
+	bpf_map_update_elem(&cuda_contexts, &thread->key, context, BPF_ANY);
 	if (thread->chosen.context == handle)
 		pop(thread);
 }
@@ -81,7 +81,7 @@ static __always_inline void learn_context(struct thread *thread, const struct ca
 	context->destroyed_ns = destroyed_at(thread);
 	context->device = argument(call, CUDA_OTHER);
 	context->is_primary = is_primary;
-	bpf_map_update_elem(&contexts, &thread->key, context, BPF_ANY);
+	bpf_map_update_elem(&cuda_contexts, &thread->key, context, BPF_ANY);
 	if (!is_primary) {
 		push(thread);
 		choose(thread, thread->key.address);

@@ -16,7 +16,7 @@ static __always_inline void begin_map(struct thread *thread, const struct call *
 
 	thread->taken = TAKEN_NOTHING;
 	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
-	found = bpf_map_lookup_elem(&live, &thread->key);
+	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	thread->caller = 0;
 	if (found) {
 		__sync_fetch_and_add(&found->uses, CUDA_ONE_MAPPING);
@@ -30,7 +30,7 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 {
 	struct cuda_mapping_record *record;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
 		lose_allocation_record(thread);
 		return;
@@ -47,7 +47,7 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 static __always_inline void drop_mapping(struct thread *thread, const struct call *call,
 					 __u64 born_ns)
 {
-	struct cuda_live *found = bpf_map_lookup_elem(&live, &thread->key);
+	struct cuda_live *found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 
 	if (!found || found->born_ns != born_ns)
 		return;
@@ -84,7 +84,7 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 	struct cuda_live *former;
 
 	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
-	former = bpf_map_lookup_elem(&live, &thread->key);
+	former = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	thread->words[0] = former && take_mapping(former);
 	thread->words[1] = former ? former->context : 0;
 	thread->words[2] = former ? former->caller : 0;
@@ -94,7 +94,7 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 	thread->live.context = argument(call, CUDA_OTHER);
 	thread->live.caller = thread->caller;
 	for (int i = 0; i < LIVE_TRIES; i++) {
-		if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_ANY)) {
+		if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_ANY)) {
 			send_mapping(thread, call, CUDA_RECORD_MAP, false);
 			drop_former_mapping(thread, call);
 			return;
@@ -115,7 +115,7 @@ static __always_inline bool leave_rest(struct thread *thread, const struct call 
 	thread->live.context = thread->words[0];
 	thread->live.caller = thread->words[1];
 	for (int i = 0; i < LIVE_TRIES; i++) {
-		if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST))
+		if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_NOEXIST))
 			return true;
 		thread->key.address++; /* another thread's, of the same time */
 	}
@@ -137,7 +137,7 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 		if (thread->words[0] >= thread->words[1])
 			break;
 		use_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
-		found = bpf_map_lookup_elem(&live, &thread->key);
+		found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 		/* Another thread can have mapped there again while this one was on its way out. */
 		if (!found || found->born_ns > call->started_ns)
 			break;
@@ -145,7 +145,7 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 		thread->words[2] = found->context;
 		thread->words[3] = take_mapping(found);
 		thread->words[4] = found->caller;
-		bpf_map_delete_elem(&live, &thread->key);
+		bpf_map_delete_elem(&cuda_live, &thread->key);
 		if (thread->words[3]) {
 			use_key(thread, thread->words[2], CUDA_LIVE_HANDLES);
 			drop_mapping(thread, call, thread->words[4]);
@@ -169,7 +169,7 @@ static __always_inline void end_mapping_of(struct thread *thread,
 
 	thread->tgid = arguments->args[END_TGID];
 	use_key(thread, arguments->args[END_ADDRESS], CUDA_LIVE_MAPPINGS);
-	found = bpf_map_lookup_elem(&live, &thread->key);
+	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	if (!found || found->born_ns != arguments->args[END_BORN])
 		return;
 	thread->words[0] = found->context;
@@ -194,7 +194,7 @@ static __always_inline void finish_handle(struct thread *thread, const struct ca
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
 				(const void *)argument(call, CUDA_WHERE)))
 		return;
-	found = bpf_map_lookup_elem(&live, &thread->key);
+	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	if (found) {
 		__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
 		return;
@@ -204,7 +204,7 @@ static __always_inline void finish_handle(struct thread *thread, const struct ca
 	thread->live.born_ns = thread->ended_ns;
 	thread->live.imported = 1;
 	thread->live.kind = MEMORY_vmm;
-	bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+	bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_NOEXIST);
 }
 
 #endif /* GPUSNOOP_CUDA_HANDLES_BPF_H */

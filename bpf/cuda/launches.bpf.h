@@ -13,7 +13,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct cuda_live_key);
 	__type(value, __u64);
-} registered SEC(".maps");
+} cuda_registered SEC(".maps");
 
 /* Not a call of a CUDA process: programs that link a library with kernels register them, whether
  * they use them or not. */
@@ -23,14 +23,14 @@ static __always_inline void register_kernel(struct thread *thread, struct pt_reg
 	use_key(thread, PT_REGS_PARM2(regs), CUDA_LIVE_REGISTERED);
 	thread->key.since_ns = 0;
 	thread->words[0] = PT_REGS_PARM4(regs);
-	bpf_map_update_elem(&registered, &thread->key, thread->words, BPF_ANY);
+	bpf_map_update_elem(&cuda_registered, &thread->key, thread->words, BPF_ANY);
 }
 
 static __always_inline void finish_get_kernel(struct thread *thread, const struct call *call)
 {
 	struct cuda_kernel_record *record;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;
@@ -51,7 +51,7 @@ static __always_inline void finish_get_function(struct thread *thread, const str
 {
 	struct cuda_name_record *record;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return;

@@ -14,14 +14,14 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC); /* cleared where the kernel cannot (before 6.1) */
 	__type(key, struct cuda_live_key);
 	__type(value, struct cuda_live);
-} live SEC(".maps");
+} cuda_live SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 8192);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, CUDA_STACK_FRAMES * sizeof(__u64));
-} stacks SEC(".maps");
+} cuda_stacks SEC(".maps");
 
 static __always_inline bool is_handle(const struct call *call)
 {
@@ -34,7 +34,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 {
 	struct cuda_allocation_record *record;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
 		lose_allocation_record(thread);
 		return;
@@ -57,7 +57,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 static __always_inline void begin_allocation(struct thread *thread, struct pt_regs *regs)
 {
 	thread->caller = call_caller(regs);
-	thread->stack = keep_stacks ? bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK) : -1;
+	thread->stack = keep_stacks ? bpf_get_stackid(regs, &cuda_stacks, BPF_F_USER_STACK) : -1;
 }
 
 /* What the call gave: thread->key.address and thread->live.bytes. */
@@ -98,7 +98,7 @@ static __always_inline long add_live(struct thread *thread)
 	long error = 0;
 
 	for (int i = 0; i < LIVE_TRIES; i++) {
-		error = bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_NOEXIST);
+		error = bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_NOEXIST);
 		if (!error || error == -EEXIST)
 			break;
 	}
@@ -109,9 +109,9 @@ static __always_inline bool replace_live(struct thread *thread)
 {
 	struct cuda_live *found;
 
-	if (!bpf_map_update_elem(&live, &thread->key, &thread->live, BPF_EXIST))
+	if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_EXIST))
 		return true;
-	found = bpf_map_lookup_elem(&live, &thread->key);
+	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	if (found) /* no room for a new entry: the old one is nobody's any more */
 		__builtin_memcpy(found, &thread->live, sizeof(*found));
 	return found;
@@ -124,7 +124,7 @@ static __always_inline bool replace_live(struct thread *thread)
 /* The allocation in thread->live has no room in the table. False: it is counted as lost. */
 static __always_inline bool leave_to_exporter(struct thread *thread)
 {
-	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 
 	if (process && process->untabled < MAX_UNTABLED) {
 		__sync_fetch_and_add(&process->untabled, 1);
@@ -164,14 +164,14 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
  * thread->live. */
 static __always_inline enum taken take(struct thread *thread, __u64 use)
 {
-	struct cuda_live *found = bpf_map_lookup_elem(&live, &thread->key);
+	struct cuda_live *found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 
 	if (!found)
 		return TAKEN_NOTHING;
 	if (__sync_fetch_and_sub(&found->uses, use) != use)
 		return TAKEN_USE;
 	__builtin_memcpy(&thread->live, found, sizeof(thread->live));
-	if (bpf_map_delete_elem(&live, &thread->key))
+	if (bpf_map_delete_elem(&cuda_live, &thread->key))
 		return TAKEN_NOTHING;
 	return TAKEN_ENTRY;
 }
@@ -214,7 +214,7 @@ static __always_inline void undo_free(struct thread *thread, const struct call *
 			send_allocation(thread, call, CUDA_RECORD_ALLOCATE,
 					CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED);
 	} else if (thread->taken == TAKEN_USE) {
-		found = bpf_map_lookup_elem(&live, &thread->key);
+		found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 		if (found)
 			__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);
 	}

@@ -23,14 +23,14 @@ const volatile __u64 max_calls_per_second = 0;
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
-} allocations SEC(".maps");
+} cuda_mem_events SEC(".maps");
 
 /* Starts and ends of processes: without room for the start, a short process has no name on the
  * page, so not even its own allocations crowd it out. Room for 2,800 starts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} lifecycle SEC(".maps");
+} cuda_lifecycle SEC(".maps");
 
 /* A device as a thread has chosen it. */
 struct choice {
@@ -73,7 +73,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct thread);
-} threads SEC(".maps");
+} cuda_threads SEC(".maps");
 
 /* The GPU processes: entered at the first CUDA call, left at exit and exec. */
 struct {
@@ -81,7 +81,7 @@ struct {
 	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
 	__type(key, __u32);
 	__type(value, struct cuda_live_process);
-} processes SEC(".maps");
+} cuda_procs SEC(".maps");
 
 /* Enough for the processes that end between two looks of the exporter; the oldest give way. */
 struct {
@@ -89,9 +89,9 @@ struct {
 	__uint(max_entries, 1024);
 	__type(key, struct cuda_live_key);
 	__type(value, struct cuda_live_process);
-} ended SEC(".maps");
+} cuda_ended SEC(".maps");
 
-struct process_filter process_filter SEC(".maps");
+struct process_filter cuda_filter SEC(".maps");
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
 				      enum cuda_record_type type)
@@ -135,11 +135,11 @@ static __always_inline void enter_process(struct thread *thread)
 		       "a table's values begin with a struct process_entry");
 	thread->tgid = task->tgid;
 	fresh->start_boottime_ns = task->group_leader->start_boottime;
-	if (find_process(&processes, &thread->tgid, fresh, &thread->since_ns))
+	if (find_process(&cuda_procs, &thread->tgid, fresh, &thread->since_ns))
 		return;
-	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
-	add_to_process_filter(&process_filter, thread->tgid);
-	if (add_process(&processes, &thread->tgid, fresh, &thread->since_ns)) {
+	record = bpf_ringbuf_reserve(&cuda_lifecycle, sizeof(*record), 0);
+	add_to_process_filter(&cuda_filter, thread->tgid);
+	if (add_process(&cuda_procs, &thread->tgid, fresh, &thread->since_ns)) {
 		if (record) {
 			fill_process(record, thread->since_ns);
 			SUBMIT(record);
@@ -160,7 +160,7 @@ static __always_inline bool within_budget(struct thread *thread)
 		thread->lease--;
 		return true;
 	}
-	process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 	return !process ||
 	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
 }
@@ -169,7 +169,7 @@ static __always_inline bool within_budget(struct thread *thread)
  * of live allocations. */
 static __always_inline void lose_allocation_record(struct thread *thread)
 {
-	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 
 	ACCOUNT(lost[LOST_ring_full], 1);
 	if (process)
@@ -215,13 +215,13 @@ static __always_inline void use_key(struct thread *thread, __u64 address,
 /* The calls that the current thread will not return from any more. */
 static __always_inline void forget_thread(struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 
 	if (!thread)
 		return;
 	if (thread->open.depth)
 		ACCOUNT(stale, thread->open.depth);
-	bpf_task_storage_delete(&threads, task);
+	bpf_task_storage_delete(&cuda_threads, task);
 }
 
 /* Where records of its memory were lost, or that of its end is, the exporter has the end of its
@@ -231,18 +231,18 @@ static __always_inline void keep_ended(__u32 tgid, struct cuda_live_process *pro
 	struct cuda_live_key key = {
 	    .since_ns = process->since_ns, .tgid = tgid, .space = CUDA_LIVE_ENDED};
 
-	bpf_map_update_elem(&ended, &key, process, BPF_ANY);
+	bpf_map_update_elem(&cuda_ended, &key, process, BPF_ANY);
 }
 
 static __always_inline void forget_process(__u32 tgid)
 {
-	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &tgid);
 	struct cuda_exit_record *record;
 
 	/* Two last threads can both see no other one alive: only one ends it. */
 	if (!process || __sync_lock_test_and_set(&process->ended_ns, bpf_ktime_get_ns()))
 		return;
-	record = bpf_ringbuf_reserve(&lifecycle, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_lifecycle, sizeof(*record), 0);
 	if (process->lost_allocations || !record)
 		keep_ended(tgid, process);
 	if (record) {
@@ -250,8 +250,8 @@ static __always_inline void forget_process(__u32 tgid)
 		record->lost_allocations = process->lost_allocations;
 	}
 	/* Before the record is sent: who has read that it ended does not find it running. */
-	bpf_map_delete_elem(&processes, &tgid);
-	take_from_process_filter(&process_filter, tgid);
+	bpf_map_delete_elem(&cuda_procs, &tgid);
+	take_from_process_filter(&cuda_filter, tgid);
 	if (record)
 		SUBMIT(record);
 }

@@ -10,7 +10,7 @@ static __always_inline void send_reset(struct thread *thread, const struct call 
 {
 	struct cuda_reset_record *record;
 
-	record = bpf_ringbuf_reserve(&allocations, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
 		lose_allocation_record(thread);
 		return;
@@ -31,7 +31,7 @@ static __always_inline void note_far_reset(struct thread *thread, __u64 device)
 	context->destroyed_ns = thread->ended_ns;
 	context->device = device;
 	context->is_primary = 1;
-	bpf_map_update_elem(&contexts, &thread->key, context, BPF_ANY);
+	bpf_map_update_elem(&cuda_contexts, &thread->key, context, BPF_ANY);
 }
 
 /* Everything in the device's primary context is gone. The table keeps it until the exporter has
@@ -39,7 +39,7 @@ static __always_inline void note_far_reset(struct thread *thread, __u64 device)
 static __always_inline void finish_reset(struct thread *thread, const struct call *call,
 					 __s32 device)
 {
-	struct cuda_live_process *process = bpf_map_lookup_elem(&processes, &thread->tgid);
+	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 	/* A thread that chose none has the first one. */
 	__u64 index = device == CUDA_DEVICE_UNCHOSEN ? 0 : (__u32)device;
 

@@ -17,7 +17,7 @@ const volatile __u64 traced_functions[CUDA_TRACED_FUNCTIONS / 64] = {};
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 20);
-} traces SEC(".maps");
+} cuda_traces SEC(".maps");
 
 /* How many calls had no room in the ring. */
 struct {
@@ -25,7 +25,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} traces_lost SEC(".maps");
+} cuda_trace_lost SEC(".maps");
 
 static __always_inline bool is_traced(__u32 tgid, __u16 function)
 {
@@ -39,7 +39,7 @@ static __always_inline bool is_traced(__u32 tgid, __u16 function)
 static __always_inline void count_lost_trace(void)
 {
 	__u32 zero = 0;
-	__u64 *lost = bpf_map_lookup_elem(&traces_lost, &zero);
+	__u64 *lost = bpf_map_lookup_elem(&cuda_trace_lost, &zero);
 
 	if (lost)
 		__sync_fetch_and_add(lost, 1);
@@ -234,9 +234,9 @@ static __always_inline void trace_call(struct thread *thread, const struct call 
 	if (!is_traced(thread->tgid, CUDA_COOKIE_FUNCTION(call->function) & ~CUDA_STATIC_RUNTIME))
 		return;
 	if (trace_stacks)
-		record = bpf_ringbuf_reserve(&traces, sizeof(*record), 0);
+		record = bpf_ringbuf_reserve(&cuda_traces, sizeof(*record), 0);
 	else
-		record = bpf_ringbuf_reserve(&traces, sizeof(record->trace), 0);
+		record = bpf_ringbuf_reserve(&cuda_traces, sizeof(record->trace), 0);
 	if (!record) {
 		count_lost_trace();
 		return;

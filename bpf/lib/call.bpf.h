@@ -10,6 +10,7 @@
 #define GPUSNOOP_CALL_BPF_H
 
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/names.bpf.h"
 
 #ifndef CALL_DEPTH
 #error "define CALL_DEPTH: how many nested calls of a thread the probe keeps"
@@ -261,7 +262,7 @@ static __always_inline bool session_is_return(void *context)
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe.multi")                                                                        \
-	int session(struct pt_regs *regs)                                                          \
+	int NAMED(session)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
 		if (session_is_return(regs))                                                       \
 			return guarded_leave(regs);                                                \
@@ -269,29 +270,52 @@ static __always_inline bool session_is_return(void *context)
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe.multi")                                                                        \
-	int multi_enter(struct pt_regs *regs)                                                      \
+	int NAMED(multi_in)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
 		guarded_enter(regs);                                                               \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe.multi")                                                                     \
-	int multi_leave(struct pt_regs *regs)                                                      \
+	int NAMED(multi_ret)(struct pt_regs * regs)                                                \
 	{                                                                                          \
 		return guarded_leave(regs);                                                        \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe")                                                                              \
-	int perf_enter(struct pt_regs *regs)                                                       \
+	int NAMED(perf_in)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
 		guarded_enter(regs);                                                               \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe")                                                                           \
-	int perf_leave(struct pt_regs *regs)                                                       \
+	int NAMED(perf_ret)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
 		return guarded_leave(regs);                                                        \
+	}
+
+/* And from a third, at the instructions that leave a function, for session and multi, or perf:
+ *   void leave(struct pt_regs *regs) */
+#define CALL_EXIT_PROGRAMS(leave)                                                                  \
+	static __always_inline int guarded_exit(struct pt_regs *regs)                              \
+	{                                                                                          \
+		guard_begin();                                                                     \
+		leave(regs);                                                                       \
+		guard_end();                                                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uprobe.multi")                                                                        \
+	int NAMED(multi_exit)(struct pt_regs * regs)                                               \
+	{                                                                                          \
+		return guarded_exit(regs);                                                         \
+	}                                                                                          \
+                                                                                                   \
+	SEC("uprobe")                                                                              \
+	int NAMED(perf_exit)(struct pt_regs * regs)                                                \
+	{                                                                                          \
+		return guarded_exit(regs);                                                         \
 	}
 
 #endif

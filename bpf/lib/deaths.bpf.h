@@ -56,7 +56,7 @@ static __always_inline void count_death(int signal, const struct k_sigaction *ac
  */
 #define DEATH_PROGRAM(threads)                                                                     \
 	SEC("tp_btf/signal_deliver")                                                               \
-	int BPF_PROG(signal_deliver, int signal, void *info, struct k_sigaction *action)           \
+	int NAMED_PROG(signal, int signal, void *info, struct k_sigaction *action)                 \
 	{                                                                                          \
 		struct task_struct *task = bpf_get_current_task_btf();                             \
 		struct thread *thread;                                                             \

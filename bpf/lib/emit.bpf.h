@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_EMIT_BPF_H
 #define GPUSNOOP_EMIT_BPF_H
 
+#include "bpf/lib/names.bpf.h"
 #include "bpf/lib/wire.h"
 
 struct {
@@ -11,14 +12,14 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct probe_account);
-} account SEC(".maps");
+} NAMED(account) SEC(".maps");
 
 /* Never NULL in truth: an array map has all its elements; the verifier wants the check. */
 static __always_inline struct probe_account *probe_account(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&account, &zero);
+	return bpf_map_lookup_elem(&NAMED(account), &zero);
 }
 
 /* Per-CPU is not private to a uprobe program, so even these additions are atomic. */

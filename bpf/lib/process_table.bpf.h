@@ -5,6 +5,7 @@
 #define GPUSNOOP_PROCESS_TABLE_BPF_H
 
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/names.bpf.h"
 #include "bpf/lib/process.h"
 
 /* A process enters the table at its first traced call, in this order:
@@ -73,7 +74,7 @@ static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
  * is another one. */
 #define END_PROGRAMS(end_thread, end_process)                                                      \
 	SEC("tp_btf/sched_process_exit")                                                           \
-	int BPF_PROG(thread_exit, struct task_struct *task)                                        \
+	int NAMED_PROG(exit, struct task_struct *task)                                             \
 	{                                                                                          \
 		end_thread(task);                                                                  \
 		if (task->signal->live.counter == 0)                                               \
@@ -82,7 +83,7 @@ static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
 	}                                                                                          \
                                                                                                    \
 	SEC("tp_btf/sched_process_exec")                                                           \
-	int BPF_PROG(process_exec, struct task_struct *task)                                       \
+	int NAMED_PROG(exec, struct task_struct *task)                                             \
 	{                                                                                          \
 		end_thread(task);                                                                  \
 		end_process(task->tgid);                                                           \

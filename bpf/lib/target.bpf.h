@@ -21,16 +21,16 @@ struct {
 	__uint(max_entries, TARGET_MAX_PROCESSES);
 	__type(key, __u32);
 	__type(value, struct cuda_live_process);
-} gpu_processes SEC(".maps");
+} cuda_procs SEC(".maps");
 
-struct process_filter gpu_process_filter SEC(".maps");
+struct process_filter cuda_filter SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, TARGET_MAX_PROCESSES);
 	__type(key, __u32);
 	__type(value, struct target);
-} targets SEC(".maps");
+} target_procs SEC(".maps");
 
 /* Since when the task's process has been one to trace; 0: it is none. */
 static __always_inline __u64 target_since(struct task_struct *task)
@@ -40,11 +40,11 @@ static __always_inline __u64 target_since(struct task_struct *task)
 	if (target_kinds & TARGET_EVERYTHING)
 		return attached_ns;
 	if (target_kinds & TARGET_GPU_PROCESSES &&
-	    may_have_process(&gpu_process_filter, task->tgid, &key)) {
+	    may_have_process(&cuda_filter, task->tgid, &key)) {
 		struct cuda_live_process *process;
 
 		key = task->tgid;
-		process = bpf_map_lookup_elem(&gpu_processes, &key);
+		process = bpf_map_lookup_elem(&cuda_procs, &key);
 		if (process && process->start_boottime_ns == task->group_leader->start_boottime)
 			return process->since_ns;
 	}
@@ -52,7 +52,7 @@ static __always_inline __u64 target_since(struct task_struct *task)
 		struct target *target;
 
 		key = task->tgid;
-		target = bpf_map_lookup_elem(&targets, &key);
+		target = bpf_map_lookup_elem(&target_procs, &key);
 		if (target && task->group_leader->start_boottime - target->start_boottime_ns <
 				  TARGET_CLOCK_TICK_NS)
 			return target->since_ns;

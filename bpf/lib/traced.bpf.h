@@ -5,6 +5,7 @@
 #define GPUSNOOP_TRACED_BPF_H
 
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/names.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced.h"
@@ -12,14 +13,14 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
-} records SEC(".maps");
+} NAMED(events) SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
 	__type(key, __u32);
 	__type(value, struct process_entry);
-} processes SEC(".maps");
+} NAMED(procs) SEC(".maps");
 
 /* A thread's part. */
 struct traced_thread {
@@ -46,10 +47,10 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 	thread->tgid = task->tgid;
 	thread->tid = task->pid;
 	thread->fresh.start_boottime_ns = task->group_leader->start_boottime;
-	if (find_process(&processes, &thread->tgid, &thread->fresh, &thread->since_ns))
+	if (find_process(&NAMED(procs), &thread->tgid, &thread->fresh, &thread->since_ns))
 		return true;
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (add_process(&processes, &thread->tgid, &thread->fresh, &thread->since_ns)) {
+	record = bpf_ringbuf_reserve(&NAMED(events), sizeof(*record), 0);
+	if (add_process(&NAMED(procs), &thread->tgid, &thread->fresh, &thread->since_ns)) {
 		if (record) {
 			fill_traced(&record->head, thread->since_ns, thread->tgid, TRACED_CAME);
 			fill_identity(&record->identity, task);
@@ -64,12 +65,12 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 
 static __always_inline void leave_traced(__u32 tgid)
 {
-	const __u64 since_ns = remove_process(&processes, &tgid);
+	const __u64 since_ns = remove_process(&NAMED(procs), &tgid);
 	struct traced_record *record;
 
 	if (!since_ns)
 		return;
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	record = bpf_ringbuf_reserve(&NAMED(events), sizeof(*record), 0);
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_traced(record, since_ns, tgid, TRACED_WENT);

@@ -97,7 +97,7 @@ Result<std::unique_ptr<MappingList>> MappingList::open() {
 Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid) {
     const std::uint32_t only = tgid.value_or(0);
     program_->skeleton->bss->only_tgid = static_cast<int>(only);
-    const Fd link = link_iterator(program_->skeleton->progs.list_mappings, only);
+    const Fd link = link_iterator(program_->skeleton->progs.mapping_list, only);
     if (!link) {
         if (errno == ESRCH) {
             return std::vector<Mapping>{};

@@ -20,6 +20,23 @@ Runs runs_of(const bpf_program *program) {
     return {info.run_cnt, info.run_time_ns, info.recursion_misses};
 }
 
+// The programs of each mode, by what follows the probe in their names.
+struct NamesOfMode {
+    AttachMode mode;
+    std::string_view enter, leave, exit;
+};
+
+constexpr NamesOfMode call_programs[] = {
+    {AttachMode::session, "session", "", "multi_exit"},
+    {AttachMode::multi, "multi_in", "multi_ret", "multi_exit"},
+    {AttachMode::perf, "perf_in", "perf_ret", "perf_exit"},
+};
+
+bool is_named(std::string_view name, std::string_view part) {
+    const std::size_t probe = name.find('_');
+    return probe != std::string_view::npos && name.substr(probe + 1) == part;
+}
+
 }  // namespace
 
 Runs runs_of(const bpf_object *object, std::span<const bpf_program *const> spare) {
@@ -39,6 +56,55 @@ Runs runs_of(const bpf_object *object, std::span<const bpf_program *const> spare
 
 void load_if(bpf_program *program, bool wanted) {
     bpf_program__set_autoload(program, wanted);
+}
+
+bpf_program *find_program(const bpf_object *object, std::string_view part) {
+    bpf_program *program = nullptr;
+    while ((program = bpf_object__next_program(object, program)) != nullptr) {
+        if (is_named(bpf_program__name(program), part)) {
+            return program;
+        }
+    }
+    return nullptr;
+}
+
+bpf_map *find_map(const bpf_object *object, std::string_view part) {
+    bpf_map *map = nullptr;
+    while ((map = bpf_object__next_map(object, map)) != nullptr) {
+        if (is_named(bpf_map__name(map), part)) {
+            return map;
+        }
+    }
+    return nullptr;
+}
+
+CallPrograms choose_call_programs(const bpf_object *object, AttachMode mode, bool at_exits) {
+    CallPrograms chosen{mode, nullptr, nullptr};
+    for (const NamesOfMode &names : call_programs) {
+        for (const std::string_view part : {names.enter, names.leave, names.exit}) {
+            if (bpf_program *const program = find_program(object, part)) {
+                load_if(program, false);
+            }
+        }
+    }
+    const auto choose = [&](std::string_view part) {
+        bpf_program *const program = find_program(object, part);
+        if (program != nullptr) {
+            load_if(program, true);
+        }
+        return program;
+    };
+    for (const NamesOfMode &names : call_programs) {
+        if (names.mode == mode) {
+            chosen.enter = choose(names.enter);
+            chosen.leave = choose(names.leave);
+            chosen.exit = at_exits ? choose(names.exit) : nullptr;
+        }
+    }
+    if (mode == AttachMode::session && chosen.enter != nullptr) {
+        expect_session(find_program(object, "session"));
+    }
+    return chosen;
 }
 
 }  // namespace gpusnoop::ebpf

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "exporter/ebpf/uprobe.h"
 
+struct bpf_map;
 struct bpf_object;
 
 namespace gpusnoop::ebpf {
@@ -26,25 +28,14 @@ struct Runs {
 
 void load_if(bpf_program *program, bool wanted);
 
-// Of the programs of CALL_PROGRAMS in bpf/lib/call.bpf.h, has only those of one mode loaded, and
-// returns them. `Programs` is the skeleton's list. Before load.
-template <typename Programs>
-CallPrograms choose_call_programs(const Programs &programs, AttachMode mode) {
-    load_if(programs.session, mode == AttachMode::session);
-    load_if(programs.multi_enter, mode == AttachMode::multi);
-    load_if(programs.multi_leave, mode == AttachMode::multi);
-    load_if(programs.perf_enter, mode == AttachMode::perf);
-    load_if(programs.perf_leave, mode == AttachMode::perf);
-    expect_session(programs.session);
-    switch (mode) {
-        case AttachMode::session:
-            return {mode, programs.session, nullptr};
-        case AttachMode::multi:
-            return {mode, programs.multi_enter, programs.multi_leave};
-        case AttachMode::perf:
-            break;
-    }
-    return {mode, programs.perf_enter, programs.perf_leave};
-}
+// The program or map that is named PROBE_`part` (bpf/lib/names.bpf.h), whatever the probe; null:
+// the object has none.
+[[nodiscard]] bpf_program *find_program(const bpf_object *object, std::string_view part);
+[[nodiscard]] bpf_map *find_map(const bpf_object *object, std::string_view part);
+
+// Of the programs of CALL_PROGRAMS and CALL_EXIT_PROGRAMS in bpf/lib/call.bpf.h, has only those of
+// one mode loaded, and returns them. Before load.
+[[nodiscard]] CallPrograms choose_call_programs(const bpf_object *object, AttachMode mode,
+                                                bool at_exits);
 
 }  // namespace gpusnoop::ebpf

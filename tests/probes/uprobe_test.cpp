@@ -25,7 +25,7 @@ TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
     CAPTURE(ebpf::to_string(mode));
     ebpf::Skeleton<empty_bpf> programs(empty_bpf::open());
     REQUIRE(programs);
-    const auto chosen = ebpf::choose_call_programs(programs->progs, mode);
+    const auto chosen = ebpf::choose_call_programs(programs->obj, mode, false);
     REQUIRE(empty_bpf::load(programs.get()) == 0);
 
     const Fd library(::open(harness::standin("12/libcudart.so.12").c_str(), O_RDONLY | O_CLOEXEC));

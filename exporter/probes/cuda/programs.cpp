@@ -49,9 +49,10 @@ void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
             bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
         }
     };
-    size(skeleton.maps.live, config.max_live_allocations);
-    size(skeleton.maps.registered, config.max_registered_kernels);
-    bpf_map__set_max_entries(skeleton.maps.stacks, config.call_stacks ? config.max_call_stacks : 1);
+    size(skeleton.maps.cuda_live, config.max_live_allocations);
+    size(skeleton.maps.cuda_registered, config.max_registered_kernels);
+    bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
+                             config.call_stacks ? config.max_call_stacks : 1);
 }
 
 // Tells apart what cannot share pins: other programs, tables of other sizes, other settings.
@@ -79,9 +80,10 @@ std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
 // Maps that are there already are used, the others are made and pinned, both by libbpf at load.
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     const auto &maps = skeleton.maps;
-    for (bpf_map *map : {maps.lifecycle, maps.allocations, maps.calls, maps.account, maps.threads,
-                         maps.processes, maps.process_filter, maps.live, maps.stacks, maps.contexts,
-                         maps.registered, maps.ended}) {
+    for (bpf_map *map :
+         {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
+          maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
+          maps.cuda_contexts, maps.cuda_registered, maps.cuda_ended}) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     }
 }
@@ -135,37 +137,37 @@ CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms ca
 CudaPrograms::~CudaPrograms() = default;
 
 int CudaPrograms::lifecycle_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.lifecycle);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_lifecycle);
 }
 int CudaPrograms::allocations_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.allocations);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_mem_events);
 }
 int CudaPrograms::calls_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.calls);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_events);
 }
 int CudaPrograms::traces_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.traces);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_traces);
 }
 int CudaPrograms::traces_lost_map() const {
-    return bpf_map__fd(loaded_->skeleton->maps.traces_lost);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_trace_lost);
 }
 int CudaPrograms::account_map() const {
-    return bpf_map__fd(loaded_->skeleton->maps.account);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_account);
 }
 
 int CudaPrograms::process_filter() const {
-    return bpf_map__fd(loaded_->skeleton->maps.process_filter);
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_filter);
 }
 
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.live),
-            bpf_map__fd(maps.processes),
-            bpf_map__fd(maps.stacks),
-            bpf_map__fd(maps.registered),
-            bpf_map__fd(maps.contexts),
-            bpf_map__fd(maps.ended),
-            bpf_program__fd(loaded_->skeleton->progs.end_mapping)};
+    return {bpf_map__fd(maps.cuda_live),
+            bpf_map__fd(maps.cuda_procs),
+            bpf_map__fd(maps.cuda_stacks),
+            bpf_map__fd(maps.cuda_registered),
+            bpf_map__fd(maps.cuda_contexts),
+            bpf_map__fd(maps.cuda_ended),
+            bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,
@@ -192,15 +194,10 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    ebpf::CallPrograms calls = ebpf::choose_call_programs(programs, mode);
-    const bool at_exits = config.endings == config::Endings::exits;
-    ebpf::load_if(programs.multi_exit, at_exits && mode != AttachMode::perf);
-    ebpf::load_if(programs.perf_exit, at_exits && mode == AttachMode::perf);
-    if (at_exits) {
-        calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
-    }
-    bpf_map__set_max_entries(loaded->skeleton->maps.allocations, config.allocation_ring_bytes);
-    bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.call_ring_bytes);
+    const ebpf::CallPrograms calls = ebpf::choose_call_programs(
+        loaded->skeleton->obj, mode, config.endings == config::Endings::exits);
+    bpf_map__set_max_entries(loaded->skeleton->maps.cuda_mem_events, config.allocation_ring_bytes);
+    bpf_map__set_max_entries(loaded->skeleton->maps.cuda_events, config.call_ring_bytes);
     size_tables(*loaded->skeleton, config);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
@@ -218,7 +215,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     }
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
     for (const bpf_program *program :
-         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
+         {programs.cuda_exit, programs.cuda_exec, programs.cuda_signal}) {
         auto link = attach_to_tracepoint(program, pins);
         if (!link) {
             return tl::unexpected(link.error());

@@ -12,13 +12,13 @@ namespace gpusnoop::probes {
 
 void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing) {
     if (tracing == nullptr) {
-        bpf_map__set_autocreate(skeleton.maps.traces, false);
-        bpf_map__set_autocreate(skeleton.maps.traces_lost, false);
+        bpf_map__set_autocreate(skeleton.maps.cuda_traces, false);
+        bpf_map__set_autocreate(skeleton.maps.cuda_trace_lost, false);
         return;
     }
-    bpf_map__set_max_entries(skeleton.maps.traces, tracing->ring_bytes);
+    bpf_map__set_max_entries(skeleton.maps.cuda_traces, tracing->ring_bytes);
     // Nothing is sent to it.
-    bpf_map__set_max_entries(skeleton.maps.calls,
+    bpf_map__set_max_entries(skeleton.maps.cuda_events,
                              static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE)));
     auto &settings = *skeleton.rodata;
     settings.tracing = true;

@@ -53,13 +53,13 @@ private:
         if (auto started = targets_->start(); !started) {
             return started;
         }
-        bpf_map__set_max_entries(skeleton.maps.fences, config_.max_fences);
+        bpf_map__set_max_entries(skeleton.maps.fence_known, config_.max_fences);
         const auto set = set_layout(skeleton);
         return set ? targets_->share_maps_with(skeleton) : set;
     }
 
     std::vector<ProbeRing> rings(fence_bpf &skeleton) override {
-        return {{skeleton.maps.records, config_.ring_bytes,
+        return {{skeleton.maps.fence_events, config_.ring_bytes,
                  [this](auto bytes) { return aggregator().on_record(bytes, on_event_); }}};
     }
 
@@ -68,9 +68,8 @@ private:
     [[nodiscard]] std::vector<const bpf_program *> spare_programs(
         const fence_bpf &skeleton) const override {
         const auto &all = skeleton.progs;
-        return {all.names_init,     all.names_emit,       all.names_enable_signal,
-                all.names_signaled, all.names_wait_start, all.names_wait_end,
-                all.names_destroy};
+        return {all.fence_n_init, all.fence_n_emit,   all.fence_n_enable, all.fence_n_signal,
+                all.fence_n_wait, all.fence_n_waited, all.fence_n_destroy};
     }
 
     config::Config::Fence config_;
@@ -84,10 +83,10 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
     // a tracepoint mostly the first that was attached runs first; see fence.bpf.c.
     const auto &all = skeleton.progs;
     const std::array<const bpf_program *, 16> programs = {
-        all.thread_exit,    all.process_exec,        all.on_destroy,       all.on_wait_end,
-        all.on_wait_start,  all.on_signaled,         all.on_enable_signal, all.on_emit,
-        all.on_init,        all.names_destroy,       all.names_wait_end,   all.names_wait_start,
-        all.names_signaled, all.names_enable_signal, all.names_emit,       all.names_init};
+        all.fence_exit,     all.fence_exec,      all.fence_destroy,  all.fence_waited,
+        all.fence_wait,     all.fence_signal,    all.fence_enable,   all.fence_emit,
+        all.fence_init,     all.fence_n_destroy, all.fence_n_waited, all.fence_n_wait,
+        all.fence_n_signal, all.fence_n_enable,  all.fence_n_emit,   all.fence_n_init};
     if (auto attached = attach_each(programs); !attached) {
         return attached;
     }

@@ -89,7 +89,7 @@ private:
     std::atomic<std::uint64_t> undecodable_ = 0;
 };
 
-// Of the bpftool skeleton `S`, which has a map `account` (bpf/lib/emit.bpf.h). The functions below
+// Of the bpftool skeleton `S`, whose object has the map of bpf/lib/emit.bpf.h. The functions below
 // are called in their order; where one fails, the probe is down and says why.
 //
 // The aggregator counts: it is made of SeriesSettings and has families() and processes(), a
@@ -137,7 +137,9 @@ private:
     void close_object() final { skeleton_.reset(); }
     [[nodiscard]] const series::FamilySet &families() const final { return aggregator_.families(); }
     ProcessTableBase &processes() final { return aggregator_.processes(); }
-    [[nodiscard]] int account_map() const final { return bpf_map__fd(skeleton_->maps.account); }
+    [[nodiscard]] int account_map() const final {
+        return bpf_map__fd(ebpf::find_map(skeleton_->obj, "account"));
+    }
     [[nodiscard]] ebpf::Runs runs() const final {
         return ebpf::runs_of(skeleton_->obj, spare_programs(*skeleton_));
     }

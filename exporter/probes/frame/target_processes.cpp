@@ -108,14 +108,14 @@ Result<std::unique_ptr<TargetProcesses::Tracker>> TargetProcesses::Tracker::star
         return fail_errno("load the BPF programs that follow the processes of targets", -error);
     }
     for (std::uint32_t i = 0; i < patterns.size(); i++) {
-        if (bpf_map_update_elem(bpf_map__fd(following->skeleton->maps.patterns), &i, &patterns[i],
-                                BPF_ANY) != 0) {
+        if (bpf_map_update_elem(bpf_map__fd(following->skeleton->maps.target_patterns), &i,
+                                &patterns[i], BPF_ANY) != 0) {
             return fail_errno("enter a name of targets");
         }
     }
     const auto &programs = following->skeleton->progs;
     auto execs = ebpf::Ring::open(
-        bpf_map__fd(following->skeleton->maps.execs), [self = following.get()](auto bytes) {
+        bpf_map__fd(following->skeleton->maps.target_events), [self = following.get()](auto bytes) {
             if (const auto record = ebpf::decode<target_exec_record>(bytes)) {
                 self->on_exec(*record);
             }
@@ -129,7 +129,7 @@ Result<std::unique_ptr<TargetProcesses::Tracker>> TargetProcesses::Tracker::star
         return fail_errno("eventfd");
     }
     for (const bpf_program *program :
-         {programs.process_exit, programs.process_fork, programs.process_exec}) {
+         {programs.target_exit, programs.target_fork, programs.target_exec}) {
         ebpf::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +
@@ -149,7 +149,7 @@ void TargetProcesses::Tracker::run(const std::stop_token &stop) {
     while (!stop.stop_requested()) {
         const nanoseconds until = looked + rescan_interval - now_on(CLOCK_MONOTONIC);
         std::array<pollfd, 2> fds = {
-            {{bpf_map__fd(skeleton->maps.execs), POLLIN, 0}, {stopping.get(), POLLIN, 0}}};
+            {{bpf_map__fd(skeleton->maps.target_events), POLLIN, 0}, {stopping.get(), POLLIN, 0}}};
         const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until).count();
         ::poll(fds.data(), fds.size(), static_cast<int>(std::max<decltype(ms)>(ms, 0)));
         execs->drain_to(execs->produced());
@@ -181,7 +181,7 @@ void TargetProcesses::Tracker::rescan() {
     }
     // The net below the programs: they delete what ends.
     std::vector<std::uint32_t> gone;
-    const int map = bpf_map__fd(skeleton->maps.targets);
+    const int map = bpf_map__fd(skeleton->maps.target_procs);
     (void)ebpf::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
         const nanoseconds started(static_cast<std::int64_t>(one.start_boottime_ns));
         if (processes::presence(tgid, started) == processes::Presence::gone) {
@@ -210,7 +210,7 @@ void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
                          std::ranges::any_of(config.containers, [&](const std::string &id) {
                              return container.starts_with(id);
                          });
-    const int map = bpf_map__fd(skeleton->maps.targets);
+    const int map = bpf_map__fd(skeleton->maps.target_procs);
     if (!by_pid && !by_name) {
         bpf_map_delete_elem(map, &tgid);
         return;
@@ -296,7 +296,8 @@ Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_p
         error = give(gpu_process_filter, gpu_process_filter_.get());
     }
     if (error == 0) {
-        error = give(targets, following_ ? bpf_map__fd(following_->skeleton->maps.targets) : -1);
+        error =
+            give(targets, following_ ? bpf_map__fd(following_->skeleton->maps.target_procs) : -1);
     }
     return error == 0 ? Result<>() : fail_errno("share the tables of processes to trace", -error);
 }

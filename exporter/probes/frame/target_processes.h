@@ -41,8 +41,8 @@ public:
     template <typename Skeleton>
     Result<> share_maps_with(Skeleton &skeleton) {
         skeleton.rodata->target_kinds = kinds();
-        return share_maps_with(skeleton.maps.gpu_processes, skeleton.maps.gpu_process_filter,
-                               skeleton.maps.targets);
+        return share_maps_with(skeleton.maps.cuda_procs, skeleton.maps.cuda_filter,
+                               skeleton.maps.target_procs);
     }
 
     // "GPU processes", "everything" or the like.

@@ -35,7 +35,7 @@ private:
     }
 
     std::vector<ProbeRing> rings(nvlink_bpf &skeleton) override {
-        return {{skeleton.maps.calls, ring_bytes_, [this](auto bytes) {
+        return {{skeleton.maps.nvlink_events, ring_bytes_, [this](auto bytes) {
                      const auto record = ebpf::decode<nvlink_record>(bytes);
                      if (!record || record->op >= NVLINK_OP_COUNT) {
                          return false;
@@ -46,7 +46,7 @@ private:
     }
 
     Result<> attach(nvlink_bpf &skeleton) override {
-        functions_.start(skeleton.progs.helper_begins, skeleton.progs.helper_ends);
+        functions_.start(skeleton.progs.nvlink_begin, skeleton.progs.nvlink_end);
         return {};
     }
 

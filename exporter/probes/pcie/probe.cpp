@@ -51,7 +51,7 @@ private:
     }
 
     std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
-        return {{skeleton.maps.accesses, config_.ring_bytes, [this](auto bytes) {
+        return {{skeleton.maps.pcie_events, config_.ring_bytes, [this](auto bytes) {
                      const auto record = ebpf::decode<pcie_record>(bytes);
                      if (record) {
                          on_access_ ? on_access_(*record) : aggregator().on_record(*record);
@@ -77,7 +77,7 @@ Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     Result<> last;
     for (const ebpf::KprobePoint &point : all_points()) {
         const auto attached =
-            functions_.attach(skeleton.progs.access_begins, skeleton.progs.access_ends, point);
+            functions_.attach(skeleton.progs.pcie_begin, skeleton.progs.pcie_end, point);
         if (!attached) {
             state().failed(attached.error());
             last = attached;
@@ -106,7 +106,7 @@ void PcieProbe::find_devices() {
 }
 
 void PcieProbe::set_device(std::uint64_t device, bool wanted) {
-    const int map = bpf_map__fd(skeleton().maps.devices);
+    const int map = bpf_map__fd(skeleton().maps.pcie_devices);
     const std::uint32_t value = 1;
     const int error = wanted ? bpf_map_update_elem(map, &device, &value, BPF_ANY)
                              : bpf_map_delete_elem(map, &device);

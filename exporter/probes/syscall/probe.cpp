@@ -38,7 +38,7 @@ private:
     }
 
     std::vector<ProbeRing> rings(syscall_bpf &skeleton) override {
-        bpf_map *const map = skeleton.maps.records;
+        bpf_map *const map = skeleton.maps.syscall_events;
         return {{map, on_call_ ? trace_ring_bytes : bpf_map__max_entries(map),
                  [this](auto bytes) { return aggregator().on_record(bytes, on_call_); }}};
     }
@@ -47,7 +47,7 @@ private:
 
     [[nodiscard]] std::vector<const bpf_program *> spare_programs(
         const syscall_bpf &skeleton) const override {
-        return {skeleton.progs.keep_functions_called};  // does nothing
+        return {skeleton.progs.syscall_keep};  // does nothing
     }
 
     // Who had ended before the reading has its last calls in it.
@@ -77,7 +77,7 @@ Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
     tables_ = std::move(*tables);
     // At the beginning of system calls and at their end.
     state().set({2, "tracing " + targets_->describe()});
-    const bool at_tracepoints = bpf_program__autoload(skeleton.progs.enter);
+    const bool at_tracepoints = bpf_program__autoload(skeleton.progs.syscall_enter);
     log::info("tracing system calls", {{"probe", "syscall"},
                                        {"of", targets_->describe()},
                                        {"at", at_tracepoints ? "tracepoints" : "functions"}});

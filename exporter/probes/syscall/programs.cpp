@@ -64,15 +64,15 @@ void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &co
         std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
     skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
     skeleton.rodata->tracer_tgid = is_trace ? static_cast<std::uint32_t>(::getpid()) : 0;
-    bpf_map__set_max_entries(skeleton.maps.counts, is_trace ? 1 : config.max_counts);
-    bpf_map__set_max_entries(skeleton.maps.errors, is_trace ? 1 : config.max_counts);
+    bpf_map__set_max_entries(skeleton.maps.syscall_counts, is_trace ? 1 : config.max_counts);
+    bpf_map__set_max_entries(skeleton.maps.syscall_errors, is_trace ? 1 : config.max_counts);
     const auto &all = skeleton.progs;
     const bool by_function = has_functions();
     for (bpf_program *program :
-         {all.exit_function, all.leave_function, all.enter_function, all.keep_functions_called}) {
+         {all.syscall_k_exit, all.syscall_k_leave, all.syscall_k_enter, all.syscall_keep}) {
         ebpf::load_if(program, by_function);
     }
-    for (bpf_program *program : {all.leave, all.enter}) {
+    for (bpf_program *program : {all.syscall_leave, all.syscall_enter}) {
         ebpf::load_if(program, !by_function);
     }
 }
@@ -80,21 +80,21 @@ void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &co
 std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton) {
     const auto &all = skeleton.progs;
     std::vector<const bpf_program *> programs = {
-        all.thread_exit,    all.process_exec,          all.exit_function, all.leave_function,
-        all.enter_function, all.keep_functions_called, all.leave,         all.enter};
+        all.syscall_exit,    all.syscall_exec, all.syscall_k_exit, all.syscall_k_leave,
+        all.syscall_k_enter, all.syscall_keep, all.syscall_leave,  all.syscall_enter};
     std::erase_if(programs, [](const auto *program) { return !bpf_program__autoload(program); });
     return programs;
 }
 
 Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
     SyscallTables tables;
-    tables.counts_fd_ = bpf_map__fd(skeleton.maps.counts);
-    tables.errors_fd_ = bpf_map__fd(skeleton.maps.errors);
-    auto counts = ebpf::link_to_entries(skeleton.progs.list_counts, tables.counts_fd_);
+    tables.counts_fd_ = bpf_map__fd(skeleton.maps.syscall_counts);
+    tables.errors_fd_ = bpf_map__fd(skeleton.maps.syscall_errors);
+    auto counts = ebpf::link_to_entries(skeleton.progs.syscall_lscount, tables.counts_fd_);
     if (!counts) {
         return tl::unexpected(counts.error());
     }
-    auto errors = ebpf::link_to_entries(skeleton.progs.list_errors, tables.errors_fd_);
+    auto errors = ebpf::link_to_entries(skeleton.progs.syscall_lserror, tables.errors_fd_);
     if (!errors) {
         return tl::unexpected(errors.error());
     }

@@ -30,8 +30,8 @@ struct FunctionPrograms::Loaded {
 namespace {
 
 void set_up_tracing(functions_bpf &skeleton, const FunctionTracing &tracing) {
-    bpf_map__set_max_entries(skeleton.maps.calls, tracing.ring_bytes);
-    bpf_map__set_max_entries(skeleton.maps.slow_calls, tracing.ring_bytes);
+    bpf_map__set_max_entries(skeleton.maps.func_events, tracing.ring_bytes);
+    bpf_map__set_max_entries(skeleton.maps.func_slow, tracing.ring_bytes);
     auto &settings = *skeleton.rodata;
     settings.max_calls_per_second = 0;
     settings.only_slow = tracing.is_by_duration();
@@ -85,13 +85,13 @@ FunctionPrograms::FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPro
 FunctionPrograms::~FunctionPrograms() = default;
 
 int FunctionPrograms::lifecycle_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.lifecycle);
+    return bpf_map__fd(loaded_->skeleton->maps.func_lifecycle);
 }
 int FunctionPrograms::calls_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.calls);
+    return bpf_map__fd(loaded_->skeleton->maps.func_events);
 }
 int FunctionPrograms::slow_ring() const {
-    return bpf_map__fd(loaded_->skeleton->maps.slow_calls);
+    return bpf_map__fd(loaded_->skeleton->maps.func_slow);
 }
 std::uint64_t FunctionPrograms::slow_details_lost() const {
     return __atomic_load_n(&loaded_->skeleton->bss->slow_details_lost, __ATOMIC_RELAXED);
@@ -100,7 +100,7 @@ std::uint64_t FunctionPrograms::entries_lost() const {
     return __atomic_load_n(&loaded_->skeleton->bss->entries_lost, __ATOMIC_RELAXED);
 }
 int FunctionPrograms::account_map() const {
-    return bpf_map__fd(loaded_->skeleton->maps.account);
+    return bpf_map__fd(loaded_->skeleton->maps.func_account);
 }
 ebpf::Runs FunctionPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
@@ -127,12 +127,9 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(
         return fail_errno("open the BPF programs");
     }
     auto &programs = loaded->skeleton->progs;
-    ebpf::CallPrograms calls = ebpf::choose_call_programs(programs, mode);
-    ebpf::load_if(programs.multi_exit, mode != AttachMode::perf);
-    ebpf::load_if(programs.perf_exit, mode == AttachMode::perf);
-    calls.exit = mode == AttachMode::perf ? programs.perf_exit : programs.multi_exit;
-    bpf_map__set_max_entries(loaded->skeleton->maps.calls, config.ring_bytes);
-    bpf_map__set_max_entries(loaded->skeleton->maps.slow_calls, config.slow_calls.ring_bytes);
+    const ebpf::CallPrograms calls = ebpf::choose_call_programs(loaded->skeleton->obj, mode, true);
+    bpf_map__set_max_entries(loaded->skeleton->maps.func_events, config.ring_bytes);
+    bpf_map__set_max_entries(loaded->skeleton->maps.func_slow, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->send_entries = details.entries;
     if (details.tracing != nullptr) {
@@ -142,7 +139,7 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
     for (const bpf_program *program :
-         {programs.thread_exit, programs.process_exec, programs.signal_deliver}) {
+         {programs.func_exit, programs.func_exec, programs.func_signal}) {
         ebpf::Link link(bpf_program__attach(program));
         if (!link) {
             return fail_errno(std::string("attach to the tracepoint of ") +
@@ -196,7 +193,7 @@ void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &fun
         }
         return;
     }
-    const int map = bpf_map__fd(loaded_->skeleton->maps.functions);
+    const int map = bpf_map__fd(loaded_->skeleton->maps.func_options);
     if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
         log::warn("cannot tell the programs what is to be known of a function's calls",
                   {{"probe", "functions"}, {"reason", std::strerror(errno)}});

@@ -73,9 +73,6 @@ struct EmptySkeleton {
 
     static inline bool can_open = true;
     bpf_object *obj = nullptr;
-    struct {
-        bpf_map *account = nullptr;
-    } maps;
 };
 
 class FailingProbe final : public BpfProbe<EmptySkeleton, Nothing> {
