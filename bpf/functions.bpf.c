@@ -21,7 +21,7 @@ static __always_inline bool is_muted(__u64 cookie)
 {
 	__u32 number = FUNC_NUMBER(cookie);
 
-	OPAQUE(number);
+	barrier_var(number);
 	return number < FUNC_MUTABLE && muted[number];
 }
 

@@ -20,6 +20,20 @@
 #include "bpf/cuda/trace.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
+_Static_assert(CUDA_OPERATION_COUNT <= 64, "the operations of a class are bits of a word");
+
+#define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_MEMORY) << CUDA_##name
+static const __u64 memory_operations = 0 CUDA_OPERATIONS(OPERATION);
+#undef OPERATION
+#define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_CALL) << CUDA_##name
+static const __u64 call_operations = 0 CUDA_OPERATIONS(OPERATION);
+#undef OPERATION
+
+static __always_inline bool is_one_of(__u64 operations, const struct call *call)
+{
+	return operations >> (CUDA_COOKIE_OPERATION(call->function) & 63) & 1;
+}
+
 /* What must be read or done before the call itself changes it. */
 static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
 {
@@ -98,7 +112,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 	}
 	if (tracing)
 		return;
-	if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+	if (is_one_of(memory_operations, call))
 		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	else if (within_budget(thread))
 		record = bpf_ringbuf_reserve(&cuda_events, sizeof(*record), 0);
@@ -141,9 +155,10 @@ static __always_inline void finish_memory(struct thread *thread, const struct ca
 	case CUDA_RESET_DEVICE:
 		finish_reset(thread, call, argument(call, CUDA_WHERE));
 		break;
-	default:
+	case CUDA_DESTROY_CONTEXT:
 		send_reset(thread, call, CUDA_DEVICE_UNKNOWN, argument(call, CUDA_WHERE));
 		forget_context(thread, argument(call, CUDA_WHERE));
+		break;
 	}
 }
 
@@ -175,8 +190,12 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 	case CUDA_WAIT_DEVICE:
 		finish_wait(thread, call);
 		break;
-	default:
+	case CUDA_COPY_3D:
+	case CUDA_COPY_3D_PEER:
+	case CUDA_COPY_DRIVER_2D:
+	case CUDA_COPY_DRIVER_3D:
 		finish_described_copy(thread, call);
+		break;
 	}
 }
 
@@ -184,9 +203,9 @@ static __always_inline void finish(struct thread *thread, const struct call *cal
 {
 	if (thread->result)
 		finish_failed(thread, call);
-	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_MEMORY_OPERATION)
+	else if (is_one_of(memory_operations, call))
 		finish_memory(thread, call);
-	else if (CUDA_COOKIE_OPERATION(call->function) <= CUDA_LAST_CALL_OPERATION)
+	else if (is_one_of(call_operations, call))
 		finish_call(thread, call);
 	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
 		finish_get_kernel(thread, call);

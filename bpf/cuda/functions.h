@@ -6,47 +6,46 @@
 
 #include "bpf/cuda/cuda.h"
 
-/* What a function does, which decides how its arguments are read. Positions count from 1, in the
- * order of the C declaration; those that an operation needs are named behind it. */
+/* What a function does, which decides how its arguments are read, and with its class what becomes
+ * of its record. Positions count from 1, in the order of the C declaration; those that an operation
+ * needs are named behind it. */
 #define CUDA_OPERATIONS(OPERATION)                                                                 \
-	/* Memory */                                                                               \
-	OPERATION(ALLOCATE)	    /* WHERE to put the address, BYTES [x TIMES] */                \
-	OPERATION(ALLOCATE_PITCHED) /* the same; BYTES: pointer to the pitch it chose; x TIMES */  \
-	OPERATION(ALLOCATE_3D)	    /* WHERE: cudaPitchedPtr *, cudaExtent by value */             \
-	OPERATION(FREE)		    /* WHERE */                                                    \
-	OPERATION(MAP)		    /* WHERE, BYTES, OTHER: the handle */                          \
-	OPERATION(UNMAP)	    /* WHERE, BYTES */                                             \
-	OPERATION(HANDLE)	    /* WHERE to put one more reference to a memory handle */       \
-	OPERATION(RESET)	    /* of the current device */                                    \
-	OPERATION(RESET_DEVICE)	    /* WHERE: device */                                            \
-	OPERATION(DESTROY_CONTEXT)  /* WHERE: context */                                           \
-	/* Calls, with a budget */                                                                 \
-	OPERATION(COPY)		  /* WHERE to, OTHER: from, BYTES [x TIMES], KIND or variant */    \
-	OPERATION(COPY_3D)	  /* WHERE: cudaMemcpy3DParms * */                                 \
-	OPERATION(COPY_3D_PEER)	  /* WHERE: cudaMemcpy3DPeerParms * */                             \
-	OPERATION(COPY_DRIVER_2D) /* WHERE: CUDA_MEMCPY2D * */                                     \
-	OPERATION(COPY_DRIVER_3D) /* WHERE: CUDA_MEMCPY3D * */                                     \
-	OPERATION(SET)		  /* memset: WHERE, (BYTES [x TIMES]) << variant */                \
-	OPERATION(SET_3D)	  /* cudaPitchedPtr by value, cudaExtent by value */               \
-	OPERATION(LAUNCH)	  /* WHERE: kernel; two dim3 from 2 on, 7: shared, 8: stream */    \
-	OPERATION(LAUNCH_CONFIG)  /* WHERE: kernel, OTHER: cudaLaunchConfig_t, CUlaunchConfig */   \
-	OPERATION(LAUNCH_DRIVER)  /* WHERE: kernel; six sizes from 2 on, 8: shared, 9: stream */   \
-	OPERATION(LAUNCH_GRAPH)	  /* STREAM */                                                     \
-	OPERATION(WAIT_STREAM)	  /* STREAM */                                                     \
-	OPERATION(WAIT_DEVICE)                                                                     \
-	/* Nothing to report unless they fail */                                                   \
-	OPERATION(USE_DEVICE)	/* WHERE: ordinal */                                               \
-	OPERATION(USE_CONTEXT)	/* WHERE: context */                                               \
-	OPERATION(PUSH_CONTEXT) /* WHERE: context */                                               \
-	OPERATION(POP_CONTEXT)                                                                     \
-	OPERATION(CREATE_CONTEXT)  /* WHERE to put it, OTHER: device. It becomes current. */       \
-	OPERATION(PRIMARY_CONTEXT) /* WHERE to put it, OTHER: device */                            \
-	OPERATION(GET_KERNEL)	   /* WHERE to put a handle, OTHER: what it stands for */          \
-	OPERATION(GET_FUNCTION)	   /* WHERE to put a handle, OTHER: the kernel's name */           \
-	OPERATION(REGISTER)	   /* 2: host function, 4: the kernel's name */
+	OPERATION(ALLOCATE, MEMORY)	    /* WHERE to put the address, BYTES [x TIMES] */        \
+	OPERATION(ALLOCATE_PITCHED, MEMORY) /* the same; BYTES: pointer to the chosen pitch */     \
+	OPERATION(ALLOCATE_3D, MEMORY)	    /* WHERE: cudaPitchedPtr *, cudaExtent by value */     \
+	OPERATION(FREE, MEMORY)		    /* WHERE */                                            \
+	OPERATION(MAP, MEMORY)		    /* WHERE, BYTES, OTHER: the handle */                  \
+	OPERATION(UNMAP, MEMORY)	    /* WHERE, BYTES */                                     \
+	OPERATION(HANDLE, MEMORY)	/* WHERE to put one more reference to a memory handle */   \
+	OPERATION(RESET, MEMORY)	/* of the current device */                                \
+	OPERATION(RESET_DEVICE, MEMORY) /* WHERE: device */                                        \
+	OPERATION(DESTROY_CONTEXT, MEMORY) /* WHERE: context */                                    \
+	OPERATION(COPY, CALL)	 /* WHERE to, OTHER: from, BYTES [x TIMES], KIND or variant */     \
+	OPERATION(COPY_3D, CALL) /* WHERE: cudaMemcpy3DParms * */                                  \
+	OPERATION(COPY_3D_PEER, CALL)	/* WHERE: cudaMemcpy3DPeerParms * */                       \
+	OPERATION(COPY_DRIVER_2D, CALL) /* WHERE: CUDA_MEMCPY2D * */                               \
+	OPERATION(COPY_DRIVER_3D, CALL) /* WHERE: CUDA_MEMCPY3D * */                               \
+	OPERATION(SET, CALL)		/* memset: WHERE, (BYTES [x TIMES]) << variant */          \
+	OPERATION(SET_3D, CALL)		/* cudaPitchedPtr by value, cudaExtent by value */         \
+	OPERATION(LAUNCH, CALL) /* WHERE: kernel; two dim3 from 2 on, 7: shared, 8: stream */      \
+	OPERATION(LAUNCH_CONFIG, CALL) /* WHERE: kernel, OTHER: configuration */                   \
+	OPERATION(LAUNCH_DRIVER, CALL) /* WHERE: kernel; sizes from 2 on, 8: shared, 9: stream */  \
+	OPERATION(LAUNCH_GRAPH, CALL)  /* STREAM */                                                \
+	OPERATION(WAIT_STREAM, CALL)   /* STREAM */                                                \
+	OPERATION(WAIT_DEVICE, CALL)                                                               \
+	OPERATION(USE_DEVICE, STATE)   /* WHERE: ordinal */                                        \
+	OPERATION(USE_CONTEXT, STATE)  /* WHERE: context */                                        \
+	OPERATION(PUSH_CONTEXT, STATE) /* WHERE: context */                                        \
+	OPERATION(POP_CONTEXT, STATE)                                                              \
+	OPERATION(CREATE_CONTEXT, STATE) /* WHERE to put it, OTHER: device. It becomes current. */ \
+	OPERATION(PRIMARY_CONTEXT, STATE) /* WHERE to put it, OTHER: device */                     \
+	OPERATION(GET_KERNEL, STATE)	  /* WHERE to put a handle, OTHER: what it stands for */   \
+	OPERATION(GET_FUNCTION, STATE)	  /* WHERE to put a handle, OTHER: the kernel's name */    \
+	OPERATION(REGISTER, STATE)	  /* 2: host function, 4: the kernel's name */
 
-#define CUDA_LAST_MEMORY_OPERATION CUDA_DESTROY_CONTEXT
-#define CUDA_LAST_CALL_OPERATION   CUDA_WAIT_DEVICE
+/* MEMORY: in the ring of allocations, never throttled. CALL: in the ring of calls, in which each
+ * process has a budget; a failed STATE, too, which has nothing to report otherwise. */
+enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE };
 
 /* Where an argument is, as four bits of the attach cookie; 0: there is none. Arguments past the
  * registers are read only when a position says so: ON_STACK says it for an operation whose
@@ -291,7 +290,7 @@
 	F(cuKernelGetFunction, cuKernelGetFunction, GET_KERNEL, 0, WHERE(1) | OTHER(2))
 
 enum cuda_operation {
-#define OPERATION(name) CUDA_##name,
+#define OPERATION(name, class) CUDA_##name,
 	CUDA_OPERATIONS(OPERATION)
 #undef OPERATION
 	    CUDA_OPERATION_COUNT

@@ -43,7 +43,7 @@ static __always_inline void finish_reset(struct thread *thread, const struct cal
 	/* A thread that chose none has the first one. */
 	__u64 index = device == CUDA_DEVICE_UNCHOSEN ? 0 : (__u32)device;
 
-	barrier_var(index); /* or the compiler bounds it in a way that the verifier cannot follow */
+	barrier_var(index);
 	if (process && index < CUDA_MAX_DEVICES)
 		process->reset_ns[index] = thread->ended_ns;
 	else if (process && index < CUDA_KNOWN_DEVICES)

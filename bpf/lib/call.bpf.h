@@ -12,23 +12,23 @@
 #include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/names.bpf.h"
 
+/* A probe defines the following before it includes this file, the second and third only where it
+ * needs another value.
+ *
+ * CALL_DEPTH: how many open calls of a thread are kept. */
 #ifndef CALL_DEPTH
-#error "define CALL_DEPTH: how many nested calls of a thread the probe keeps"
+#error "define CALL_DEPTH"
 #endif
-/* Arguments by their position in the C declaration, from 1 on; slot 0 is always 0: an argument that
- * a function does not have. */
+/* CALL_SLOTS: how many arguments of a call are kept, by their position in the C declaration, from 1
+ * on. Slot 0 is always 0: an argument that a function does not have. */
 #ifndef CALL_SLOTS
 #define CALL_SLOTS 16
 #endif
-/* Is there a return probe on the function, or are there probes on the instructions that leave it?
- */
+/* CALL_HAS_RETURN_PROBE(call): true if there is a return probe on the function, false if there are
+ * probes on the instructions that leave it. */
 #ifndef CALL_HAS_RETURN_PROBE
 #define CALL_HAS_RETURN_PROBE(call) true
 #endif
-
-/* The compiler may not derive anything from the variable: else it computes an address from an index
- * before it checks it, which the verifier refuses. */
-#define OPAQUE(variable) asm volatile("" : "+r"(variable))
 
 struct call {
 	__u64 sp;
@@ -104,7 +104,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		__u64 top = *(volatile __u64 *)&stack->depth - 1; /* as in call_end_at() */
 
-		OPAQUE(top);
+		barrier_var(top);
 		if (top >= CALL_DEPTH || call_is_alive(task, &stack->call[top], regs))
 			break;
 		stack->depth = top;
@@ -197,7 +197,7 @@ static __always_inline struct call *call_end_at(struct call_stack *stack, __u64 
 		 * round, and so would look at all that follows anew for each. */
 		__u64 at = *(volatile __u64 *)&stack->depth - 1 - i;
 
-		OPAQUE(at);
+		barrier_var(at);
 		if (at >= CALL_DEPTH)
 			break;
 		if (stack->call[at].sp == sp && stack->call[at].function == function) {

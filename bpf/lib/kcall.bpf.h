@@ -36,16 +36,13 @@ static __always_inline bool kcall_in_thread(struct pt_regs *regs)
 	return PT_REGS_SP(regs) - (__u64)bpf_get_current_task_btf()->stack < kernel_stack_bytes;
 }
 
-/* The compiler may not know more of an index than the verifier does (see OPAQUE in call.bpf.h). */
-#define KCALL_OPAQUE(index) asm volatile("" : "+r"(index))
-
 /* Takes calls off the stack until `depth` are left. Their return was missed. */
 static __always_inline void kcall_drop(struct kcall_stack *stack, __u64 depth)
 {
 	for (int i = 0; i < KCALL_DEPTH; i++) {
 		__u64 top = stack->depth - 1;
 
-		KCALL_OPAQUE(top);
+		barrier_var(top);
 		if (top >= KCALL_DEPTH || top < depth)
 			break;
 		stack->depth = top;
@@ -63,7 +60,7 @@ static __always_inline __u64 kcall_alive(const struct kcall_stack *stack, __u64 
 	for (int i = 0; i < KCALL_DEPTH; i++) {
 		__u64 top = alive - 1;
 
-		KCALL_OPAQUE(top);
+		barrier_var(top);
 		if (top >= KCALL_DEPTH || sp - stack->call[top].sp >= kernel_stack_bytes)
 			break;
 		alive = top;
@@ -104,7 +101,7 @@ static __always_inline struct kcall *kcall_end(struct kcall_stack *stack, __u64 
 	for (int i = 0; i < KCALL_DEPTH; i++) {
 		__u64 at = depth - 1 - i;
 
-		KCALL_OPAQUE(at);
+		barrier_var(at);
 		if (at >= KCALL_DEPTH)
 			break;
 		if (stack->call[at].function == function) {

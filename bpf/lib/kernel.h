@@ -11,6 +11,9 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
+/* libbpf's barrier_var(index) stands before each check of an index: without it, the compiler
+ * computes an address from the index before it checks it, which the verifier refuses. */
+
 typedef _Bool bool;
 #define true  1
 #define false 0
