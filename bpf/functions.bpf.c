@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* The `functions` probe: one record per call of a function that the configuration names, sent when the call
- * ends. C functions have a return probe. Others (C++: an exception that passes a return probe
- * aborts the program) have probes on the instructions that leave them instead. */
+/* The `functions` probe: one record per call of a function that the configuration names, sent when
+ * the call ends. C functions have a return probe. Others (C++: an exception that passes a return
+ * probe aborts the program) have probes on the instructions that leave them instead. */
 #define PROBE func
 
 #include "bpf/lib/kernel.h"
@@ -13,7 +13,8 @@
 #include "bpf/functions_records.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
-/* By number: functions that are wanted no more, and whose probes are there for others' sake. */
+/* By number: functions whose calls do not count any more. Their probes stay for other functions of
+ * the same link. */
 __u8 muted[FUNC_MUTABLE];
 bool any_muted;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Keeps the table of targets, processes that the configuration names, as processes come and go: the
- * children of one that is named by its comm or its container are targets too, what becomes a
- * program of such a name is one at once, and all that become another program are judged by the
- * exporter. */
+/* Keeps the table of targets, the processes that the configuration names. Children of a process
+ * matched by comm or container are traced too. A process whose comm matches after an exec is traced
+ * at once; after every exec, the exporter re-evaluates the process. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>

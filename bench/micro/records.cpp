@@ -126,9 +126,9 @@ void pcie_access(benchmark::State &state) {
 }
 BENCHMARK(pcie_access);
 
-traced_came_record came() {
-    traced_came_record record{};
-    record.head = {1, 1, 42, TRACED_CAME};
+traced_start_record started() {
+    traced_start_record record{};
+    record.head = {1, 1, 42, PROCESS_STARTED};
     record.identity = train();
     return record;
 }
@@ -137,7 +137,7 @@ void fence_event_of_eight_timelines(benchmark::State &state) {
     FenceAggregator aggregator({.budget = [](std::string_view) { return budget; },
                                 .retention = std::chrono::minutes(1),
                                 .look_up = [](ProcessIdentity &) { return true; }});
-    const auto process = came();
+    const auto process = started();
     aggregator.on_record(bytes_of(process));
     std::vector<fence_record> records;
     for (std::uint32_t i = 0; i < 64; i++) {
@@ -160,7 +160,7 @@ void syscall_table_entry(benchmark::State &state) {
     SyscallAggregator aggregator({.budget = [](std::string_view) { return budget; },
                                   .retention = std::chrono::minutes(1),
                                   .look_up = [](ProcessIdentity &) { return true; }});
-    const auto process = came();
+    const auto process = started();
     aggregator.on_record(bytes_of(process));
     SyscallReading reading;
     for (std::uint16_t number = 0; number < 64; number++) {

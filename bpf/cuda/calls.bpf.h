@@ -36,9 +36,9 @@ struct {
 
 static __always_inline void fill_copy(struct cuda_copy_record *record, const struct call *call)
 {
-	record->destination = argument(call, CUDA_WHERE);
-	record->source = argument(call, CUDA_OTHER);
-	record->bytes = times(call, argument(call, CUDA_BYTES));
+	record->destination = argument(call, CUDA_ADDRESS);
+	record->source = argument(call, CUDA_SOURCE);
+	record->bytes = counted_bytes(call, argument(call, CUDA_BYTES));
 	record->stream = argument(call, CUDA_STREAM);
 	record->kind = (call->function >> CUDA_KIND) & (CALL_SLOTS - 1)
 			   ? argument(call, CUDA_KIND)
@@ -125,7 +125,7 @@ static __always_inline void fill_driver(struct cuda_copy_record *record, const _
 static __always_inline long fill_described_copy(struct cuda_copy_record *record,
 						struct thread *thread, const struct call *call)
 {
-	const void *where = (const void *)argument(call, CUDA_WHERE);
+	const void *where = (const void *)argument(call, CUDA_ADDRESS);
 	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
 	__u64 *words = thread->words;
 	__u32 bytes = operation == CUDA_COPY_3D		 ? WORDS_OF_3D * 8
@@ -182,11 +182,11 @@ static __always_inline void finish_described_copy(struct thread *thread, const s
 
 static __always_inline void fill_set(struct cuda_copy_record *record, const struct call *call)
 {
-	record->destination = argument(call, CUDA_WHERE);
+	record->destination = argument(call, CUDA_ADDRESS);
 	record->source = 0;
 	record->bytes = CUDA_COOKIE_OPERATION(call->function) == CUDA_SET_3D
 			    ? call->argument[11] * call->argument[12] * call->argument[13]
-			    : times(call, argument(call, CUDA_BYTES))
+			    : counted_bytes(call, argument(call, CUDA_BYTES))
 				  << (CUDA_COOKIE_VARIANT(call->function) & 3);
 	record->stream = argument(call, CUDA_STREAM);
 	record->kind = 0;
@@ -225,7 +225,7 @@ static __always_inline long read_shape(__u32 *sizes, const struct call *call)
 		return 0;
 	default: /* both configurations begin with the six sizes */
 		return bpf_probe_read_user(sizes, 6 * sizeof(*sizes),
-					   (const void *)argument(call, CUDA_OTHER));
+					   (const void *)argument(call, CUDA_SOURCE));
 	}
 }
 
@@ -235,7 +235,7 @@ static __always_inline void finish_launch(struct thread *thread, const struct ca
 
 	if (!RESERVE_CALL(thread, call, record, CUDA_RECORD_LAUNCH))
 		return;
-	record->kernel = argument(call, CUDA_WHERE);
+	record->kernel = argument(call, CUDA_ADDRESS);
 	if (read_shape(record->grid, call)) {
 		DISCARD_CALL(record);
 		return;

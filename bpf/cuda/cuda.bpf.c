@@ -150,14 +150,14 @@ static __always_inline void finish_memory(struct thread *thread, const struct ca
 		finish_handle(thread, call);
 		break;
 	case CUDA_RESET:
-		finish_reset(thread, call, thread->chosen.ordinal_and_1 - 1);
+		finish_reset(thread, call, thread->chosen.ordinal_plus_1 - 1);
 		break;
 	case CUDA_RESET_DEVICE:
-		finish_reset(thread, call, argument(call, CUDA_WHERE));
+		finish_reset(thread, call, argument(call, CUDA_ADDRESS));
 		break;
 	case CUDA_DESTROY_CONTEXT:
-		send_reset(thread, call, CUDA_DEVICE_UNKNOWN, argument(call, CUDA_WHERE));
-		forget_context(thread, argument(call, CUDA_WHERE));
+		send_reset(thread, call, CUDA_DEVICE_UNKNOWN, argument(call, CUDA_ADDRESS));
+		forget_context(thread, argument(call, CUDA_ADDRESS));
 		break;
 	}
 }

@@ -18,15 +18,15 @@ static __always_inline void choose(struct thread *thread, __u64 handle)
 {
 	struct cuda_context *context;
 
-	use_key(thread, handle, CUDA_LIVE_CONTEXTS);
+	set_key(thread, handle, CUDA_LIVE_CONTEXTS);
 	context = bpf_map_lookup_elem(&cuda_contexts, &thread->key);
 	thread->chosen.context = handle;
 	if (!handle) {
-		thread->chosen.ordinal_and_1 = 0;
+		thread->chosen.ordinal_plus_1 = 0;
 	} else if (!context) {
-		thread->chosen.ordinal_and_1 = CUDA_DEVICE_UNKNOWN + 1;
+		thread->chosen.ordinal_plus_1 = CUDA_DEVICE_UNKNOWN + 1;
 	} else {
-		thread->chosen.ordinal_and_1 = context->device + 1;
+		thread->chosen.ordinal_plus_1 = context->device + 1;
 		if (context->is_primary)
 			thread->chosen.context = 0;
 	}
@@ -42,7 +42,7 @@ static __always_inline void pop(struct thread *thread)
 	if (thread->pushes) {
 		thread->chosen = thread->pushed[--thread->pushes & (PUSHED_CONTEXTS - 1)];
 	} else {
-		thread->chosen.ordinal_and_1 = 0;
+		thread->chosen.ordinal_plus_1 = 0;
 		thread->chosen.context = 0;
 	}
 }
@@ -60,7 +60,7 @@ static __always_inline void forget_context(struct thread *thread, __u64 handle)
 {
 	struct cuda_context *context = (struct cuda_context *)thread->words;
 
-	use_key(thread, handle, CUDA_LIVE_CONTEXTS);
+	set_key(thread, handle, CUDA_LIVE_CONTEXTS);
 	context->destroyed_ns = thread->ended_ns;
 	context->device = CUDA_DEVICE_UNKNOWN;
 	context->is_primary = 0;
@@ -74,12 +74,12 @@ static __always_inline void learn_context(struct thread *thread, const struct ca
 {
 	struct cuda_context *context = (struct cuda_context *)thread->words;
 
-	use_key(thread, 0, CUDA_LIVE_CONTEXTS);
+	set_key(thread, 0, CUDA_LIVE_CONTEXTS);
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
-				(const void *)argument(call, CUDA_WHERE)))
+				(const void *)argument(call, CUDA_ADDRESS)))
 		return;
 	context->destroyed_ns = destroyed_at(thread);
-	context->device = argument(call, CUDA_OTHER);
+	context->device = argument(call, CUDA_SOURCE);
 	context->is_primary = is_primary;
 	bpf_map_update_elem(&cuda_contexts, &thread->key, context, BPF_ANY);
 	if (!is_primary) {
@@ -90,12 +90,12 @@ static __always_inline void learn_context(struct thread *thread, const struct ca
 
 static __always_inline void finish_device(struct thread *thread, const struct call *call)
 {
-	__u64 where = argument(call, CUDA_WHERE);
+	__u64 where = argument(call, CUDA_ADDRESS);
 
 	ACCOUNT(events, 1);
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_USE_DEVICE:
-		thread->chosen.ordinal_and_1 = (__s32)where + 1;
+		thread->chosen.ordinal_plus_1 = (__s32)where + 1;
 		thread->chosen.context = 0;
 		break;
 	case CUDA_USE_CONTEXT:

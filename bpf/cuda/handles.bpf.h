@@ -14,13 +14,13 @@ static __always_inline void begin_map(struct thread *thread, const struct call *
 {
 	struct cuda_live *found;
 
-	thread->taken = TAKEN_NOTHING;
-	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	thread->released = RELEASED_NOTHING;
+	set_key(thread, argument(call, CUDA_SOURCE), CUDA_LIVE_HANDLES);
 	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	thread->caller = 0;
 	if (found) {
 		__sync_fetch_and_add(&found->uses, CUDA_ONE_MAPPING);
-		thread->taken = TAKEN_USE;
+		thread->released = RELEASED_REF;
 		thread->caller = found->born_ns;
 	}
 }
@@ -32,11 +32,11 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 
 	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
-		lose_allocation_record(thread);
+		count_lost_allocation(thread);
 		return;
 	}
 	fill_call(&record->head, thread, call, type);
-	record->address = argument(call, CUDA_WHERE);
+	record->address = argument(call, CUDA_ADDRESS);
 	record->bytes = argument(call, CUDA_BYTES);
 	record->is_unfinished = is_unfinished;
 	SUBMIT(record);
@@ -51,7 +51,7 @@ static __always_inline void drop_mapping(struct thread *thread, const struct cal
 
 	if (!found || found->born_ns != born_ns)
 		return;
-	if (take(thread, CUDA_ONE_MAPPING) != TAKEN_ENTRY || thread->live.imported)
+	if (release_ref(thread, CUDA_ONE_MAPPING) != RELEASED_ENTRY || thread->live.imported)
 		return;
 	ACCOUNT(entered, 1); /* a record besides the call's own */
 	send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
@@ -59,13 +59,13 @@ static __always_inline void drop_mapping(struct thread *thread, const struct cal
 
 static __always_inline void undo_map(struct thread *thread, const struct call *call)
 {
-	if (thread->taken == TAKEN_USE)
+	if (thread->released == RELEASED_REF)
 		drop_mapping(thread, call, thread->caller);
 }
 
-/* Of an entry among the mappings: has nobody taken it for ended yet? The first one to ask gives up
- * the handle's use. */
-static __always_inline bool take_mapping(struct cuda_live *found)
+/* Marks an entry among the mappings as ended. True for the first caller, who gives up the handle's
+ * use. */
+static __always_inline bool mark_ended(struct cuda_live *found)
 {
 	return !__sync_lock_test_and_set(&found->uses, 1);
 }
@@ -75,7 +75,7 @@ static __always_inline void drop_former_mapping(struct thread *thread, const str
 {
 	if (!thread->words[0])
 		return;
-	use_key(thread, thread->words[1], CUDA_LIVE_HANDLES);
+	set_key(thread, thread->words[1], CUDA_LIVE_HANDLES);
 	drop_mapping(thread, call, thread->words[2]);
 }
 
@@ -83,15 +83,15 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 {
 	struct cuda_live *former;
 
-	use_key(thread, argument(call, CUDA_WHERE), CUDA_LIVE_MAPPINGS);
+	set_key(thread, argument(call, CUDA_ADDRESS), CUDA_LIVE_MAPPINGS);
 	former = bpf_map_lookup_elem(&cuda_live, &thread->key);
-	thread->words[0] = former && take_mapping(former);
+	thread->words[0] = former && mark_ended(former);
 	thread->words[1] = former ? former->context : 0;
 	thread->words[2] = former ? former->caller : 0;
 	__builtin_memset(&thread->live, 0, sizeof(thread->live));
 	thread->live.bytes = argument(call, CUDA_BYTES);
 	thread->live.born_ns = thread->ended_ns;
-	thread->live.context = argument(call, CUDA_OTHER);
+	thread->live.context = argument(call, CUDA_SOURCE);
 	thread->live.caller = thread->caller;
 	for (int i = 0; i < LIVE_TRIES; i++) {
 		if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_ANY)) {
@@ -102,14 +102,14 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 	}
 	ACCOUNT(lost[LOST_allocation_table], 1);
 	/* Its end will not be known, and the handle must not wait for it. */
-	use_key(thread, argument(call, CUDA_OTHER), CUDA_LIVE_HANDLES);
+	set_key(thread, argument(call, CUDA_SOURCE), CUDA_LIVE_HANDLES);
 	undo_map(thread, call);
 }
 
 /* Notes for the exporter that the range from words[0] to words[1] was unmapped by this call. */
 static __always_inline bool leave_rest(struct thread *thread, const struct call *call)
 {
-	use_key(thread, thread->ended_ns, CUDA_LIVE_UNMAPS);
+	set_key(thread, thread->ended_ns, CUDA_LIVE_UNMAPS);
 	__builtin_memset(&thread->live, 0, sizeof(thread->live));
 	thread->live.born_ns = call->started_ns;
 	thread->live.context = thread->words[0];
@@ -131,23 +131,23 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 	struct cuda_live *found;
 	bool is_unfinished;
 
-	thread->words[0] = argument(call, CUDA_WHERE);
+	thread->words[0] = argument(call, CUDA_ADDRESS);
 	thread->words[1] = thread->words[0] + argument(call, CUDA_BYTES);
 	for (int i = 0; i < MAX_UNMAPPED; i++) {
 		if (thread->words[0] >= thread->words[1])
 			break;
-		use_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
+		set_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
 		found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 		/* Another thread can have mapped there again while this one was on its way out. */
 		if (!found || found->born_ns > call->started_ns)
 			break;
 		thread->words[0] += found->bytes;
 		thread->words[2] = found->context;
-		thread->words[3] = take_mapping(found);
+		thread->words[3] = mark_ended(found);
 		thread->words[4] = found->caller;
 		bpf_map_delete_elem(&cuda_live, &thread->key);
 		if (thread->words[3]) {
-			use_key(thread, thread->words[2], CUDA_LIVE_HANDLES);
+			set_key(thread, thread->words[2], CUDA_LIVE_HANDLES);
 			drop_mapping(thread, call, thread->words[4]);
 		}
 	}
@@ -168,19 +168,19 @@ static __always_inline void end_mapping_of(struct thread *thread,
 	struct cuda_live *found;
 
 	thread->tgid = arguments->args[END_TGID];
-	use_key(thread, arguments->args[END_ADDRESS], CUDA_LIVE_MAPPINGS);
+	set_key(thread, arguments->args[END_ADDRESS], CUDA_LIVE_MAPPINGS);
 	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	if (!found || found->born_ns != arguments->args[END_BORN])
 		return;
 	thread->words[0] = found->context;
 	thread->words[1] = found->caller;
-	if (!take_mapping(found))
+	if (!mark_ended(found))
 		return;
 	thread->ended_ns = bpf_ktime_get_ns();
 	thread->result = 0;
 	call->started_ns = thread->ended_ns;
 	call->function = CUDA_NO_FUNCTION;
-	use_key(thread, thread->words[0], CUDA_LIVE_HANDLES);
+	set_key(thread, thread->words[0], CUDA_LIVE_HANDLES);
 	drop_mapping(thread, call, thread->words[1]);
 }
 
@@ -190,9 +190,9 @@ static __always_inline void finish_handle(struct thread *thread, const struct ca
 	struct cuda_live *found;
 
 	ACCOUNT(events, 1);
-	use_key(thread, 0, CUDA_LIVE_HANDLES);
+	set_key(thread, 0, CUDA_LIVE_HANDLES);
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
-				(const void *)argument(call, CUDA_WHERE)))
+				(const void *)argument(call, CUDA_ADDRESS)))
 		return;
 	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	if (found) {

@@ -20,7 +20,7 @@ struct {
 static __always_inline void register_kernel(struct thread *thread, struct pt_regs *regs)
 {
 	thread->tgid = bpf_get_current_task_btf()->tgid;
-	use_key(thread, PT_REGS_PARM2(regs), CUDA_LIVE_REGISTERED);
+	set_key(thread, PT_REGS_PARM2(regs), CUDA_LIVE_REGISTERED);
 	thread->key.since_ns = 0;
 	thread->words[0] = PT_REGS_PARM4(regs);
 	bpf_map_update_elem(&cuda_registered, &thread->key, thread->words, BPF_ANY);
@@ -36,9 +36,9 @@ static __always_inline void finish_get_kernel(struct thread *thread, const struc
 		return;
 	}
 	fill_call(&record->head, thread, call, CUDA_RECORD_KERNEL);
-	record->stands_for = argument(call, CUDA_OTHER);
+	record->stands_for = argument(call, CUDA_SOURCE);
 	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
-				(const void *)argument(call, CUDA_WHERE))) {
+				(const void *)argument(call, CUDA_ADDRESS))) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		ACCOUNT(lost[LOST_fault], 1);
 		return;
@@ -58,9 +58,9 @@ static __always_inline void finish_get_function(struct thread *thread, const str
 	}
 	fill_call(&record->head, thread, call, CUDA_RECORD_NAME);
 	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
-				(const void *)argument(call, CUDA_WHERE)) ||
+				(const void *)argument(call, CUDA_ADDRESS)) ||
 	    bpf_probe_read_user_str(record->name, sizeof(record->name),
-				    (const void *)argument(call, CUDA_OTHER)) < 0) {
+				    (const void *)argument(call, CUDA_SOURCE)) < 0) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		ACCOUNT(lost[LOST_fault], 1);
 		return;

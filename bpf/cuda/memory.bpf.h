@@ -36,7 +36,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 
 	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
-		lose_allocation_record(thread);
+		count_lost_allocation(thread);
 		return;
 	}
 	fill_call(&record->head, thread, call, type);
@@ -63,7 +63,7 @@ static __always_inline void begin_allocation(struct thread *thread, struct pt_re
 /* What the call gave: thread->key.address and thread->live.bytes. */
 static __always_inline long read_allocated(struct thread *thread, const struct call *call)
 {
-	const void *where = (const void *)argument(call, CUDA_WHERE);
+	const void *where = (const void *)argument(call, CUDA_ADDRESS);
 	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
 	__u64 word = 0; /* on the stack: the kernel checks what is copied to its heap */
 
@@ -81,7 +81,7 @@ static __always_inline long read_allocated(struct thread *thread, const struct c
 			return -1;
 		thread->live.bytes = word;
 	}
-	thread->live.bytes = times(call, thread->live.bytes);
+	thread->live.bytes = counted_bytes(call, thread->live.bytes);
 	if (bpf_probe_read_user(&word, sizeof(word), where))
 		return -1;
 	thread->key.address = word;
@@ -122,7 +122,7 @@ static __always_inline bool replace_live(struct thread *thread)
 #define MAX_UNTABLED 65536
 
 /* The allocation in thread->live has no room in the table. False: it is counted as lost. */
-static __always_inline bool leave_to_exporter(struct thread *thread)
+static __always_inline bool track_in_userspace(struct thread *thread)
 {
 	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 
@@ -138,7 +138,7 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 {
 	__u16 flags = 0;
 
-	use_key(thread, 0, is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
+	set_key(thread, 0, is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
 	if (read_allocated(thread, call)) {
 		ACCOUNT(lost[LOST_fault], 1);
 		return;
@@ -147,14 +147,14 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 	thread->live.context = thread->chosen.context;
 	thread->live.caller = thread->caller;
 	thread->live.uses = CUDA_ONE_REFERENCE;
-	thread->live.device = thread->chosen.ordinal_and_1 - 1;
+	thread->live.device = thread->chosen.ordinal_plus_1 - 1;
 	thread->live.stack = thread->stack;
 	thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
 	thread->live.imported = 0;
 	/* One of 0 bytes has no address and is never freed. */
 	if (thread->key.address && add_live(thread)) {
 		flags = replace_live(thread) ? CUDA_ALLOCATION_REPLACES : CUDA_ALLOCATION_UNTABLED;
-		if (flags == CUDA_ALLOCATION_UNTABLED && !leave_to_exporter(thread))
+		if (flags == CUDA_ALLOCATION_UNTABLED && !track_in_userspace(thread))
 			return;
 	}
 	send_allocation(thread, call, CUDA_RECORD_ALLOCATE, flags);
@@ -162,35 +162,35 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 
 /* Gives up one use of the entry at thread->key. With the last one the entry leaves the table for
  * thread->live. */
-static __always_inline enum taken take(struct thread *thread, __u64 use)
+static __always_inline enum released release_ref(struct thread *thread, __u64 use)
 {
 	struct cuda_live *found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 
 	if (!found)
-		return TAKEN_NOTHING;
+		return RELEASED_NOTHING;
 	if (__sync_fetch_and_sub(&found->uses, use) != use)
-		return TAKEN_USE;
+		return RELEASED_REF;
 	__builtin_memcpy(&thread->live, found, sizeof(thread->live));
 	if (bpf_map_delete_elem(&cuda_live, &thread->key))
-		return TAKEN_NOTHING;
-	return TAKEN_ENTRY;
+		return RELEASED_NOTHING;
+	return RELEASED_ENTRY;
 }
 
 static __always_inline void begin_free(struct thread *thread, const struct call *call)
 {
-	thread->taken = TAKEN_NOTHING;
-	use_key(thread, argument(call, CUDA_WHERE),
+	thread->released = RELEASED_NOTHING;
+	set_key(thread, argument(call, CUDA_ADDRESS),
 		is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
 	if (thread->key.address)
-		thread->taken = take(thread, CUDA_ONE_REFERENCE);
+		thread->released = release_ref(thread, CUDA_ONE_REFERENCE);
 }
 
 static __always_inline void finish_free(struct thread *thread, const struct call *call)
 {
-	if (!thread->key.address || thread->taken == TAKEN_USE ||
-	    (thread->taken == TAKEN_ENTRY && thread->live.imported)) {
+	if (!thread->key.address || thread->released == RELEASED_REF ||
+	    (thread->released == RELEASED_ENTRY && thread->live.imported)) {
 		ACCOUNT(events, 1);
-	} else if (thread->taken == TAKEN_ENTRY) {
+	} else if (thread->released == RELEASED_ENTRY) {
 		send_allocation(thread, call, CUDA_RECORD_FREE, CUDA_ALLOCATION_KNOWN);
 	} else {
 		__builtin_memset(&thread->live, 0, sizeof(thread->live));
@@ -205,15 +205,15 @@ static __always_inline void undo_free(struct thread *thread, const struct call *
 {
 	struct cuda_live *found;
 
-	if (thread->taken == TAKEN_ENTRY) {
+	if (thread->released == RELEASED_ENTRY) {
 		thread->live.uses = CUDA_ONE_REFERENCE;
 		if (!add_live(thread))
 			return;
 		ACCOUNT(entered, 1); /* a record besides the call's own */
-		if (leave_to_exporter(thread))
+		if (track_in_userspace(thread))
 			send_allocation(thread, call, CUDA_RECORD_ALLOCATE,
 					CUDA_ALLOCATION_KNOWN | CUDA_ALLOCATION_UNTABLED);
-	} else if (thread->taken == TAKEN_USE) {
+	} else if (thread->released == RELEASED_REF) {
 		found = bpf_map_lookup_elem(&cuda_live, &thread->key);
 		if (found)
 			__sync_fetch_and_add(&found->uses, CUDA_ONE_REFERENCE);

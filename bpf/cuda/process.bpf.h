@@ -34,17 +34,17 @@ struct {
 
 /* A device as a thread has chosen it. */
 struct choice {
-	__s32 ordinal_and_1; /* 0: none yet; below: not known */
+	__s32 ordinal_plus_1; /* 0: none yet; below: not known */
 	__u32 reserved;
 	__u64 context; /* 0: the device's primary one */
 };
 
 #define PUSHED_CONTEXTS 4
 
-enum taken {
-	TAKEN_NOTHING,
-	TAKEN_USE,   /* one of several references or mappings of a handle */
-	TAKEN_ENTRY, /* the entry itself: it is in thread->live */
+enum released {
+	RELEASED_NOTHING,
+	RELEASED_REF,	/* one of several references or mappings of a handle */
+	RELEASED_ENTRY, /* the entry itself: it is in thread->live */
 };
 
 struct thread {
@@ -56,7 +56,7 @@ struct thread {
 	__u64 pushes;
 	__u64 caller; /* of the open allocation */
 	__s32 stack;
-	__u32 taken; /* by the open free */
+	__u32 released; /* by the open free */
 	/* Scratch: too much for a uprobe program's stack. */
 	__u32 tgid;
 	__s32 result;
@@ -167,7 +167,7 @@ static __always_inline bool within_budget(struct thread *thread)
 
 /* A record about the process's memory did not get through: the exporter has to look into the table
  * of live allocations. */
-static __always_inline void lose_allocation_record(struct thread *thread)
+static __always_inline void count_lost_allocation(struct thread *thread)
 {
 	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 
@@ -187,7 +187,7 @@ static __always_inline void fill_call(struct cuda_record *head, const struct thr
 	head->type = type;
 	head->function = CUDA_COOKIE_FUNCTION(call->function);
 	head->result = thread->result;
-	head->device = thread->chosen.ordinal_and_1 - 1;
+	head->device = thread->chosen.ordinal_plus_1 - 1;
 }
 
 static __always_inline __u64 argument(const struct call *call, enum cuda_cookie_field field)
@@ -196,14 +196,14 @@ static __always_inline __u64 argument(const struct call *call, enum cuda_cookie_
 }
 
 /* A size that may have a second factor. */
-static __always_inline __u64 times(const struct call *call, __u64 size)
+static __always_inline __u64 counted_bytes(const struct call *call, __u64 size)
 {
-	return (call->function >> CUDA_TIMES) & (CALL_SLOTS - 1) ? size * argument(call, CUDA_TIMES)
+	return (call->function >> CUDA_COUNT) & (CALL_SLOTS - 1) ? size * argument(call, CUDA_COUNT)
 								 : size;
 }
 
 /* A key into one of the tables, in the thread's scratch. */
-static __always_inline void use_key(struct thread *thread, __u64 address,
+static __always_inline void set_key(struct thread *thread, __u64 address,
 				    enum cuda_live_space space)
 {
 	thread->key.address = address;

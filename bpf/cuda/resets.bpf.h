@@ -12,7 +12,7 @@ static __always_inline void send_reset(struct thread *thread, const struct call 
 
 	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	if (!record) {
-		lose_allocation_record(thread);
+		count_lost_allocation(thread);
 		return;
 	}
 	fill_call(&record->head, thread, call, CUDA_RECORD_RESET);
@@ -27,7 +27,7 @@ static __always_inline void note_far_reset(struct thread *thread, __u64 device)
 {
 	struct cuda_context *context = (struct cuda_context *)thread->words;
 
-	use_key(thread, device, CUDA_LIVE_CONTEXTS);
+	set_key(thread, device, CUDA_LIVE_CONTEXTS);
 	context->destroyed_ns = thread->ended_ns;
 	context->device = device;
 	context->is_primary = 1;

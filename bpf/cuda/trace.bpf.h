@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* For `gpusnoop_exporter trace`: every outermost call, with all that it was given. Where `tracing`
- * is false, as in the exporter, the verifier takes all of this out of the programs, and the maps
- * are not made. */
+/* For `gpusnoop_exporter trace`: every outermost call, with all of its arguments. If `tracing` is
+ * false, as in the exporter, the verifier removes all of this as dead code, and the maps are not
+ * made. */
 #ifndef GPUSNOOP_CUDA_TRACE_BPF_H
 #define GPUSNOOP_CUDA_TRACE_BPF_H
 
@@ -64,13 +64,13 @@ static __always_inline void trace_allocation(struct cuda_trace_record *record,
 	}
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_ALLOCATE_PITCHED: /* the width, not a pitch that nobody chose */
-		record->memory.bytes = times(call, call->argument[3]);
+		record->memory.bytes = counted_bytes(call, call->argument[3]);
 		break;
 	case CUDA_ALLOCATE_3D:
 		record->memory.bytes = call->argument[7] * call->argument[8] * call->argument[9];
 		break;
 	default:
-		record->memory.bytes = times(call, argument(call, CUDA_BYTES));
+		record->memory.bytes = counted_bytes(call, argument(call, CUDA_BYTES));
 	}
 }
 
@@ -78,9 +78,9 @@ static __always_inline void trace_free(struct cuda_trace_record *record,
 				       const struct thread *thread, const struct call *call)
 {
 	record->fields |= TRACE_ADDRESS | TRACE_KIND;
-	record->memory.destination = argument(call, CUDA_WHERE);
+	record->memory.destination = argument(call, CUDA_ADDRESS);
 	record->memory.kind = CUDA_COOKIE_VARIANT(call->function);
-	if (thread->taken == TAKEN_ENTRY) { /* a free of NULL takes nothing */
+	if (thread->released == RELEASED_ENTRY) { /* a free of NULL takes nothing */
 		record->fields |= TRACE_BYTES;
 		record->memory.bytes = thread->live.bytes;
 		record->memory.kind = thread->live.kind;
@@ -108,9 +108,9 @@ enum offset_in_configuration { CONFIG_SHARED = 24, CONFIG_STREAM = 32 };
 static __always_inline void trace_launch(struct cuda_trace_record *record, struct thread *thread,
 					 const struct call *call)
 {
-	__u64 config = argument(call, CUDA_OTHER);
+	__u64 config = argument(call, CUDA_SOURCE);
 
-	record->kernel = argument(call, CUDA_WHERE);
+	record->kernel = argument(call, CUDA_ADDRESS);
 	record->fields |= TRACE_KERNEL;
 	if (!read_shape(record->grid, call))
 		record->fields |= TRACE_SHAPE;
@@ -140,11 +140,11 @@ static __always_inline void trace_launch(struct cuda_trace_record *record, struc
 static __always_inline void trace_other(struct cuda_trace_record *record,
 					const struct thread *thread, const struct call *call)
 {
-	__u64 where = argument(call, CUDA_WHERE);
+	__u64 where = argument(call, CUDA_ADDRESS);
 
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_MAP:
-		record->memory.source = argument(call, CUDA_OTHER);
+		record->memory.source = argument(call, CUDA_SOURCE);
 		record->fields |= TRACE_SOURCE;
 		/* fallthrough */
 	case CUDA_UNMAP:
@@ -159,7 +159,7 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 		break;
 	case CUDA_PRIMARY_CONTEXT:
 	case CUDA_CREATE_CONTEXT:
-		record->memory.head.device = argument(call, CUDA_OTHER);
+		record->memory.head.device = argument(call, CUDA_SOURCE);
 		/* fallthrough */
 	case CUDA_HANDLE:
 		if (!thread->result)

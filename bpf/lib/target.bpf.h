@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Is the current process one of those to trace? The tables are shared: the CUDA probe's programs
+/* Is the current process a target? The tables are shared: the CUDA probe's programs
  * fill one of them as they go, targets.bpf.c and the exporter the other. */
 #ifndef GPUSNOOP_TARGET_BPF_H
 #define GPUSNOOP_TARGET_BPF_H
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct target);
 } target_procs SEC(".maps");
 
-/* Since when the task's process has been one to trace; 0: it is none. */
+/* Since when the task's process has been a target; 0: it is no target. */
 static __always_inline __u64 target_since(struct task_struct *task)
 {
 	__u32 key;

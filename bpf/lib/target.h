@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Whom the probes of the kernel's side trace. */
+/* The processes that kernel-side probes trace. */
 #ifndef GPUSNOOP_TARGET_H
 #define GPUSNOOP_TARGET_H
 
 #include "bpf/lib/process.h"
 
 enum target_kind {
-	TARGET_GPU_PROCESSES = 1, /* those in the CUDA probe's table */
-	TARGET_CONFIGURED = 2,	  /* those in the table of targets */
+	TARGET_GPU_PROCESSES = 1, /* processes in the CUDA probe's table */
+	TARGET_CONFIGURED = 2,	  /* processes in the table of targets */
 	TARGET_EVERYTHING = 4,
 };
 
@@ -16,8 +16,8 @@ enum target_kind {
 /* The table of targets, by tgid: processes that the configuration names. */
 struct target {
 	__u64 since_ns;		 /* when it became one, CLOCK_MONOTONIC */
-	__u64 start_boottime_ns; /* of the process, perhaps as whole clock ticks: another process
-				  * with its id is none */
+	__u64 start_boottime_ns; /* of the process, perhaps as whole clock ticks: distinguishes
+				  * processes with the same id */
 	__u64 inherited;	 /* 1: what it forks is a target too */
 };
 WIRE_SIZE(struct target, 24);
@@ -29,9 +29,7 @@ WIRE_SIZE(struct target, 24);
  * not counting stars, have matched. Each byte of the name makes the next state:
  *   (state << 1 & next[byte]) | (state & stays[byte])
  * begin with 1; it matches when bit `whole` is set at the end. A NUL changes nothing. */
-#define TARGET_PATTERNS                                                                            \
-	16 /* that the kernel's side knows; the exporter asks for more by itself                   \
-	    */
+#define TARGET_PATTERNS 16 /* the exporter compares names with further patterns */
 struct target_pattern {
 	__u32 next[256];
 	__u32 stays[256];
@@ -43,7 +41,8 @@ WIRE_SIZE(struct target_pattern, 2 * 4 * 256 + 8);
 /* Processes whose children are targets. */
 #define TARGET_PARENTS 16
 
-/* A process has become another program: is it one that the configuration names? */
+/* A process has become another program: the exporter decides whether the configuration names it.
+ */
 struct target_exec_record {
 	__u32 tgid;
 	__u32 reserved;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The processes that a probe of the kernel's side has traced: when they came, and when they went.
- */
+/* The processes that a kernel-side probe has traced: when they started, and when they ended. */
 #ifndef GPUSNOOP_TRACED_BPF_H
 #define GPUSNOOP_TRACED_BPF_H
 
@@ -42,7 +41,7 @@ static __always_inline void fill_traced(struct traced_record *record, __u64 sinc
 /* Enters the thread's process and notes its since_ns. False: no room in the table. */
 static __always_inline bool enter_traced(struct traced_thread *thread, struct task_struct *task)
 {
-	struct traced_came_record *record;
+	struct traced_start_record *record;
 
 	thread->tgid = task->tgid;
 	thread->tid = task->pid;
@@ -52,7 +51,7 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 	record = bpf_ringbuf_reserve(&NAMED(events), sizeof(*record), 0);
 	if (add_process(&NAMED(procs), &thread->tgid, &thread->fresh, &thread->since_ns)) {
 		if (record) {
-			fill_traced(&record->head, thread->since_ns, thread->tgid, TRACED_CAME);
+			fill_traced(&record->head, thread->since_ns, thread->tgid, PROCESS_STARTED);
 			fill_identity(&record->identity, task);
 			SUBMIT(record);
 		}
@@ -73,7 +72,7 @@ static __always_inline void leave_traced(__u32 tgid)
 	record = bpf_ringbuf_reserve(&NAMED(events), sizeof(*record), 0);
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
-	fill_traced(record, since_ns, tgid, TRACED_WENT);
+	fill_traced(record, since_ns, tgid, PROCESS_ENDED);
 	SUBMIT(record);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* For `gpusnoop_exporter trace`: calls of some processes only. Where there are none here, as in the
- * exporter, the verifier takes the question out of the programs. */
+/* For `gpusnoop_exporter trace`: calls of some processes only. If the list is empty, as in the
+ * exporter, the verifier removes this check as dead code. */
 #ifndef GPUSNOOP_TRACED_PIDS_BPF_H
 #define GPUSNOOP_TRACED_PIDS_BPF_H
 
@@ -8,7 +8,6 @@
 
 #include "bpf/lib/process.h"
 
-/* Only calls of these processes, if there are any here. */
 const volatile __u32 traced_pids[TRACED_PIDS] = {};
 const volatile __u32 traced_pid_count = 0;
 

@@ -50,15 +50,15 @@ void ProcessTableBase::end(const ProcessKey &key, nanoseconds at) {
 }
 
 bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
-    if (const auto record = ebpf::decode<traced_came_record>(bytes)) {
-        if (record->head.type != TRACED_CAME) {
+    if (const auto record = ebpf::decode<traced_start_record>(bytes)) {
+        if (record->head.type != PROCESS_STARTED) {
             return false;
         }
         (void)start({record->head.tgid, record->head.since_ns}, record->identity);
         return true;
     }
     const auto record = ebpf::decode<traced_record>(bytes);
-    if (!record || record->type != TRACED_WENT) {
+    if (!record || record->type != PROCESS_ENDED) {
         return false;
     }
     end({record->tgid, record->since_ns}, nanoseconds(static_cast<std::int64_t>(record->at_ns)));

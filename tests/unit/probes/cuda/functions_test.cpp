@@ -86,7 +86,7 @@ TEST_CASE("what an allocating or freeing function is about is in its cookie") {
         CAPTURE(symbol);
         CHECK(operation_in(cookie(symbol)) == CUDA_ALLOCATE);
         CHECK(variant_in(cookie(symbol)) == kind);
-        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_WHERE) == 1);
+        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_ADDRESS) == 1);
         CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_BYTES) == 2);
     }
     CHECK(operation_in(cookie("cuMemRelease")) == CUDA_FREE);

@@ -21,9 +21,9 @@ struct Fixture {
                                 .retention = seconds(60),
                                 .look_up = [](ProcessIdentity &) { return true; }}};
 
-    void come(std::uint32_t tgid, const char *comm) {
-        traced_came_record record{};
-        record.head = {1, 1, tgid, TRACED_CAME};
+    void start(std::uint32_t tgid, const char *comm) {
+        traced_start_record record{};
+        record.head = {1, 1, tgid, PROCESS_STARTED};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
         CHECK(aggregator.on_record(bytes_of(record)));
     }
@@ -63,7 +63,7 @@ struct Fixture {
 
 TEST_CASE("events of fences are counted by driver, timeline and event, and timed") {
     Fixture bench;
-    bench.come(7, "prog");
+    bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
     bench.happen(7, FENCE_init, "a");
     bench.happen(7, FENCE_signaled, "a", 5000);
@@ -82,7 +82,7 @@ TEST_CASE("events of fences are counted by driver, timeline and event, and timed
 
 TEST_CASE("a timeline for each fence costs no more series than the budget, and no count") {
     Fixture bench;
-    bench.come(7, "prog");
+    bench.start(7, "prog");
     for (int i = 0; i < 100; i++) {
         bench.happen(7, FENCE_emit, "timeline " + std::to_string(i));
     }
@@ -99,9 +99,9 @@ TEST_CASE("a timeline for each fence costs no more series than the budget, and n
 
 TEST_CASE("a process is known a while behind its end, when its files are closed") {
     Fixture bench;
-    bench.come(7, "prog");
+    bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
-    CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, TRACED_WENT})));
+    CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, PROCESS_ENDED})));
     (void)bench.aggregator.processes().tidy(seconds(5));
     bench.happen(7, FENCE_destroy, "a");
     CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);

@@ -43,15 +43,15 @@ struct Counted {
     void count(const KnownProcess &process) {
         done.add(done.slot(process.owner, process.labels), 1);
     }
-    void come(const ProcessKey &key, const char *comm) {
-        traced_came_record record{};
-        record.head = {key.since_ns, key.since_ns, key.tgid, TRACED_CAME};
+    void start(const ProcessKey &key, const char *comm) {
+        traced_start_record record{};
+        record.head = {key.since_ns, key.since_ns, key.tgid, PROCESS_STARTED};
         record.identity = identity_of(comm, 5);
         CHECK(processes.on_record(bytes_of(record)));
     }
     void go(const ProcessKey &key, std::chrono::nanoseconds at) {
         CHECK(processes.on_record(bytes_of(traced_record{static_cast<std::uint64_t>(at.count()),
-                                                         key.since_ns, key.tgid, TRACED_WENT})));
+                                                         key.since_ns, key.tgid, PROCESS_ENDED})));
     }
     [[nodiscard]] std::size_t series() const { return families.snapshots()[0].labels.size(); }
 };
@@ -143,10 +143,10 @@ TEST_CASE("an attachment to no function is a reason to be down, and failures are
 TEST_CASE("a process keeps its state and its series until it has ended") {
     Counted counted(10s);
     const ProcessKey key{7, 1};
-    counted.come(key, "prog");
+    counted.start(key, "prog");
     counted.processes.of(key).state = 42;
     counted.count(counted.processes.of(key));
-    counted.come(key, "late");  // what it did came first: it stays together
+    counted.start(key, "late");  // its calls came first: it stays together
     CHECK(counted.processes.of(key).labels == series::LabelValues{"prog", ""});
     counted.go(key, 100s);
     counted.go(key, 200s);  // the first end counts
@@ -192,8 +192,8 @@ TEST_CASE("a process that records describe has one entry for each of its names")
 TEST_CASE("records that are not of processes are left to the probe") {
     Counted counted;
     CHECK(!counted.processes.on_record({}));
-    CHECK(!counted.processes.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME})));
-    traced_came_record came{};
-    came.head.type = TRACED_WENT;
-    CHECK(!counted.processes.on_record(bytes_of(came)));
+    CHECK(!counted.processes.on_record(bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
+    traced_start_record started{};
+    started.head.type = PROCESS_ENDED;
+    CHECK(!counted.processes.on_record(bytes_of(started)));
 }

@@ -25,14 +25,14 @@ struct Fixture {
                                   .retention = seconds(60),
                                   .look_up = [](ProcessIdentity &) { return true; }}};
 
-    void come(std::uint32_t tgid, std::uint64_t since, const char *comm) {
-        traced_came_record record{};
-        record.head = {since, since, tgid, TRACED_CAME};
+    void start(std::uint32_t tgid, std::uint64_t since, const char *comm) {
+        traced_start_record record{};
+        record.head = {since, since, tgid, PROCESS_STARTED};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
         CHECK(aggregator.on_record(bytes_of(record)));
     }
     void go(std::uint32_t tgid, std::uint64_t since, std::uint64_t at) {
-        CHECK(aggregator.on_record(bytes_of(traced_record{at, since, tgid, TRACED_WENT})));
+        CHECK(aggregator.on_record(bytes_of(traced_record{at, since, tgid, PROCESS_ENDED})));
     }
 
     // The sum of a counter, or of a histogram's buckets, over the label sets with these values.
@@ -73,7 +73,7 @@ const auto number_of_read = static_cast<std::uint16_t>(*syscall_number("read"));
 
 TEST_CASE("an entry that is in a reading twice counts once, as the later one has it") {
     Fixture bench;
-    bench.come(7, 100, "prog");
+    bench.start(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 10),
           counted(7, 100, number_of_read, 0, 4)},
@@ -87,7 +87,7 @@ TEST_CASE("an entry that is in a reading twice counts once, as the later one has
 
 TEST_CASE("of each reading of system calls only what is new is counted") {
     Fixture bench;
-    bench.come(7, 100, "prog");
+    bench.start(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 4, 15),
           counted(7, 100, SYSCALL_COMPAT, 0, 5), counted(7, 100, SYSCALL_UNKNOWN, 0, 6),
@@ -120,8 +120,8 @@ TEST_CASE("of each reading of system calls only what is new is counted") {
 
 TEST_CASE("what ended processes called stays, and they are to be forgotten once") {
     Fixture bench;
-    bench.come(7, 100, "prog");
-    bench.come(8, 100, "prog");
+    bench.start(7, 100, "prog");
+    bench.start(8, 100, "prog");
     const SyscallReading reading{
         {counted(7, 100, number_of_read, 0, 3), counted(8, 100, number_of_read, 0, 5)}, {}};
     bench.go(7, 100, 500);
@@ -132,7 +132,7 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
           std::vector<ProcessKey>{{7, 100}});
     CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(501)).empty());
     // The next one of that id.
-    bench.come(7, 600, "prog");
+    bench.start(7, 600, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 600, number_of_read, 0, 2), counted(8, 100, number_of_read, 0, 6)}, {}});
     CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 3 + 6 + 2);
@@ -146,7 +146,7 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
 
 TEST_CASE("system calls past the budget are counted as other") {
     Fixture bench(10);
-    bench.come(7, 100, "prog");
+    bench.start(7, 100, "prog");
     SyscallReading reading;
     for (std::uint32_t number = 0; number < 40; number++) {
         reading.counts.push_back(counted(7, 100, number, 0, 2));
@@ -160,10 +160,10 @@ TEST_CASE("system calls past the budget are counted as other") {
 TEST_CASE("records of system calls that are not to be there are refused") {
     Fixture bench;
     CHECK(!bench.aggregator.on_record({}));
-    CHECK(!bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, TRACED_CAME})));
-    traced_came_record came{};
-    came.head.type = TRACED_WENT;
-    CHECK(!bench.aggregator.on_record(bytes_of(came)));
+    CHECK(!bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
+    traced_start_record started{};
+    started.head.type = PROCESS_ENDED;
+    CHECK(!bench.aggregator.on_record(bytes_of(started)));
     // Calls have records only where they are traced.
     syscall_record call{};
     call.head = {1, 1, 7, SYSCALL_RECORD};
