@@ -10,7 +10,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/version.h"
-#include "exporter/config/reload.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/metrics/page.h"
@@ -163,9 +162,8 @@ Result<> App::start_probes() {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
-    pipeline_ = std::make_unique<probes::Pipeline>(
-        std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval),
-        [this] { after_round(); });
+    pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), probes::drain_interval(config_),
+                                                   [this] { after_round(); });
     return {};
 }
 
@@ -298,7 +296,7 @@ Result<> App::read_config_and_apply() {
 
 void App::apply(const config::Config &config) {
     log::set_level(config.log.level);
-    for (const std::string &key : config::keys_for_restart(config_, config)) {
+    for (const std::string &key : config::keys_for_restart(config_.values, config.values)) {
         log::warn("a changed setting needs a restart", {{"key", key}});
     }
     const auto taken_over = std::make_shared<const config::Config>(config);

@@ -22,6 +22,7 @@
 #include "exporter/ebpf/pins.h"
 #include "exporter/http/access.h"
 #include "exporter/metrics/reference.h"
+#include "exporter/probes/cuda/settings.h"
 
 namespace {
 
@@ -57,7 +58,7 @@ int unpin(const Settings &settings) {
     if (!config) {
         return complain(config.error());
     }
-    const std::string &path = config->cuda.pin_path;
+    const std::string &path = config->of<gpusnoop::probes::CudaConfig>().pin_path;
     const auto removed = gpusnoop::ebpf::remove_pins(path);
     if (!removed) {
         return complain(removed.error());

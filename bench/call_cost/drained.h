@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/call_cost/tracing.h"
-#include "exporter/config/config.h"
+#include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/counters.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/uprobe.h"
@@ -24,8 +24,8 @@ inline constexpr std::chrono::milliseconds drain_interval{10};  // the exporter'
 // More than anybody can call: the budget costs what it costs, but throttles nothing.
 inline constexpr std::uint32_t no_throttling = 1'000'000'000;
 
-inline config::Config::Cuda::Attach attach_as(ebpf::AttachMode mode) {
-    using Attach = config::Config::Cuda::Attach;
+inline ebpf::Attach attach_as(ebpf::AttachMode mode) {
+    using Attach = ebpf::Attach;
     return mode == ebpf::AttachMode::session ? Attach::session
            : mode == ebpf::AttachMode::multi ? Attach::multi
                                              : Attach::perf;

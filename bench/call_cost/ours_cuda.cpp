@@ -7,7 +7,7 @@
 namespace gpusnoop::bench {
 
 TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library) {
-    config::Config::Cuda config;
+    probes::CudaConfig config;
     config.attach = attach_as(mode);
     config.call_stacks = call_stacks;
     config.max_calls_per_second = no_throttling;

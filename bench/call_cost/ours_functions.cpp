@@ -22,9 +22,9 @@ Result<std::vector<probes::SelectedFunction>> select(const Library &library) {
     if (!places) {
         return tl::unexpected(places.error());
     }
-    auto options = std::make_shared<config::FunctionOptions>();
+    auto options = std::make_shared<probes::FunctionOptions>();
     options->slow_threshold = std::chrono::milliseconds(10);
-    options->errors = config::ErrorKind::nonzero;
+    options->errors = probes::ErrorKind::nonzero;
     std::vector<probes::SelectedFunction> functions;
     for (const auto &place : *places) {
         const std::string name(names[place.name]);
@@ -49,7 +49,7 @@ TracingResult trace_with_functions(ebpf::AttachMode mode, const Library &library
     if (!functions) {
         return tl::unexpected(functions.error());
     }
-    config::Config::Functions config;
+    probes::FunctionsConfig config;
     config.attach = attach_as(mode);
     config.max_calls_per_second = no_throttling;
     auto programs = probes::FunctionPrograms::load(config, {.slow_calls = true}, {});

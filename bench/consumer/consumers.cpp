@@ -88,9 +88,8 @@ Result<> Exporter::load() {
     if (rings_.allocations < 0 || rings_.calls < 0 || rings_.account < 0) {
         return fail("the maps of the probe cuda are not to be found");
     }
-    pipeline_ = std::make_unique<probes::Pipeline>(
-        std::move(all), std::min(config_.cuda.drain_interval, config_.functions.drain_interval),
-        [this] { meter_.note_round(); });
+    pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), probes::drain_interval(config_),
+                                                   [this] { meter_.note_round(); });
     return {};
 }
 
@@ -140,7 +139,7 @@ int Counter::count(void *self, void * /*data*/, std::size_t /*size*/) {
 void Counter::run(const std::stop_token &stop) {
     const config::Config config;
     while (!stop.stop_requested()) {
-        std::this_thread::sleep_for(config.cuda.drain_interval);
+        std::this_thread::sleep_for(probes::drain_interval(config));
         ring_buffer__consume(rings_);
         meter_.note_round();
     }

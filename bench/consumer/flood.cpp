@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "bench/bpf/flood.h"
-#include "exporter/config/config.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "flood.skel.h"
@@ -87,7 +87,7 @@ Result<Flood> Flood::load(const Rings *rings) {
             }
         }
     } else {
-        const config::Config::Cuda config;
+        const probes::CudaConfig config;
         bpf_map__set_max_entries(maps.flood_mem, config.allocation_ring_bytes);
         bpf_map__set_max_entries(maps.flood_events, config.call_ring_bytes);
     }

@@ -12,7 +12,7 @@
 #include "exporter/http/gzip.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/series/family.h"
 
 using namespace gpusnoop;
@@ -25,7 +25,7 @@ using bench::measure;
 
 series::Description durations() {
     std::vector<std::uint64_t> bounds;
-    for (const auto bound : config::default_buckets()) {
+    for (const auto bound : probes::default_buckets()) {
         bounds.push_back(static_cast<std::uint64_t>(bound.count()));
     }
     return {.name = "durations_seconds",

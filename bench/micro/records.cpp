@@ -91,9 +91,9 @@ void func_call(benchmark::State &state) {
     aggregator.on_record(bytes_of(first));
     std::vector<func_call_record> records;
     for (std::uint64_t i = 0; i < 64; i++) {
-        config::FunctionOptions options;
+        probes::FunctionOptions options;
         options.slow_threshold = std::chrono::milliseconds(50);
-        options.errors = config::ErrorKind::cublas_status;
+        options.errors = probes::ErrorKind::cublas_status;
         func_call_record record{};
         record.head = {2'000, 1'000, 42, FUNC_RECORD_RETURN};
         record.duration_ns = std::uint64_t{1'000} << (i % 12);

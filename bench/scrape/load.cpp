@@ -160,9 +160,9 @@ private:
     // The number of the function that programs call as their `index`th.
     std::uint32_t function(std::size_t index) {
         while (numbers_.size() <= index) {
-            config::FunctionOptions options;
+            probes::FunctionOptions options;
             options.slow_threshold = std::chrono::milliseconds(50);
-            options.errors = config::ErrorKind::cublas_status;
+            options.errors = probes::ErrorKind::cublas_status;
             numbers_.push_back(
                 table_.add({.library = "libcublas.so.12",
                             .group = "cublas",

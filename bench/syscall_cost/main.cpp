@@ -35,6 +35,7 @@
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/probes/syscall/probe.h"
+#include "exporter/probes/syscall/settings.h"
 #include "exporter/system/machine.h"
 
 using namespace gpusnoop;
@@ -79,7 +80,7 @@ Tracing trace(Way way) {
         return empty;
     }
     Ours ours;
-    config::Config::Targets targets;
+    probes::TargetsConfig targets;
     targets.everything = way == Way::traced;
     ours.targets = std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30));
     // As the CUDA probe has them, on a node without GPU processes.
@@ -91,7 +92,9 @@ Tracing trace(Way way) {
         give_up({"cannot share the table of processes"});
     }
     config::Config config;
-    config.syscall.enabled = true;
+    probes::SyscallConfig settings;
+    settings.enabled = true;
+    config.set(settings);
     ours.probe = probes::syscall_kind.make(config, {}, ours.targets);
     if (const auto started = ours.probe->start(); !started) {
         give_up(started.error());

@@ -58,7 +58,8 @@ Result<config::Config> configure(const Settings &settings) {
     }
     config::Config chosen;
     if (!settings.config_file.empty()) {
-        auto loaded = config::load(settings.config_file, probes::budgeted_families());
+        auto loaded = config::load(settings.config_file, probes::setting_blocks(),
+                                   probes::budgeted_families());
         if (!loaded) {
             return loaded;
         }
@@ -67,17 +68,20 @@ Result<config::Config> configure(const Settings &settings) {
     }
     if (!settings.listen_addresses.empty()) {
         chosen.web.listen_addresses = settings.listen_addresses;
+        chosen.values.erase("web.listen_address");
     }
     chosen.web.systemd_socket = settings.systemd_socket;
     chosen.web.config_file = settings.web_config_file;
     if (!settings.telemetry_path.empty()) {
         chosen.web.telemetry_path = settings.telemetry_path;
+        chosen.values.erase("web.telemetry_path");
     }
     if (!settings.log_level.empty()) {
         chosen.log.level = *log::parse_level(settings.log_level);
     }
     if (!settings.log_format.empty()) {
         chosen.log.format = *log::parse_format(settings.log_format);
+        chosen.values.erase("log.format");
     }
     return chosen;
 }

@@ -8,10 +8,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/config/document.h"
-#include "exporter/config/driver_probes.h"
 #include "exporter/config/reader.h"
-#include "exporter/config/system.h"
-#include "exporter/config/units.h"
 #include "exporter/system/listen_address.h"
 
 namespace gpusnoop::config {
@@ -59,6 +56,7 @@ void read_web(Section web, Config::Web &value) {
     if (const Value *addresses = web.find("listen_address")) {
         read_listen_addresses(*addresses, value.listen_addresses);
     }
+    web.note("listen_address", value.listen_addresses);
     web.text("telemetry_path", value.telemetry_path);
     if (!is_telemetry_path(value.telemetry_path)) {
         web.reject("telemetry_path",
@@ -76,6 +74,7 @@ void read_log(Section log, Config::Log &value) {
                             {"error", log::Level::error}});
     log.choice<log::Format>("format", value.format,
                             {{"logfmt", log::Format::logfmt}, {"json", log::Format::json}});
+    log.set_live("level");
     log.finish();
 }
 
@@ -128,98 +127,24 @@ void read_exclude(Section &discovery, std::vector<std::string> &value) {
 void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.duration("rescan_interval", value.rescan_interval, 1s, 1h);
     read_exclude(discovery, value.exclude);
-    discovery.text("nvidia_proc_path", value.nvidia_proc_path);
-    if (!value.nvidia_proc_path.starts_with('/')) {
-        discovery.reject("nvidia_proc_path", quoted(value.nvidia_proc_path) +
-                                                 " does not begin with /: an absolute path is "
-                                                 "needed");
-    }
+    discovery.note("exclude", value.exclude);
+    discovery.absolute_path("nvidia_proc_path", value.nvidia_proc_path);
     discovery.finish();
 }
 
-constexpr std::uint32_t min_ring = 4U << 10U;
-constexpr std::uint32_t max_ring = 256U << 20U;
-
-void read_attach(Section &probe, Config::Cuda::Attach &value) {
-    using Attach = Config::Cuda::Attach;
-    probe.choice<Attach>("attach", value,
-                         {{"auto", Attach::automatic},
-                          {"session", Attach::session},
-                          {"multi", Attach::multi},
-                          {"perf", Attach::perf}});
-}
-
-void read_cuda(Section cuda, Config::Cuda &value) {
-    cuda.boolean("enabled", value.enabled);
-    cuda.file_name_globs("libraries", value.libraries);
-    read_attach(cuda, value.attach);
-    cuda.choice("endings", value.endings, ending_names);
-    cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
-    cuda.size("allocation_ring_bytes", value.allocation_ring_bytes, min_ring, max_ring);
-    cuda.size("call_ring_bytes", value.call_ring_bytes, min_ring, max_ring);
-    cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);
-    cuda.integer("max_live_allocations", value.max_live_allocations, 1'024, 64U << 20U);
-    cuda.integer("max_registered_kernels", value.max_registered_kernels, 1, 16U << 20U);
-    cuda.boolean("pin", value.pin);
-    cuda.text("pin_path", value.pin_path);
-    if (!value.pin_path.starts_with('/')) {
-        cuda.reject("pin_path",
-                    quoted(value.pin_path) + " does not begin with /: an absolute path is needed");
-    }
-    cuda.boolean("call_stacks", value.call_stacks);
-    cuda.integer("max_call_stacks", value.max_call_stacks, 16, 1U << 20U);
-    cuda.integer("call_sites", value.call_sites, 0, 1'000);
-    cuda.finish();
-}
-
-void read_report(Section report, Config::FunctionReport &value) {
-    report.duration("interval", value.interval, 0ms, 24h);
-    if (value.interval > 0ms && value.interval < 1s) {
-        report.reject("interval",
-                      "must be 0s, which is none, or 1s to 24h, is " + to_text(value.interval));
-    }
-    report.integer("rows", value.rows, 1, 1'000);
-    report.finish();
-}
-
-void read_functions(Section functions, Config::Functions &value) {
-    functions.boolean("enabled", value.enabled);
-    read_attach(functions, value.attach);
-    functions.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
-    functions.size("ring_bytes", value.ring_bytes, min_ring, max_ring);
-    functions.duration("drain_interval", value.drain_interval, 1ms, 1s);
-    functions.integer("max_functions", value.max_functions, 1, 65'536);
-    read_report(functions.section("report"), value.report);
-    if (const Value *groups = functions.find("groups")) {
-        read_function_groups(*groups, value.groups);
-    }
-    Section slow_calls = functions.section("slow_calls");
-    slow_calls.integer("keep", value.slow_calls.keep, 0, 1'000);
-    slow_calls.integer("log_per_second", value.slow_calls.log_per_second, 0, 10'000);
-    slow_calls.size("ring_bytes", value.slow_calls.ring_bytes, min_ring, max_ring);
-    slow_calls.finish();
-    functions.finish();
-}
-
-Config read_root(const YAML::Node &root, Problems &problems, std::span<const std::string> metrics) {
+Config read_root(const YAML::Node &root, Problems &problems, std::span<const ReadBlock> blocks,
+                 std::span<const std::string> metrics) {
     Config config;
-    Section file(Value(root, "", position_of(root), problems));
+    Section file(Value(root, "", position_of(root), problems), &config.values);
     read_web(file.section("web"), config.web);
     read_log(file.section("log"), config.log);
     read_capabilities(file.section("capabilities"), config.capabilities);
     read_labels(file.section("labels"), config.labels);
     read_series(file.section("series"), config.series, metrics);
     read_discovery(file.section("discovery"), config.discovery);
-    read_cuda(file.section("cuda"), config.cuda);
-    read_functions(file.section("functions"), config.functions);
-    read_pcie(file.section("pcie"), config.pcie);
-    read_nvlink(file.section("nvlink"), config.nvlink);
-    if (const Value *sinks = file.find("sinks")) {
-        config.sinks = read_sinks(*sinks);
+    for (const ReadBlock &read : blocks) {
+        read(file, config);
     }
-    read_targets(file.section("targets"), config.targets);
-    read_syscall(file.section("syscall"), config.syscall);
-    read_fence(file.section("fence"), config.fence);
     file.finish();
     return config;
 }
@@ -227,10 +152,10 @@ Config read_root(const YAML::Node &root, Problems &problems, std::span<const std
 }  // namespace
 
 Result<Config> parse(std::string_view text, const std::string &name,
-                     std::span<const std::string> metrics) {
+                     std::span<const ReadBlock> blocks, std::span<const std::string> metrics) {
     Config config;
     const auto read = read_document(text, name, [&](const YAML::Node &root, Problems &problems) {
-        config = read_root(root, problems, metrics);
+        config = read_root(root, problems, blocks, metrics);
     });
     if (!read) {
         return tl::unexpected<Error>(read.error());
@@ -238,12 +163,13 @@ Result<Config> parse(std::string_view text, const std::string &name,
     return config;
 }
 
-Result<Config> load(const std::string &path, std::span<const std::string> metrics) {
+Result<Config> load(const std::string &path, std::span<const ReadBlock> blocks,
+                    std::span<const std::string> metrics) {
     const Result<std::string> text = read_config_file(path);
     if (!text) {
         return tl::unexpected<Error>(text.error());
     }
-    return parse(*text, path, metrics);
+    return parse(*text, path, blocks, metrics);
 }
 
 }  // namespace gpusnoop::config

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 
 #include "exporter/config/problems.h"
 #include "exporter/config/value.h"
+#include "exporter/config/values.h"
 
 namespace gpusnoop::config {
 
@@ -29,8 +31,9 @@ public:
         Value value;
     };
 
-    // A value without content (`web:` and nothing else) is an empty mapping.
-    explicit Section(const Value &mapping);
+    // A value without content (`web:` and nothing else) is an empty mapping. `values`, if there is
+    // one, is told every value that is read here and in the sections of this one, absent or not.
+    explicit Section(const Value &mapping, Values *values = nullptr);
 
     [[nodiscard]] Section section(const std::string &key);
     void boolean(const std::string &key, bool &value);
@@ -41,7 +44,15 @@ public:
                   std::chrono::milliseconds min, std::chrono::milliseconds max);
     // A power of two.
     void size(const std::string &key, std::uint32_t &value, std::uint32_t min, std::uint32_t max);
+    // The size of a ring buffer between the kernel and the exporter.
+    void ring_bytes(const std::string &key, std::uint32_t &value);
+    // An absolute path.
+    void absolute_path(const std::string &key, std::string &value);
     void file_name_globs(const std::string &key, std::vector<std::string> &value);
+    // A list of at most 1000 texts, each of them once: `what` is "names of processes" or the like.
+    // `problem_of` says what is wrong with one, "" if nothing.
+    void texts(const std::string &key, std::string_view what, std::vector<std::string> &value,
+               const std::function<std::string(const std::string &)> &problem_of);
     // A mapping of metric names to numbers; `metrics` are the valid names, empty if not known.
     void budgets(const std::string &key, std::map<std::string, std::uint32_t> &value,
                  std::uint32_t min, std::uint32_t max, std::span<const std::string> metrics);
@@ -57,10 +68,20 @@ public:
         if (const auto index = entry == nullptr ? std::nullopt : entry->choice(names)) {
             value = choices[*index].second;
         }
+        for (const auto &[name, named] : choices) {
+            if (named == value) {
+                note(key, std::string(name));
+            }
+        }
     }
 
-    // The value of `key` if the file has it, for what only the caller can read.
+    // The value of `key` if the file has it, for what only the caller can read; who then says with
+    // note() what was read.
     [[nodiscard]] const Value *find(const std::string &key);
+    void note(const std::string &key, std::string text);
+    void note(const std::string &key, const std::vector<std::string> &texts);
+    // A change of this key, which has been read, takes effect while the exporter runs.
+    void set_live(const std::string &key);
     // All there is, where the keys are names that the user chose; finish() is not for these.
     [[nodiscard]] const std::vector<Entry> &entries() const { return entries_; }
 
@@ -79,6 +100,7 @@ private:
     Value mapping_;
     std::vector<Entry> entries_;
     std::vector<std::string> known_;
+    Values *values_;
 };
 
 }  // namespace gpusnoop::config

@@ -1,12 +1,8 @@
 #include "exporter/ebpf/attach_modes.h"
 
-namespace gpusnoop::probes {
+namespace gpusnoop::ebpf {
 
-using ebpf::AttachMode;
-
-std::vector<AttachMode> attach_modes(config::Config::Cuda::Attach wanted,
-                                     const ebpf::Features &features) {
-    using Attach = config::Config::Cuda::Attach;
+std::vector<AttachMode> attach_modes(Attach wanted, const Features &features) {
     switch (wanted) {
         case Attach::session:
             return {AttachMode::session};
@@ -20,4 +16,4 @@ std::vector<AttachMode> attach_modes(config::Config::Cuda::Attach wanted,
     return features.attach_modes();
 }
 
-}  // namespace gpusnoop::probes
+}  // namespace gpusnoop::ebpf

@@ -10,12 +10,13 @@
 #include "exporter/base/text.h"
 #include "exporter/config/reader.h"
 
-namespace gpusnoop::config {
+namespace gpusnoop::sinks {
 
 namespace {
 
-using sinks::Target;
-using sinks::TargetType;
+using config::quoted;
+using config::Section;
+using config::Value;
 
 constexpr std::uint32_t min_queue = 64U << 10U;
 constexpr std::uint32_t max_queue = 256U << 20U;
@@ -40,7 +41,7 @@ std::optional<Target> read_target(Section &section, TargetType type) {
     if (!text) {
         return std::nullopt;
     }
-    auto target = is_tcp ? sinks::parse_tcp(*text) : sinks::parse_path(type, *text);
+    auto target = is_tcp ? parse_tcp(*text) : parse_path(type, *text);
     if (!target) {
         place->reject(target.error().message);
         return std::nullopt;
@@ -74,19 +75,18 @@ std::optional<TargetType> read_type(Section &section) {
     return index ? std::optional(types.at(*index)) : std::nullopt;
 }
 
-std::optional<Sink> read_sink(const Value &value) {
+std::optional<SinkConfig> read_sink(const Value &value) {
     if (!value.is_mapping()) {
         value.wrong_type("a mapping of keys to values");
         return std::nullopt;
     }
     Section section(value);
-    Sink sink;
+    SinkConfig sink;
     const auto type = read_type(section);
     const auto name = read_name(section);
-    section.choice<SinkEvents>("events", sink.events,
-                               {{"slow", SinkEvents::slow}, {"all", SinkEvents::all}});
+    section.choice<Events>("events", sink.events, {{"slow", Events::slow}, {"all", Events::all}});
     section.boolean("entries", sink.entries);
-    if (sink.entries && sink.events != SinkEvents::all) {
+    if (sink.entries && sink.events != Events::all) {
         section.reject("entries", "has no effect: only a sink with \"events: all\" has them");
     }
     section.size("queue_bytes", sink.queue_bytes, min_queue, max_queue);
@@ -100,14 +100,13 @@ std::optional<Sink> read_sink(const Value &value) {
         return std::nullopt;
     }
     sink.target = *std::move(target);
-    sink.name = name ? *name : to_valid_utf8(sinks::to_text(sink.target), max_sink_name);
+    sink.name = name ? *name : to_valid_utf8(to_text(sink.target), max_sink_name);
     return sink;
 }
 
-}  // namespace
-
-std::vector<Sink> read_sinks(const Value &list) {
-    std::vector<Sink> sinks;
+// Wrong ones are left out, and reported.
+SinkConfigs read_list(const Value &list) {
+    SinkConfigs sinks;
     if (list.node().IsNull()) {
         return sinks;  // `sinks:` and nothing else
     }
@@ -132,4 +131,24 @@ std::vector<Sink> read_sinks(const Value &list) {
     return sinks;
 }
 
-}  // namespace gpusnoop::config
+std::string text_of(const SinkConfig &sink) {
+    return to_text(sink.target) + (sink.events == Events::all ? " all" : " slow") +
+           (sink.entries ? " entries " : " ") + std::to_string(sink.queue_bytes) + " " + sink.name;
+}
+
+}  // namespace
+
+void read_sinks(Section &file, config::Config &config) {
+    SinkConfigs sinks;
+    if (const Value *list = file.find("sinks")) {
+        sinks = read_list(*list);
+    }
+    std::vector<std::string> texts;
+    for (const SinkConfig &sink : sinks) {
+        texts.push_back(text_of(sink));
+    }
+    file.note("sinks", texts);
+    config.set(std::move(sinks));
+}
+
+}  // namespace gpusnoop::sinks

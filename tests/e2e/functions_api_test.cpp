@@ -83,7 +83,7 @@ void check_functions(const std::map<std::string, json> &functions, const CallsTr
             CHECK(shown["buckets"].empty());
             continue;
         }
-        if (known.errors == gpusnoop::config::ErrorKind::none) {
+        if (known.errors == gpusnoop::probes::ErrorKind::none) {
             CHECK(shown["errors"].is_null());
         } else {
             CHECK(shown["errors"] == sum(count.errors));

@@ -13,7 +13,7 @@
 
 using namespace harness;
 namespace fs = std::filesystem;
-using gpusnoop::config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 
 namespace {
 

@@ -8,10 +8,11 @@
 #include <string_view>
 
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const std::string_view text(reinterpret_cast<const char *>(data), size);
-    const auto config = gpusnoop::config::parse(text, "c");
+    const auto config = gpusnoop::config::parse(text, "c", gpusnoop::probes::setting_blocks());
     if (config) {
         return 0;
     }

@@ -144,10 +144,10 @@ void check_page(const std::vector<series::FamilySnapshot> &families) {
     (void)metrics::write_page(metrics::Format::text, families, {});
 }
 
-config::FunctionOptions options_of(std::uint32_t number) {
-    config::FunctionOptions options;
+probes::FunctionOptions options_of(std::uint32_t number) {
+    probes::FunctionOptions options;
     options.slow_threshold = std::chrono::microseconds(number);
-    options.errors = number % 2 == 0 ? config::ErrorKind::nccl_result : config::ErrorKind::nonzero;
+    options.errors = number % 2 == 0 ? probes::ErrorKind::nccl_result : probes::ErrorKind::nonzero;
     options.entry_only = number == 3;
     return options;
 }

@@ -14,7 +14,7 @@ namespace harness {
 
 namespace {
 
-using gpusnoop::config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 
 constexpr const char *library = "libcalls.so.1";
 
@@ -198,7 +198,7 @@ double left_calls(const CallsTruth &truth) {
 std::string only_groups(const std::string &mode) {
     std::string text = "cuda:\n  enabled: false\nfunctions:\n  attach: " + mode +
                        "\n  max_calls_per_second: 0\n  groups:\n";
-    for (const auto &[name, unused] : gpusnoop::config::shipped_function_groups()) {
+    for (const auto &[name, unused] : gpusnoop::probes::shipped_function_groups()) {
         text += "    " + name + ": {enabled: false}\n";
     }
     return text;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/page.h"
 
@@ -17,7 +17,7 @@ namespace harness {
 struct CallsFunction {
     std::string symbol;
     std::string name;
-    gpusnoop::config::ErrorKind errors = gpusnoop::config::ErrorKind::none;
+    gpusnoop::probes::ErrorKind errors = gpusnoop::probes::ErrorKind::none;
     // It has no exit that a probe can tell, so its calls are counted where they start.
     bool at_entry = false;
 };
@@ -70,7 +70,7 @@ std::string only_groups(const std::string &mode);
 std::string calls_config(const CallsConfig &config);
 
 // The label `code` of this error of the function.
-std::string calls_error_name(gpusnoop::config::ErrorKind kind, std::int64_t code);
+std::string calls_error_name(gpusnoop::probes::ErrorKind kind, std::int64_t code);
 
 // Checks each function of the truth for the processes of this comm: calls, errors by code,
 // durations and slow calls. A call that did not return is in none of them, unless calls are counted

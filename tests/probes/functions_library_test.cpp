@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/functions/settings.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
@@ -126,12 +128,13 @@ TEST_CASE("the configurations of the tests are valid") {
     for (const CallsConfig &config : configs) {
         const std::string text = calls_config(config);
         CAPTURE(text);
-        const auto read = gpusnoop::config::parse(text, "config.yaml");
+        const auto read =
+            gpusnoop::config::parse(text, "config.yaml", gpusnoop::probes::setting_blocks());
         REQUIRE(read);
-        CHECK_FALSE(read->functions.groups.at("cuda").enabled);
-        const auto &group = read->functions.groups.at("calls");
+        CHECK_FALSE(read->of<gpusnoop::probes::FunctionsConfig>().groups.at("cuda").enabled);
+        const auto &group = read->of<gpusnoop::probes::FunctionsConfig>().groups.at("calls");
         CHECK(group.options.entry_only == config.entry_only);
-        std::map<std::string, gpusnoop::config::ErrorKind> expected;
+        std::map<std::string, gpusnoop::probes::ErrorKind> expected;
         for (const auto &function : calls_functions()) {
             // At its entry alone, its jumps to itself cannot be told from calls.
             if (!config.entry_only || function.name != "calls::loop") {
@@ -157,7 +160,7 @@ TEST_CASE("lines of the truth that are not whole are refused") {
         "outer_ns=9\n");
     CHECK(truth.at("calls_open").errors == std::map<std::int64_t, std::uint64_t>{{2, 1}});
     CHECK(truth.at("calls_open").outer_ns == 9);
-    using gpusnoop::config::ErrorKind;
+    using gpusnoop::probes::ErrorKind;
     CHECK(calls_error_name(ErrorKind::errno_value, 2) == "-1");
     CHECK(calls_error_name(ErrorKind::nccl_result, 1) == "ncclUnhandledCudaError");
     CHECK(calls_error_name(ErrorKind::nonzero, -22) == "-22");

@@ -16,6 +16,7 @@
 #include "exporter/ebpf/kprobe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/probe.h"
+#include "exporter/probes/pcie/settings.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
@@ -175,7 +176,7 @@ TEST_CASE("an access is told with its register, its value, its result and its du
     const int window = gpu.free_register();
     std::vector<pcie_record> records;
     const config::Config config;
-    CHECK(probes::find_pci_devices(config.pcie.classes) ==
+    CHECK(probes::find_pci_devices(config.of<probes::PcieConfig>().classes) ==
           std::set{*probes::pci_device(display), *probes::pci_device(bridge)});
     const auto probe = probes::make_pcie_tracer(
         config, [&](const pcie_record &record) { records.push_back(record); });

@@ -17,6 +17,7 @@
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
 #include "exporter/ebpf/attach_modes.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 
 namespace gpusnoop::doctor {
@@ -66,12 +67,12 @@ Finding attach_way(const ebpf::Features &features, AttachMode mode, bool has_bet
 }
 
 // The modes that the configuration asks for by name.
-void check_wanted(const ebpf::Features &features, const std::string &key, bool enabled,
-                  config::Config::Cuda::Attach attach, std::vector<Finding> &findings) {
-    if (!enabled || attach == config::Config::Cuda::Attach::automatic) {
+void check_wanted(const ebpf::Features &features, const std::string &key, ebpf::Attach attach,
+                  std::vector<Finding> &findings) {
+    if (attach == ebpf::Attach::automatic) {
         return;
     }
-    const AttachMode mode = probes::attach_modes(attach, features).front();
+    const AttachMode mode = ebpf::attach_modes(attach, features).front();
     const bool works = is_available(features, "uprobe_" + std::string(to_string(mode)));
     findings.push_back(
         {key, works ? Verdict::ok : Verdict::fail,
@@ -167,9 +168,11 @@ std::vector<Finding> judge_features(const ebpf::Features &features, const config
         findings.push_back(
             {"attach", Verdict::fail, "no way to attach to functions works", "nothing is traced"});
     }
-    check_wanted(features, "cuda.attach", config.cuda.enabled, config.cuda.attach, findings);
-    check_wanted(features, "functions.attach", config.functions.enabled, config.functions.attach,
-                 findings);
+    for (const probes::ProbeKind *const kind : probes::all_probes()) {
+        if (const auto attach = kind->attach == nullptr ? std::nullopt : kind->attach(config)) {
+            check_wanted(features, std::string(kind->name) + ".attach", *attach, findings);
+        }
+    }
     return findings;
 }
 

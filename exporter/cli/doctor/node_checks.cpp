@@ -15,6 +15,7 @@
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/ebpf/pins.h"
 #include "exporter/http/listener.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/system/capabilities.h"
 
@@ -23,7 +24,7 @@ namespace gpusnoop::doctor {
 namespace {
 
 bool is_wanted(const config::Config &config, const std::string &name) {
-    return matches_any(config.cuda.libraries, name);
+    return matches_any(config.of<probes::CudaConfig>().libraries, name);
 }
 
 std::string with_hint(const Error &error, std::initializer_list<Capability> wanted) {
@@ -108,8 +109,9 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
 
 // Only where the configuration asks for pins, or where some were left.
 std::vector<Finding> examine_pins(const config::Config &config) {
-    const std::string &path = config.cuda.pin_path;
-    if (!config.cuda.pin) {
+    const auto &cuda = config.of<probes::CudaConfig>();
+    const std::string &path = cuda.pin_path;
+    if (!cuda.pin) {
         if (ebpf::has_pins(path)) {
             return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
                      "its probes are still attached, and cost as much; `unpin` removes them"}};

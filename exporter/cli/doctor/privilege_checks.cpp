@@ -8,7 +8,10 @@
 #include <string>
 #include <thread>
 
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/privileges.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/functions/settings.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::doctor {
@@ -88,11 +91,12 @@ Finding judge_priority(bool is_preferred) {
 
 std::vector<Finding> examine_privileges(const ebpf::Features &features,
                                         const config::Config &config) {
-    const bool by_perf = attaches_by_perf(config, features);
+    const bool by_perf = probes::attaches_by_perf(config, features);
     std::vector<Finding> findings = judge_capabilities(has_capability, by_perf);
-    const std::uint64_t rings = std::uint64_t{config.cuda.allocation_ring_bytes} +
-                                config.cuda.call_ring_bytes + config.functions.ring_bytes +
-                                config.functions.slow_calls.ring_bytes;
+    const auto &cuda = config.of<probes::CudaConfig>();
+    const auto &functions = config.of<probes::FunctionsConfig>();
+    const std::uint64_t rings = std::uint64_t{cuda.allocation_ring_bytes} + cuda.call_ring_bytes +
+                                functions.ring_bytes + functions.slow_calls.ring_bytes;
     findings.push_back(judge_memlock(hard_limit(RLIMIT_MEMLOCK), rings, memory_counts_by_limit()));
     findings.push_back(judge_files(hard_limit(RLIMIT_NOFILE), by_perf));
     // Tried by a thread of its own, so that nothing else is changed by it.

@@ -14,6 +14,7 @@
 #include "exporter/probes/cuda/memory/allocations_api.h"
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/programs.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
@@ -30,7 +31,7 @@ using std::chrono::nanoseconds;
 class CudaProbe final : public Probe {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
-        : config_(config.cuda),
+        : config_(config.of<CudaConfig>()),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
@@ -39,7 +40,7 @@ public:
                                    .pid_label = config.labels.pid,
                                    .retention = config.series.retention,
                                    .gpus = gpus_.gpus(),
-                                   .sites = config.cuda.call_sites,
+                                   .sites = config_.call_sites,
                                    .started = now_on(CLOCK_MONOTONIC)},
                       callbacks()) {}
 
@@ -68,7 +69,7 @@ private:
     CudaCallbacks callbacks();
     Result<> open();
 
-    config::Config::Cuda config_;
+    CudaConfig config_;
     TargetProcessesPtr targets_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
@@ -109,7 +110,7 @@ CudaCallbacks CudaProbe::callbacks() {
             .describe =
                 [this](Process &process) {
                     describe(process, gpus_);
-                    if (config_.endings != config::Endings::exits) {
+                    if (config_.endings != ebpf::Endings::exits) {
                         sandboxes_.look(process);
                     }
                     process.seen_from_start = process.started > attacher_->last_attached();
@@ -170,7 +171,8 @@ Health CudaProbe::health() const {
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const TargetProcessesPtr &targets) {
-    return config.cuda.enabled ? std::make_unique<CudaProbe>(config, features, targets) : nullptr;
+    return config.of<CudaConfig>().enabled ? std::make_unique<CudaProbe>(config, features, targets)
+                                           : nullptr;
 }
 
 std::vector<series::FamilySet> declare_cuda_families() {
@@ -185,6 +187,9 @@ constinit const ProbeKind cuda_kind = {
     .name = "cuda",
     .title = "CUDA",
     .make = make_cuda,
+    .read = read_cuda,
+    .attach = attach_of<CudaConfig>,
+    .drain_interval = drain_interval_of<CudaConfig>,
     .declare = declare_cuda_families,
     .trace = &trace::cuda_trace,
 };

@@ -20,7 +20,6 @@
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/cuda/exits.h"
 #include "exporter/probes/cuda/functions.h"
-#include "exporter/probes/frame/return_probes.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -41,7 +40,7 @@ namespace {
 constexpr std::uint32_t max_preallocated = 131'072;
 constexpr std::size_t max_label_bytes = 128;
 
-void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
+void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     const bool can_grow = ebpf::has_type("bpf_mem_alloc");
     const auto size = [&](bpf_map *map, std::uint32_t entries) {
         bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
@@ -57,7 +56,7 @@ void size_tables(cuda_bpf &skeleton, const config::Config::Cuda &config) {
 
 // Tells apart what cannot share pins: other programs, tables of other sizes, other settings.
 // (FNV-1a)
-std::string generation_of(AttachMode mode, const config::Config::Cuda &config) {
+std::string generation_of(AttachMode mode, const CudaConfig &config) {
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {
@@ -170,11 +169,11 @@ CudaTables::Maps CudaPrograms::tables() const {
             bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
-Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::Cuda &config,
+Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &config,
                                                          const ebpf::Features &features,
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
-    const config::Config::Cuda allowed = as_is_harmless(config, features);
+    const CudaConfig allowed = as_is_harmless(config, features);
     for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, allowed, tracing);
         if (programs) {
@@ -186,7 +185,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const config::Config::C
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
-                                                            const config::Config::Cuda &config,
+                                                            const CudaConfig &config,
                                                             const CudaTracing *tracing) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(cuda_bpf::open());
@@ -195,7 +194,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     }
     auto &programs = loaded->skeleton->progs;
     const ebpf::CallPrograms calls = ebpf::choose_call_programs(
-        loaded->skeleton->obj, mode, config.endings == config::Endings::exits);
+        loaded->skeleton->obj, mode, config.endings == ebpf::Endings::exits);
     bpf_map__set_max_entries(loaded->skeleton->maps.cuda_mem_events, config.allocation_ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.cuda_events, config.call_ring_bytes);
     size_tables(*loaded->skeleton, config);

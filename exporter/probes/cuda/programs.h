@@ -10,13 +10,13 @@
 
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
-#include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/pins.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/tracing.h"
 #include "exporter/symbols/elf/elf_file.h"
 
@@ -31,7 +31,7 @@ class CudaPrograms {
 public:
     // Loads the programs in the best way that works, or in the one that the configuration names.
     // With `tracing` they send every call by itself.
-    static Result<std::unique_ptr<CudaPrograms>> load(const config::Config::Cuda &config,
+    static Result<std::unique_ptr<CudaPrograms>> load(const CudaConfig &config,
                                                       const ebpf::Features &features,
                                                       const CudaTracing *tracing = nullptr);
     ~CudaPrograms();
@@ -75,7 +75,7 @@ private:
     struct Loaded;
     CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<CudaPrograms>> load_as(ebpf::AttachMode mode,
-                                                         const config::Config::Cuda &config,
+                                                         const CudaConfig &config,
                                                          const CudaTracing *tracing);
 
     std::unique_ptr<Loaded> loaded_;

@@ -4,6 +4,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/tracepoint.h"
+#include "exporter/probes/fence/settings.h"
 #include "exporter/probes/fence/trace.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/system/machine.h"
@@ -44,7 +45,7 @@ public:
     // With `on_event` it traces.
     FenceProbe(const config::Config &config, TargetProcessesPtr targets, OnFence on_event = nullptr)
         : BpfProbe("fence", config),
-          config_(config.fence),
+          config_(config.of<FenceConfig>()),
           targets_(std::move(targets)),
           on_event_(std::move(on_event)) {}
 
@@ -72,7 +73,7 @@ private:
                 all.fence_n_wait, all.fence_n_waited, all.fence_n_destroy};
     }
 
-    config::Config::Fence config_;
+    FenceConfig config_;
     TargetProcessesPtr targets_;
     OnFence on_event_;
 };
@@ -97,7 +98,8 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
 
 std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features & /*features*/,
                                   const TargetProcessesPtr &targets) {
-    return config.fence.enabled ? std::make_unique<FenceProbe>(config, targets) : nullptr;
+    return config.of<FenceConfig>().enabled ? std::make_unique<FenceProbe>(config, targets)
+                                            : nullptr;
 }
 
 }  // namespace
@@ -106,6 +108,7 @@ constinit const ProbeKind fence_kind = {
     .name = "fence",
     .title = "DMA fences",
     .make = make_fence,
+    .read = read_fence,
     .declare = declare_families<make_fence_families>,
     .trace = &trace::fence_trace,
 };

@@ -4,12 +4,11 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/counters.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
-
-using namespace std::chrono_literals;
 
 void set_process(Event &event, const probes::ProcessIdentity &process) {
     event.ppid = process.ppid;
@@ -48,7 +47,7 @@ Result<> EventTracer::start() {
 }
 
 std::chrono::milliseconds EventTracer::interval() const {
-    return 10ms;  // as the exporter, unless it is told otherwise
+    return probes::drain_interval(setup().config);
 }
 
 void EventTracer::drain(std::chrono::nanoseconds to_realtime) {

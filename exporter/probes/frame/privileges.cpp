@@ -8,7 +8,8 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
-#include "exporter/ebpf/attach_modes.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/sinks/settings.h"
 #include "exporter/system/listen_address.h"
 #include "exporter/system/priority.h"
 #include "exporter/system/system_call_filter.h"
@@ -44,7 +45,7 @@ bool has_privileged_port(const config::Config &config) {
 
 // Its receivers and directories may be another user's, and connections are made again later.
 bool writes_to_paths(const config::Config &config) {
-    return std::ranges::any_of(config.sinks, [](const config::Sink &sink) {
+    return std::ranges::any_of(config.of<sinks::SinkConfigs>(), [](const auto &sink) {
         return sink.target.type != sinks::TargetType::tcp;
     });
 }
@@ -53,15 +54,6 @@ bool writes_to_paths(const config::Config &config) {
 
 std::span<const Privilege> privileges() {
     return all_privileges;
-}
-
-bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
-    const auto by_perf = [&](bool enabled, config::Config::Cuda::Attach attach) {
-        const auto modes = probes::attach_modes(attach, features);
-        return enabled && !modes.empty() && modes.front() == ebpf::AttachMode::perf;
-    };
-    return by_perf(config.cuda.enabled, config.cuda.attach) ||
-           by_perf(config.functions.enabled, config.functions.attach);
 }
 
 bool perf_events_take_admin() {
@@ -80,7 +72,7 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
     }
     // Where the others are not known by name, it stands for them.
     const bool stands_for_others = !holds_capability(CAP_BPF) || !holds_capability(CAP_PERFMON);
-    if (attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
+    if (probes::attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
         needed.push_back(CAP_SYS_ADMIN);
     }
     if (writes_to_paths(config)) {

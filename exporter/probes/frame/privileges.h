@@ -23,9 +23,6 @@ struct Privilege {
 // In the order of their importance.
 [[nodiscard]] std::span<const Privilege> privileges();
 
-// Will functions be attached to by perf events, which takes CAP_SYS_ADMIN?
-[[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
-
 // Do perf events of any kind (new mappings, kprobes) take CAP_SYS_ADMIN? So it is with Debian's
 // kernels where kernel.perf_event_paranoid is above 2, which it is by default (their patch
 // security-perf-allow-further-restriction-of-perf_event_open).

@@ -2,11 +2,14 @@
 // registry.cpp has the list of them.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "exporter/config/config.h"
+#include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/probe.h"
@@ -27,6 +30,15 @@ struct ProbeKind {
     std::unique_ptr<Probe> (*make)(const config::Config &, const ebpf::Features &,
                                    const TargetProcessesPtr &);
 
+    // Reads the block.
+    void (*read)(config::Section, config::Config &);
+
+    // How it attaches to functions of libraries; nothing where it is switched off. Null for a probe
+    // that attaches to none.
+    std::optional<ebpf::Attach> (*attach)(const config::Config &) = nullptr;
+    // How often its rings are to be drained; null where that is not said.
+    std::chrono::milliseconds (*drain_interval)(const config::Config &) = nullptr;
+
     // All families of the probe, empty, in the order of the page. Families that always have the
     // label pid are a set of their own.
     std::vector<series::FamilySet> (*declare)();
@@ -34,6 +46,17 @@ struct ProbeKind {
     // The sub-command of `trace`; null: there is none.
     const trace::Kind *trace = nullptr;
 };
+
+// Of a block that says them.
+template <typename Block>
+std::optional<ebpf::Attach> attach_of(const config::Config &config) {
+    const auto &block = config.of<Block>();
+    return block.enabled ? std::optional(block.attach) : std::nullopt;
+}
+template <typename Block>
+std::chrono::milliseconds drain_interval_of(const config::Config &config) {
+    return config.of<Block>().drain_interval;
+}
 
 // One set, with the families of these functions.
 template <auto... make>

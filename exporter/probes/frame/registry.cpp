@@ -1,11 +1,16 @@
 #include "exporter/probes/frame/registry.h"
 
+#include <algorithm>
+
+#include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
 #include "exporter/probes/fence/probe.h"
+#include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/syscall/probe.h"
+#include "exporter/sinks/settings.h"
 
 namespace gpusnoop::probes {
 
@@ -24,14 +29,47 @@ std::span<const ProbeKind *const> all_probes() {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features) {
     std::vector<std::unique_ptr<Probe>> probes;
-    const auto targets =
-        std::make_shared<TargetProcesses>(config.targets, config.discovery.rescan_interval);
+    const auto targets = std::make_shared<TargetProcesses>(config.of<TargetsConfig>(),
+                                                           config.discovery.rescan_interval);
     for (const ProbeKind *const kind : kinds) {
         if (auto probe = kind->make(config, features, targets)) {
             probes.push_back(std::move(probe));
         }
     }
     return probes;
+}
+
+std::vector<config::ReadBlock> setting_blocks() {
+    std::vector<config::ReadBlock> blocks;
+    for (const ProbeKind *const kind : kinds) {
+        blocks.emplace_back([kind](config::Section &file, config::Config &config) {
+            kind->read(file.section(std::string(kind->name)), config);
+        });
+    }
+    blocks.emplace_back([](config::Section &file, config::Config &config) {
+        read_targets(file.section("targets"), config);
+    });
+    blocks.emplace_back(sinks::read_sinks);
+    return blocks;
+}
+
+std::chrono::milliseconds drain_interval(const config::Config &config) {
+    auto shortest = std::chrono::milliseconds::max();
+    for (const ProbeKind *const kind : kinds) {
+        if (kind->drain_interval != nullptr) {
+            shortest = std::min(shortest, kind->drain_interval(config));
+        }
+    }
+    return shortest;
+}
+
+bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
+    return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
+        const auto attach = kind->attach == nullptr ? std::nullopt : kind->attach(config);
+        const auto modes =
+            attach ? ebpf::attach_modes(*attach, features) : std::vector<ebpf::AttachMode>();
+        return !modes.empty() && modes.front() == ebpf::AttachMode::perf;
+    });
 }
 
 std::vector<std::string> budgeted_families() {

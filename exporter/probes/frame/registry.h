@@ -1,6 +1,7 @@
 // The list of probes.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,15 @@ namespace gpusnoop::probes {
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features);
+
+// The blocks of the configuration that probes read: their own, and those of the targets and sinks.
+[[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
+
+// How often the rings of all probes are to be drained: as often as the most impatient one says.
+[[nodiscard]] std::chrono::milliseconds drain_interval(const config::Config &config);
+
+// Will functions be attached to by perf events, which takes CAP_SYS_ADMIN?
+[[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 
 // The full names of all families, for the configuration to check `series.budgets` against.
 [[nodiscard]] std::vector<std::string> budgeted_families();

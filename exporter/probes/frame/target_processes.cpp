@@ -54,7 +54,7 @@ std::vector<std::uint32_t> all_processes() {
 }
 
 // Those that the programs match by themselves.
-std::vector<target_pattern> patterns_of(const config::Config::Targets &config) {
+std::vector<target_pattern> patterns_of(const TargetsConfig &config) {
     std::vector<target_pattern> patterns;
     for (const std::string &glob : config.comms) {
         if (auto pattern = compile_comm_pattern(glob);
@@ -69,7 +69,7 @@ std::vector<target_pattern> patterns_of(const config::Config::Targets &config) {
 
 // The processes that the configuration names: a thread that keeps their table.
 struct TargetProcesses::Tracker {
-    static Result<std::unique_ptr<Tracker>> start(const config::Config::Targets &config,
+    static Result<std::unique_ptr<Tracker>> start(const TargetsConfig &config,
                                                   nanoseconds rescan_interval);
 
     void run(const std::stop_token &stop);
@@ -79,7 +79,7 @@ struct TargetProcesses::Tracker {
                   const std::string &comm, const std::string &container);
     void warn_of_losses();
 
-    config::Config::Targets config;
+    TargetsConfig config;
     nanoseconds rescan_interval{};
     ebpf::Skeleton<targets_bpf> skeleton;
     std::vector<ebpf::Link> links;  // detached before the skeleton goes
@@ -91,7 +91,7 @@ struct TargetProcesses::Tracker {
 };
 
 Result<std::unique_ptr<TargetProcesses::Tracker>> TargetProcesses::Tracker::start(
-    const config::Config::Targets &config, nanoseconds rescan_interval) {
+    const TargetsConfig &config, nanoseconds rescan_interval) {
     auto following = std::make_unique<Tracker>();
     following->config = config;
     following->rescan_interval = rescan_interval;
@@ -243,7 +243,7 @@ void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
     }
 }
 
-TargetProcesses::TargetProcesses(config::Config::Targets config, nanoseconds rescan_interval)
+TargetProcesses::TargetProcesses(TargetsConfig config, nanoseconds rescan_interval)
     : config_(std::move(config)), rescan_interval_(rescan_interval) {}
 TargetProcesses::~TargetProcesses() = default;
 

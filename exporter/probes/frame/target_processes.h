@@ -13,7 +13,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/config/config.h"
+#include "exporter/probes/frame/target_settings.h"
 
 struct bpf_map;
 
@@ -24,7 +24,7 @@ namespace gpusnoop::probes {
 // their name later, at the next look at all processes.
 class TargetProcesses {
 public:
-    TargetProcesses(config::Config::Targets config, std::chrono::nanoseconds rescan_interval);
+    TargetProcesses(TargetsConfig config, std::chrono::nanoseconds rescan_interval);
     ~TargetProcesses();
     TargetProcesses(const TargetProcesses &) = delete;
     TargetProcesses &operator=(const TargetProcesses &) = delete;
@@ -56,7 +56,7 @@ private:
     Result<> share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
                              bpf_map *targets) const;
 
-    const config::Config::Targets config_;
+    const TargetsConfig config_;
     const std::chrono::nanoseconds rescan_interval_;
     Fd gpu_processes_;
     Fd gpu_process_filter_;

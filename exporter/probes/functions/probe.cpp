@@ -12,7 +12,6 @@
 #include "exporter/ebpf/ring.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/return_probes.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/programs.h"
@@ -36,9 +35,9 @@ namespace {
 using std::chrono::nanoseconds;
 
 // May a file of this name be wanted? Of globs for paths only the last part is looked at.
-bool may_want(const config::FunctionGroups &groups, const std::string &name) {
+bool may_want(const FunctionGroups &groups, const std::string &name) {
     return std::ranges::any_of(groups, [&](const auto &entry) {
-        const config::FunctionGroup &group = entry.second;
+        const FunctionGroup &group = entry.second;
         return group.enabled && std::ranges::any_of(group.libraries, [&](const std::string &glob) {
                    return matches_glob(std::string(last_part(glob)), name);
                });
@@ -49,9 +48,9 @@ class FunctionsProbe final : public Probe, public discovery::Attacher {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features,
                    std::optional<FunctionTracing> tracing = std::nullopt)
-        : config_(config.functions),
+        : config_(config.of<FunctionsConfig>()),
           tracing_(std::move(tracing)),
-          named_(tracing_ ? named_groups(*tracing_) : config::FunctionGroups{}),
+          named_(tracing_ ? named_groups(*tracing_) : FunctionGroups{}),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           details_(config),
@@ -67,11 +66,11 @@ public:
                           sandboxes_.look(process);
                           return look_up(process);
                       }),
-          report_(config.functions.report, since_.monotonic) {
+          report_(config_.report, since_.monotonic) {
         config_.groups = as_is_harmless(std::move(config_.groups), features_);
         named_ = as_is_harmless(std::move(named_), features_);
         if (tracing_ && !features_.has_harmless_return_probes()) {
-            tracing_->endings = config::Endings::exits;
+            tracing_->endings = ebpf::Endings::exits;
         }
     }
 
@@ -107,7 +106,7 @@ private:
     Result<> open();
     [[nodiscard]] FunctionPrograms::Details wanted_details() const;
     // By whose libraries files are wanted.
-    [[nodiscard]] const config::FunctionGroups &groups_of_files() const {
+    [[nodiscard]] const FunctionGroups &groups_of_files() const {
         return named_.empty() ? config_.groups : named_;
     }
     Result<Selection> select(const discovery::Library &library);
@@ -118,9 +117,9 @@ private:
     static void report_refused(const std::vector<std::string> &functions,
                                const discovery::Library &library);
 
-    config::Config::Functions config_;        // the discovery thread's, once that runs
+    FunctionsConfig config_;                  // the discovery thread's, once that runs
     std::optional<FunctionTracing> tracing_;  // for an exporter, nothing
-    config::FunctionGroups named_;            // by what is to be traced, if it says files
+    FunctionGroups named_;                    // by what is to be traced, if it says files
     nanoseconds rescan_interval_;
     ebpf::Features features_;
     FunctionIds table_;
@@ -237,7 +236,7 @@ Result<Selection> FunctionsProbe::select(const discovery::Library &library) {
 // What was not found, and what else is to be known. The groups that ship name functions of several
 // libraries and versions, which none has all of.
 void FunctionsProbe::report(const Selection &selection, const discovery::Library &file) {
-    const auto shipped = as_is_harmless(config::shipped_function_groups(), features_);
+    const auto shipped = as_is_harmless(shipped_function_groups(), features_);
     const std::string library = to_valid_utf8(file.name, max_label_bytes);
     for (const auto &[group, settings] : config_.groups) {
         if (!probes::wants({{group, settings}}, file.name, file.path)) {
@@ -333,9 +332,10 @@ void FunctionsProbe::let_go(const FileId &id) {
 
 // Switched off, it is attached to nothing, and can be switched on again.
 bool FunctionsProbe::reconfigure(const config::Config &config) {
-    config::Config::Functions wanted = config_;
-    wanted.max_functions = config.functions.max_functions;
-    wanted.groups = config.functions.enabled ? config.functions.groups : config::FunctionGroups{};
+    FunctionsConfig wanted = config_;
+    const auto &now = config.of<FunctionsConfig>();
+    wanted.max_functions = now.max_functions;
+    wanted.groups = now.enabled ? now.groups : FunctionGroups{};
     wanted.groups = as_is_harmless(std::move(wanted.groups), features_);
     const bool is_same = wanted == config_;
     unmatched_.forget();
@@ -364,7 +364,8 @@ Health FunctionsProbe::health() const {
 
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const TargetProcessesPtr & /*targets*/) {
-    return config.functions.enabled ? std::make_unique<FunctionsProbe>(config, features) : nullptr;
+    return config.of<FunctionsConfig>().enabled ? std::make_unique<FunctionsProbe>(config, features)
+                                                : nullptr;
 }
 
 series::Family &declare_durations(series::FamilySet &set) {
@@ -377,16 +378,21 @@ constinit const ProbeKind functions_kind = {
     .name = "functions",
     .title = "Functions",
     .make = make_functions,
+    .read = read_functions,
+    .attach = attach_of<FunctionsConfig>,
+    .drain_interval = drain_interval_of<FunctionsConfig>,
     .declare = declare_families<make_func_families, declare_durations, make_func_gauges>,
     .trace = &trace::functions_trace,
 };
 
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing) {
-    config.sinks.clear();
-    config.functions.slow_calls.keep = 0;
-    config.functions.slow_calls.log_per_second = 0;
-    config.functions.report = {};
+    config.set(sinks::SinkConfigs{});
+    auto functions = config.of<FunctionsConfig>();
+    functions.slow_calls.keep = 0;
+    functions.slow_calls.log_per_second = 0;
+    functions.report = {};
+    config.set(std::move(functions));
     return std::make_unique<FunctionsProbe>(config, features, std::move(tracing));
 }
 

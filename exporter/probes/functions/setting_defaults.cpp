@@ -3,16 +3,16 @@
 #include <utility>
 
 #include "exporter/config/globs.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
-namespace gpusnoop::config {
+namespace gpusnoop::probes {
 
 namespace {
 
 using namespace std::chrono_literals;
 
 FunctionPattern function(std::string symbol, FunctionOverrides overrides = {}) {
-    const bool glob = is_glob(symbol);
+    const bool glob = config::is_glob(symbol);
     return {.symbol = std::move(symbol), .is_glob = glob, .overrides = std::move(overrides)};
 }
 
@@ -138,4 +138,4 @@ FunctionGroups shipped_function_groups() {
             {"libtorch", libtorch()}};
 }
 
-}  // namespace gpusnoop::config
+}  // namespace gpusnoop::probes

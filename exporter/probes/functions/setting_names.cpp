@@ -5,9 +5,9 @@
 #include "exporter/base/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/problems.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
-namespace gpusnoop::config {
+namespace gpusnoop::probes {
 
 namespace {
 
@@ -36,20 +36,20 @@ std::string library_problem(const std::string &library) {
         return "holds a control character";
     }
     if (!is_path && library.find('/') != std::string::npos) {
-        return quoted(library) + " is neither a file name nor a path that begins with /";
+        return config::quoted(library) + " is neither a file name nor a path that begins with /";
     }
     const auto holds = [&](std::string_view part) {
         return library.find(part) != std::string::npos;
     };
     if (is_path && (library.ends_with('/') || holds("//") || holds("/./") || holds("/../"))) {
-        return quoted(library) +
+        return config::quoted(library) +
                " can be no mapped file: write the path as /proc/PID/maps does, without //, /./, "
                "/../ and a / at the end";
     }
     if (library.find_first_not_of("*?", library.rfind('/') + 1) == std::string::npos) {
-        return quoted(library) + " means every file: say something of the file's name";
+        return config::quoted(library) + " means every file: say something of the file's name";
     }
-    return glob_problem(library);
+    return config::glob_problem(library);
 }
 
 std::string symbol_problem(const std::string &symbol, bool bare) {
@@ -63,19 +63,20 @@ std::string symbol_problem(const std::string &symbol, bool bare) {
         return "is not valid UTF-8";
     }
     if (symbol.find("::") != std::string::npos) {
-        return quoted(symbol) +
+        return config::quoted(symbol) +
                " is a C++ name: write the mangled symbol, which nm -D prints, such as "
                "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE";
     }
     if (symbol.find('@') != std::string::npos) {
-        return quoted(symbol) + " has a version: leave out the @ and what is behind it";
+        return config::quoted(symbol) + " has a version: leave out the @ and what is behind it";
     }
     // Some that Go makes have one.
-    if (symbol.find('/') != std::string::npos && (bare || is_glob(symbol))) {
-        return quoted(symbol) + " has a /, which names of functions do not: files belong under " +
+    if (symbol.find('/') != std::string::npos && (bare || config::is_glob(symbol))) {
+        return config::quoted(symbol) +
+               " has a /, which names of functions do not: files belong under " +
                "libraries, and a symbol that has one is written {symbol: ...}";
     }
-    return glob_problem(symbol);
+    return config::glob_problem(symbol);
 }
 
 std::string function_name_problem(const std::string &name) {
@@ -88,4 +89,4 @@ std::string function_name_problem(const std::string &name) {
     return find_invalid_utf8(name) == std::string::npos ? "" : "is not valid UTF-8";
 }
 
-}  // namespace gpusnoop::config
+}  // namespace gpusnoop::probes

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace gpusnoop::config {
+namespace gpusnoop::probes {
 
 // Each gives a sentence, "" if nothing is wrong.
 
@@ -16,4 +16,4 @@ namespace gpusnoop::config {
 // What a function is shown as, which becomes the value of a label.
 [[nodiscard]] std::string function_name_problem(const std::string &name);
 
-}  // namespace gpusnoop::config
+}  // namespace gpusnoop::probes

@@ -3,9 +3,9 @@
 
 #include "exporter/config/reader.h"
 #include "exporter/config/units.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
-namespace gpusnoop::config {
+namespace gpusnoop::probes {
 
 namespace {
 
@@ -16,14 +16,15 @@ constexpr std::size_t max_buckets = 64;
 constexpr std::uint32_t max_arguments = 6;
 
 // A duration above 0. `zero` says what to do instead of 0.
-std::optional<std::chrono::nanoseconds> read_duration(const Value &value, std::string_view expected,
+std::optional<std::chrono::nanoseconds> read_duration(const config::Value &value,
+                                                      std::string_view expected,
                                                       std::string_view zero) {
     const auto text = value.text(expected);
     if (!text) {
         return std::nullopt;
     }
     // Of 0, the unit is not what matters.
-    const auto parsed = *text == "0" ? 0ns : parse_short_duration(*text);
+    const auto parsed = *text == "0" ? 0ns : config::parse_short_duration(*text);
     if (!parsed) {
         value.wrong_type(expected);
         return std::nullopt;
@@ -33,13 +34,14 @@ std::optional<std::chrono::nanoseconds> read_duration(const Value &value, std::s
         return std::nullopt;
     }
     if (*parsed > max_duration) {
-        value.reject("must be " + short_text(max_duration) + " at most, is " + *text);
+        value.reject("must be " + config::short_text(max_duration) + " at most, is " + *text);
         return std::nullopt;
     }
     return parsed;
 }
 
-std::optional<std::optional<std::chrono::nanoseconds>> read_slow_threshold(const Value &value) {
+std::optional<std::optional<std::chrono::nanoseconds>> read_slow_threshold(
+    const config::Value &value) {
     if (value.is_word("none")) {
         return std::optional<std::chrono::nanoseconds>();
     }
@@ -49,18 +51,18 @@ std::optional<std::optional<std::chrono::nanoseconds>> read_slow_threshold(const
     return read ? std::optional(read) : std::nullopt;
 }
 
-std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const Value &value) {
+std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const config::Value &value) {
     const auto items = value.list("a list of durations", "bounds", 1, max_buckets);
     if (!items) {
         return std::nullopt;
     }
     std::vector<std::chrono::nanoseconds> bounds;
-    for (const Value &item : *items) {
+    for (const config::Value &item : *items) {
         const auto bound = read_duration(item, "a duration such as 500us, 10ms or 1s",
                                          "must be above 0: every call takes longer");
         if (bound && !bounds.empty() && *bound <= bounds.back()) {
-            item.reject("must be above the bound before it, " + short_text(bounds.back()) +
-                        ", is " + short_text(*bound));
+            item.reject("must be above the bound before it, " + config::short_text(bounds.back()) +
+                        ", is " + config::short_text(*bound));
         } else if (bound) {
             bounds.push_back(*bound);
         }
@@ -68,13 +70,13 @@ std::optional<std::vector<std::chrono::nanoseconds>> read_buckets(const Value &v
     return bounds;
 }
 
-std::optional<std::vector<std::uint8_t>> read_arguments(const Value &value) {
+std::optional<std::vector<std::uint8_t>> read_arguments(const config::Value &value) {
     const auto items = value.list("a list of argument positions", "arguments", 0, max_arguments);
     if (!items) {
         return std::nullopt;
     }
     std::vector<std::uint8_t> positions;
-    for (const Value &item : *items) {
+    for (const config::Value &item : *items) {
         const auto position = item.integer(1, max_arguments);
         if (!position) {
             continue;
@@ -120,33 +122,47 @@ FunctionOptions apply(FunctionOptions options, const FunctionOverrides &override
     return options;
 }
 
-FunctionOverrides read_function_overrides(Section &section) {
+FunctionGroups as_is_harmless(FunctionGroups groups, const ebpf::Features &features) {
+    if (features.has_harmless_return_probes()) {
+        return groups;
+    }
+    for (auto &[name, group] : groups) {
+        group.options.endings = ebpf::Endings::exits;
+        for (FunctionPattern &pattern : group.functions) {
+            pattern.overrides.endings.reset();
+        }
+    }
+    return groups;
+}
+
+FunctionOverrides read_function_overrides(config::Section &section) {
     FunctionOverrides overrides;
-    if (const Value *value = section.find("slow_threshold")) {
+    if (const config::Value *value = section.find("slow_threshold")) {
         overrides.slow_threshold = read_slow_threshold(*value);
     }
-    if (const Value *value = section.find("buckets")) {
+    if (const config::Value *value = section.find("buckets")) {
         overrides.buckets = read_buckets(*value);
     }
-    if (const Value *value = section.find("errors"); value != nullptr && value->is_word("null")) {
+    if (const config::Value *value = section.find("errors");
+        value != nullptr && value->is_word("null")) {
         overrides.errors = ErrorKind::null;
     } else if (value != nullptr) {
         ErrorKind kind = ErrorKind::none;
         section.choice("errors", kind, error_kinds);
         overrides.errors = kind;
     }
-    if (const Value *value = section.find("arguments")) {
+    if (const config::Value *value = section.find("arguments")) {
         overrides.arguments = read_arguments(*value);
     }
-    if (const Value *value = section.find("entry_only")) {
+    if (const config::Value *value = section.find("entry_only")) {
         overrides.entry_only = value->boolean();
     }
     if (section.find("endings") != nullptr) {
-        Endings endings = Endings::automatic;
-        section.choice("endings", endings, ending_names);
+        ebpf::Endings endings = ebpf::Endings::automatic;
+        section.choice("endings", endings, ebpf::endings_names);
         overrides.endings = endings;
     }
     return overrides;
 }
 
-}  // namespace gpusnoop::config
+}  // namespace gpusnoop::probes

@@ -29,7 +29,7 @@ bool is_wanted(const FunctionTracing &tracing, const SelectedFunction &function)
 
 }  // namespace
 
-std::uint64_t FunctionTracing::wanted_from_ns(const config::FunctionOptions &options) const {
+std::uint64_t FunctionTracing::wanted_from_ns(const FunctionOptions &options) const {
     std::chrono::nanoseconds from = min_duration;
     if (only_slow && options.slow_threshold) {
         from = std::max(from, std::chrono::nanoseconds(*options.slow_threshold));
@@ -37,11 +37,11 @@ std::uint64_t FunctionTracing::wanted_from_ns(const config::FunctionOptions &opt
     return static_cast<std::uint64_t>(from.count());
 }
 
-config::FunctionGroups named_groups(const FunctionTracing &tracing) {
+FunctionGroups named_groups(const FunctionTracing &tracing) {
     if (tracing.libraries.empty()) {
         return {};
     }
-    config::FunctionGroup group;
+    FunctionGroup group;
     group.libraries = tracing.libraries;
     for (const std::string &name : tracing.functions) {
         group.functions.push_back({.symbol = name, .is_glob = config::is_glob(name)});
@@ -54,7 +54,7 @@ config::FunctionGroups named_groups(const FunctionTracing &tracing) {
 
 Result<Selection> select_traced(const FunctionTracing &tracing, const symbols::ElfFile &file,
                                 int fd, std::string_view file_name, std::string_view path,
-                                const config::FunctionGroups &groups, std::size_t max_functions) {
+                                const FunctionGroups &groups, std::size_t max_functions) {
     auto selection = select_functions(file, fd, file_name, path, groups, max_functions);
     if (!selection) {
         return selection;

@@ -8,6 +8,7 @@
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/frame/driver_functions.h"
 #include "exporter/probes/nvlink/aggregator.h"
+#include "exporter/probes/nvlink/settings.h"
 #include "exporter/probes/nvlink/trace.h"
 #include "nvlink.skel.h"
 
@@ -25,7 +26,7 @@ public:
     // With `on_call` it traces.
     explicit NvlinkProbe(const config::Config &config, OnHelper on_call = nullptr)
         : BpfProbe("nvlink", config),
-          ring_bytes_(config.nvlink.ring_bytes),
+          ring_bytes_(config.of<NvlinkConfig>().ring_bytes),
           on_call_(std::move(on_call)) {}
 
 private:
@@ -61,7 +62,7 @@ private:
 std::unique_ptr<Probe> make_nvlink(const config::Config &config,
                                    const ebpf::Features & /*features*/,
                                    const TargetProcessesPtr & /*targets*/) {
-    return config.nvlink.enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
+    return config.of<NvlinkConfig>().enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
 }
 
 }  // namespace
@@ -70,6 +71,7 @@ constinit const ProbeKind nvlink_kind = {
     .name = "nvlink",
     .title = "NVLink helpers of the driver",
     .make = make_nvlink,
+    .read = read_nvlink,
     .declare = declare_families<make_nvlink_families>,
     .trace = &trace::nvlink_trace,
 };

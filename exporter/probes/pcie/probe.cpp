@@ -12,6 +12,7 @@
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/settings.h"
 #include "exporter/probes/pcie/trace.h"
 #include "pcie.skel.h"
 
@@ -40,7 +41,9 @@ class PcieProbe final : public BpfProbe<pcie_bpf, PcieAggregator> {
 public:
     // With `on_access` it traces.
     explicit PcieProbe(const config::Config &config, OnAccess on_access = nullptr)
-        : BpfProbe("pcie", config), config_(config.pcie), on_access_(std::move(on_access)) {}
+        : BpfProbe("pcie", config),
+          config_(config.of<PcieConfig>()),
+          on_access_(std::move(on_access)) {}
 
 private:
     Result<> configure(pcie_bpf &skeleton) override {
@@ -65,7 +68,7 @@ private:
     void find_devices();
     void set_device(std::uint64_t device, bool wanted);
 
-    config::Config::Pcie config_;
+    PcieConfig config_;
     OnAccess on_access_;
     std::set<std::uint64_t> devices_;  // that the programs know
     ebpf::KprobeSet functions_;        // detached before the programs go
@@ -127,7 +130,7 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
 
 std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features & /*features*/,
                                  const TargetProcessesPtr & /*targets*/) {
-    return config.pcie.enabled ? std::make_unique<PcieProbe>(config) : nullptr;
+    return config.of<PcieConfig>().enabled ? std::make_unique<PcieProbe>(config) : nullptr;
 }
 
 }  // namespace
@@ -136,6 +139,7 @@ constinit const ProbeKind pcie_kind = {
     .name = "pcie",
     .title = "PCIe configuration space",
     .make = make_pcie,
+    .read = read_pcie,
     .declare = declare_families<make_pcie_families>,
     .trace = &trace::pcie_trace,
 };

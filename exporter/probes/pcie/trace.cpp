@@ -7,6 +7,7 @@
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/pci_registers.h"
 #include "exporter/probes/pcie/probe.h"
+#include "exporter/probes/pcie/settings.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::trace {
@@ -21,7 +22,8 @@ private:
     Result<std::unique_ptr<probes::Probe>> make_probe() override {
         const config::Config &config = setup().config;
         // Before anything is traced, so that this reading is not.
-        for (const std::uint64_t device : probes::find_pci_devices(config.pcie.classes)) {
+        for (const std::uint64_t device :
+             probes::find_pci_devices(config.of<probes::PcieConfig>().classes)) {
             registers_.emplace(device, registers_of(device));
         }
         return probes::make_pcie_tracer(config, [this](const pcie_record &record) {

@@ -7,7 +7,7 @@
 #include "exporter/config/problems.h"
 #include "exporter/symbols/names/syscall_names.h"
 
-namespace gpusnoop::config {
+namespace gpusnoop::probes {
 
 namespace {
 
@@ -26,8 +26,8 @@ std::string syscall_problem(const std::string &name) {
     for (const std::string &group : groups) {
         list += (list.empty() ? "" : ", ") + group;
     }
-    return quoted(name) + " is neither a system call nor a group of them (" + list +
+    return config::quoted(name) + " is neither a system call nor a group of them (" + list +
            "), nor compat or unknown";
 }
 
-}  // namespace gpusnoop::config
+}  // namespace gpusnoop::probes

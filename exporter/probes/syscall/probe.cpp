@@ -5,6 +5,7 @@
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/syscall/programs.h"
+#include "exporter/probes/syscall/settings.h"
 #include "exporter/probes/syscall/trace.h"
 #include "exporter/system/machine.h"
 #include "syscall.skel.h"
@@ -24,7 +25,7 @@ public:
     SyscallProbe(const config::Config &config, TargetProcessesPtr targets,
                  OnSyscall on_call = nullptr)
         : BpfProbe("syscall", config),
-          config_(config.syscall),
+          config_(config.of<SyscallConfig>()),
           targets_(std::move(targets)),
           on_call_(std::move(on_call)) {}
 
@@ -59,7 +60,7 @@ private:
     void refresh() override { (void)read_tables(); }
     std::optional<SyscallReading> read_tables();
 
-    config::Config::Syscall config_;
+    SyscallConfig config_;
     TargetProcessesPtr targets_;
     OnSyscall on_call_;
     SyscallTables tables_;
@@ -99,7 +100,8 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
 std::unique_ptr<Probe> make_syscall(const config::Config &config,
                                     const ebpf::Features & /*features*/,
                                     const TargetProcessesPtr &targets) {
-    return config.syscall.enabled ? std::make_unique<SyscallProbe>(config, targets) : nullptr;
+    return config.of<SyscallConfig>().enabled ? std::make_unique<SyscallProbe>(config, targets)
+                                              : nullptr;
 }
 
 }  // namespace
@@ -108,6 +110,7 @@ constinit const ProbeKind syscall_kind = {
     .name = "syscall",
     .title = "System calls",
     .make = make_syscall,
+    .read = read_syscall,
     .declare = declare_families<make_syscall_families>,
     .trace = &trace::syscall_trace,
 };

@@ -56,8 +56,7 @@ bool has_functions() {
 
 }  // namespace
 
-void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &config,
-                        bool is_trace) {
+void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, bool is_trace) {
     want(skeleton, config.syscalls);
     const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
     skeleton.rodata->shard_mask =

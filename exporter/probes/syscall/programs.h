@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/config/config.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/syscall/aggregator.h"
+#include "exporter/probes/syscall/settings.h"
 
 struct bpf_program;
 struct syscall_bpf;
@@ -16,8 +16,7 @@ namespace gpusnoop::probes {
 
 // Before load. A trace has a struct syscall_record of each call in the ring, but for this process's
 // own, and its tables stay empty.
-void configure_programs(syscall_bpf &skeleton, const config::Config::Syscall &config,
-                        bool is_trace);
+void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, bool is_trace);
 
 // From a call's end to its beginning: what has begun then has its end seen.
 [[nodiscard]] std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton);

@@ -6,6 +6,7 @@
 #include "exporter/probes/cuda/trace/target_tracer.h"
 #include "exporter/probes/syscall/choice.h"
 #include "exporter/probes/syscall/probe.h"
+#include "exporter/probes/syscall/settings.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::trace {
@@ -19,7 +20,7 @@ constexpr Option syscall_option = {
     .name = "--syscall",
     .takes = Option::Takes::texts,
     .help = "Only this system call, or group of them; may be given several times.",
-    .problem = config::syscall_problem};
+    .problem = probes::syscall_problem};
 constexpr Option own_options[] = {syscall_option};
 
 class SyscallTracer final : public TargetTracer {
@@ -31,7 +32,9 @@ private:
         const probes::TargetProcessesPtr &targets) override {
         config::Config config = setup().config;
         if (auto syscalls = setup().options.texts(syscall_option); !syscalls.empty()) {
-            config.syscall.syscalls = std::move(syscalls);
+            auto chosen = config.of<probes::SyscallConfig>();
+            chosen.syscalls = std::move(syscalls);
+            config.set(std::move(chosen));
         }
         return probes::make_syscall_tracer(config, targets,
                                            [this](const auto &record, const auto &process) {

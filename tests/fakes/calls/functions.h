@@ -4,7 +4,7 @@
 #define CALLS_FUNCTIONS_H
 
 /* X(id, symbol, name, errors, recorded)
- *   errors    as gpusnoop::config::ErrorKind has it
+ *   errors    as gpusnoop::probes::ErrorKind has it
  *   recorded  at_return, or at_entry for those that have no exit that a probe can tell: they never
  *             return, or may end in a jump that is not always taken */
 #define CALLS_FUNCTIONS(X)                                                                      \

@@ -8,6 +8,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;
 using config::Config;
@@ -16,7 +17,7 @@ namespace {
 
 // What parse() has to say about `text`, "" if nothing.
 std::string problems(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml");
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     return parsed ? "" : parsed.error().message;
 }
 
@@ -73,11 +74,11 @@ TEST_CASE("nesting that never ends is no trap") {
 }
 
 TEST_CASE("a file that cannot be read is one clear sentence") {
-    CHECK(config::load("/nonexistent/c.yaml").error().message ==
+    CHECK(config::load("/nonexistent/c.yaml", probes::setting_blocks()).error().message ==
           "/nonexistent/c.yaml: No such file or directory");
-    CHECK(config::load("/").error().message == "/: Is a directory");
-    CHECK(config::load("/dev/null") == Config{});
-    CHECK(config::load("/dev/zero").error().message ==
+    CHECK(config::load("/", probes::setting_blocks()).error().message == "/: Is a directory");
+    CHECK(config::load("/dev/null", probes::setting_blocks()) == Config{});
+    CHECK(config::load("/dev/zero", probes::setting_blocks()).error().message ==
           "/dev/zero: larger than 1 MiB, which no configuration is");
 }
 
@@ -111,7 +112,7 @@ TEST_CASE("no mutation of config.yaml crashes the reader or yields broken text",
             }
             text += text.empty() ? "x" : "";
         }
-        const auto parsed = config::parse(text, "c.yaml");
+        const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
         accepted += parsed ? 1 : 0;
         if (!parsed) {
             REQUIRE(parsed.error().message.starts_with("c.yaml"));
@@ -132,7 +133,7 @@ TEST_CASE("no random bytes crash the reader") {
             c = round % 2 == 0 ? alphabet[random() % alphabet.size()]
                                : static_cast<char>(random() % 256);
         }
-        const auto parsed = config::parse(text, "c.yaml");
+        const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
         REQUIRE((parsed || !parsed.error().message.empty()));
     }
 }

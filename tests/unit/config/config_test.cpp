@@ -5,25 +5,28 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/nvlink/settings.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
 using config::Config;
-using Attach = Config::Cuda::Attach;
 
 namespace {
 
 // What parse() has to say about `text`, "" if nothing.
 std::string problems(const std::string &text, const std::vector<std::string> &metrics = {}) {
-    const auto parsed = config::parse(text, "c.yaml", metrics);
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks(), metrics);
     return parsed ? "" : parsed.error().message;
 }
 
 Config good(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml");
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     INFO(text);
     if (!parsed) {
         FAIL(parsed.error().message);
@@ -35,59 +38,41 @@ std::filesystem::path shipped_config() {
     return std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml";
 }
 
+// The dotted paths of all keys of a YAML file that is written in blocks.
+std::set<std::string> keys_of(const std::filesystem::path &path) {
+    std::ifstream file(path);
+    std::set<std::string> keys;
+    std::vector<std::pair<std::size_t, std::string>> parents;  // indentation and path
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t indent = line.find_first_not_of(' ');
+        const std::size_t colon = line.find(':');
+        if (colon == std::string::npos || line.find('#') < colon || line[indent] == '-') {
+            continue;
+        }
+        while (!parents.empty() && parents.back().first >= indent) {
+            parents.pop_back();
+        }
+        const std::string key = (parents.empty() ? "" : parents.back().second + ".") +
+                                line.substr(indent, colon - indent);
+        parents.emplace_back(indent, key);
+        keys.insert(key);
+    }
+    return keys;
+}
+
 }  // namespace
 
 TEST_CASE("the shipped config.yaml says what the defaults in code say") {
-    const auto shipped = config::load(shipped_config().string());
+    const auto shipped = config::load(shipped_config().string(), probes::setting_blocks());
     REQUIRE(shipped);
     CHECK(*shipped == Config{});
 }
 
 TEST_CASE("the shipped config.yaml names every setting") {
-    std::ifstream file(shipped_config());
-    std::stringstream text;
-    text << file.rdbuf();
-    for (const std::string key : {"listen_address",
-                                  "telemetry_path",
-                                  "level",
-                                  "format",
-                                  "keep",
-                                  "pid",
-                                  "budget",
-                                  "budgets",
-                                  "retention",
-                                  "rescan_interval",
-                                  "enabled",
-                                  "report",
-                                  "libraries",
-                                  "attach",
-                                  "endings",
-                                  "max_calls_per_second",
-                                  "allocation_ring_bytes",
-                                  "call_ring_bytes",
-                                  "drain_interval",
-                                  "nvidia_proc_path",
-                                  "exclude",
-                                  "max_live_allocations",
-                                  "max_registered_kernels",
-                                  "pin",
-                                  "pin_path",
-                                  "call_stacks",
-                                  "max_call_stacks",
-                                  "call_sites",
-                                  "gpu_processes",
-                                  "everything",
-                                  "pids",
-                                  "comms",
-                                  "containers",
-                                  "syscalls",
-                                  "max_counts",
-                                  "max_fences",
-                                  "ring_bytes"}) {
+    const std::set<std::string> said = keys_of(shipped_config());
+    for (const std::string &key : good("").values.keys()) {
         INFO(key);
-        const bool named = text.str().find("\n  " + key + ": ") != std::string::npos ||
-                           text.str().find("\n  " + key + ":\n") != std::string::npos;
-        CHECK(named);
+        CHECK(said.contains(key));
     }
 }
 
@@ -98,6 +83,20 @@ TEST_CASE("an empty configuration is the defaults") {
         INFO(text);
         CHECK(good(text) == Config{});
     }
+}
+
+TEST_CASE("configurations are compared by all that their blocks say, absent ones as defaults") {
+    Config config;
+    config.set(probes::NvlinkConfig{});
+    CHECK(config == Config{});
+    CHECK(Config{} == config);
+    const Config same = config;
+    config.set(probes::NvlinkConfig{false, 4096});
+    CHECK(config.of<probes::NvlinkConfig>().ring_bytes == 4096);
+    CHECK(config != Config{});
+    CHECK(Config{} != config);
+    CHECK(same.of<probes::NvlinkConfig>().enabled);
+    CHECK(same != config);
 }
 
 TEST_CASE("every setting is read") {
@@ -111,22 +110,6 @@ series:
   retention: 24h
 discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia,
             exclude: [/opt/x/*, 'build_id:00ff']}
-cuda:
-  enabled: false
-  libraries: [libcuda.so.1, 'libfoo?.so*']
-  attach: perf
-  endings: exits
-  max_calls_per_second: 0
-  allocation_ring_bytes: 4096
-  call_ring_bytes: 256MiB
-  drain_interval: 1s
-  max_live_allocations: 1024
-  max_registered_kernels: 1
-  pin: true
-  pin_path: "/run/bpf/gpusnoop"
-  call_stacks: false
-  max_call_stacks: 1048576
-  call_sites: 0
 )");
     Config expected;
     expected.web = {{"127.0.0.1:9", "unix:/run/s"}, "/gpu/metrics"};
@@ -134,30 +117,15 @@ cuda:
     expected.labels.pid = true;
     expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
     expected.discovery = {1500ms, "/host/proc/driver/nvidia", {"/opt/x/*", "build_id:00ff"}};
-    expected.cuda = {.enabled = false,
-                     .libraries = {"libcuda.so.1", "libfoo?.so*"},
-                     .attach = Attach::perf,
-                     .endings = config::Endings::exits,
-                     .max_calls_per_second = 0,
-                     .allocation_ring_bytes = 4096,
-                     .call_ring_bytes = 256U << 20U,
-                     .max_live_allocations = 1024,
-                     .max_registered_kernels = 1,
-                     .pin = true,
-                     .pin_path = "/run/bpf/gpusnoop",
-                     .call_stacks = false,
-                     .max_call_stacks = 1U << 20U,
-                     .call_sites = 0,
-                     .drain_interval = 1s};
     CHECK(config == expected);
 }
 
 TEST_CASE("durations and sizes have units") {
     CHECK(good("series: {retention: 10s}").series.retention == 10s);
     CHECK(good("series: {retention: 90m}").series.retention == 90min);
-    CHECK(good("cuda: {drain_interval: 1ms}").cuda.drain_interval == 1ms);
-    CHECK(good("cuda: {call_ring_bytes: 65536}").cuda.call_ring_bytes == 65536);
-    CHECK(good("cuda: {call_ring_bytes: 4KiB}").cuda.call_ring_bytes == 4096);
+    CHECK(good("series: {retention: 10000ms}").series.retention == 10s);
+    CHECK(good("nvlink: {ring_bytes: 65536}").of<probes::NvlinkConfig>().ring_bytes == 65536);
+    CHECK(good("nvlink: {ring_bytes: 4KiB}").of<probes::NvlinkConfig>().ring_bytes == 4096);
     for (const std::string text :
          {"10", "10 s", "s", "-1s", "1.5s", "1h30m", "10S", "0x10s", "1d", "10sec", "''",
           "99999999999999999999s", "9223372036854775807h"}) {

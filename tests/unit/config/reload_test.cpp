@@ -1,127 +1,112 @@
-#include "exporter/config/reload.h"
-
+// Which changed settings need a restart.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <filesystem>
-#include <fstream>
-#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
+
 using namespace gpusnoop;
 using config::Config;
-using config::keys_for_restart;
 
 namespace {
 
 using Keys = std::vector<std::string>;
 
 Config parsed(const std::string &text) {
-    const auto config = config::parse(text, "config.yaml");
+    const auto config = config::parse(text, "config.yaml", probes::setting_blocks());
     INFO(text);
     REQUIRE(config);
     return *config;
 }
 
-// Something else than the default, for each key that needs a restart.
-const std::map<std::string, std::string> &other_values() {
-    static const std::map<std::string, std::string> values = {
-        {"web.listen_address", "\":1234\""},
-        {"web.telemetry_path", "/other"},
-        {"log.format", "json"},
-        {"capabilities.keep", "all"},
-        {"labels.pid", "true"},
-        {"series.budget", "100"},
-        {"series.budgets", "{gpusnoop_function_calls_total: 50}"},
-        {"series.retention", "1m"},
-        {"discovery.rescan_interval", "2s"},
-        {"discovery.nvidia_proc_path", "/elsewhere"},
-        {"discovery.exclude", "[/opt/*]"},
-        {"cuda.enabled", "false"},
-        {"cuda.libraries", "[\"libother.so*\"]"},
-        {"cuda.attach", "perf"},
-        {"cuda.endings", "exits"},
-        {"cuda.max_calls_per_second", "7"},
-        {"cuda.allocation_ring_bytes", "64KiB"},
-        {"cuda.call_ring_bytes", "64KiB"},
-        {"cuda.drain_interval", "20ms"},
-        {"cuda.max_live_allocations", "2048"},
-        {"cuda.max_registered_kernels", "100"},
-        {"cuda.pin", "true"},
-        {"cuda.pin_path", "/sys/fs/bpf/other"},
-        {"cuda.call_stacks", "false"},
-        {"cuda.max_call_stacks", "100"},
-        {"cuda.call_sites", "3"},
-        {"targets.gpu_processes", "false"},
-        {"targets.everything", "true"},
-        {"targets.pids", "[7]"},
-        {"targets.comms", "[\"python*\"]"},
-        {"targets.containers", "[\"0123456789ab\"]"},
-        {"syscall.enabled", "true"},
-        {"syscall.syscalls", "[memory, ioctl]"},
-        {"syscall.max_counts", "64"},
-        {"fence.enabled", "false"},
-        {"fence.max_fences", "64"},
-        {"fence.ring_bytes", "64KiB"},
-        {"functions.attach", "perf"},
-        {"functions.max_calls_per_second", "7"},
-        {"functions.ring_bytes", "64KiB"},
-        {"functions.drain_interval", "20ms"},
-        {"functions.slow_calls", "{keep: 3}"},
-        {"functions.report", "{interval: 1m}"},
-        {"pcie.enabled", "false"},
-        {"pcie.classes", "[all]"},
-        {"pcie.ring_bytes", "64KiB"},
-        {"nvlink.enabled", "false"},
-        {"nvlink.ring_bytes", "64KiB"},
-        {"sinks", "[{type: file, path: /tmp/events}]"},
-    };
-    return values;
+Keys keys_for_restart(const Config &started, const Config &wanted) {
+    return config::keys_for_restart(started.values, wanted.values);
 }
 
-const std::set<std::string> at_run_time = {"log.level", "functions.enabled",
-                                           "functions.max_functions", "functions.groups"};
+// Keys of which a change takes effect at once.
+const std::set<std::string> live = {"log.level", "functions.enabled", "functions.max_functions",
+                                    "functions.groups"};
 
+// "a: {b: {c: VALUE}}"
 std::string set(const std::string &key, const std::string &value) {
-    const std::size_t dot = key.find('.');
-    if (dot == std::string::npos) {
-        return key + ": " + value + "\n";
+    std::string text = value;
+    std::string rest = key;
+    for (std::size_t dot = 0; (dot = rest.rfind('.')) != std::string::npos; rest.resize(dot)) {
+        text = "{" + rest.substr(dot + 1) + ": " + text + "}";
     }
-    return key.substr(0, dot) + ": {" + key.substr(dot + 1) + ": " + value + "}\n";
+    return rest + ": " + text + "\n";
+}
+
+// A configuration in which this key is not what it is by default: the first value here that the key
+// takes and that changes anything.
+std::optional<Config> changed(const std::string &key, const Config &defaults) {
+    static const Keys values = {"true",
+                                "false",
+                                "7",
+                                "100",
+                                "2048",
+                                "64KiB",
+                                "1m",
+                                "20ms",
+                                "json",
+                                "all",
+                                "perf",
+                                "exits",
+                                "/other",
+                                "\":1234\"",
+                                "[all]",
+                                "[7]",
+                                "[memory, ioctl]",
+                                "[/opt/*]",
+                                "[\"libother.so*\"]",
+                                "[\"python*\"]",
+                                "[\"0123456789ab\"]",
+                                "{gpusnoop_function_calls_total: 50}",
+                                "[{type: file, path: /tmp/events}]"};
+    for (const std::string &value : values) {
+        const auto config = config::parse(set(key, value), "config.yaml", probes::setting_blocks());
+        if (config && *config != defaults) {
+            return *config;
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace
 
 TEST_CASE("each key that only a restart brings into effect is named, and no other") {
-    for (const auto &[key, value] : other_values()) {
-        INFO(key);
-        const Config other = parsed(set(key, value));
-        CHECK(keys_for_restart(Config{}, other) == Keys{key});
-        CHECK(keys_for_restart(other, Config{}) == Keys{key});
-        CHECK(keys_for_restart(other, other).empty());
+    const Config defaults = parsed("");
+    const Keys keys = defaults.values.keys();
+    CHECK(std::set(keys.begin(), keys.end()).size() == keys.size());
+    CHECK(std::ranges::all_of(
+        live, [&](const std::string &key) { return std::ranges::find(keys, key) != keys.end(); }));
+    for (const std::string &key : keys) {
+        if (live.contains(key)) {
+            continue;
+        }
+        INFO(key << ": if no value of changed() is one that it takes, add one");
+        const auto other = changed(key, defaults);
+        REQUIRE(other);
+        CHECK(keys_for_restart(defaults, *other) == Keys{key});
+        CHECK(keys_for_restart(*other, defaults) == Keys{key});
+        CHECK(keys_for_restart(*other, *other).empty());
     }
 }
 
-TEST_CASE("every key of the shipped file is one that changes at run time or needs a restart") {
-    std::ifstream file(std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml");
-    std::string section;
-    std::size_t keys = 0;
-    for (std::string line; std::getline(file, line);) {
-        const std::size_t colon = line.find(':');
-        if (colon == std::string::npos || line.find('#') < colon) {
-            continue;
-        }
-        if (line[0] != ' ') {
-            section = line.substr(0, colon);
-            keys += other_values().contains(section) ? 1 : 0;
-        } else if (line.starts_with("  ") && line[2] != ' ' && line[2] != '-') {
-            const std::string key = section + "." + line.substr(2, colon - 2);
-            INFO(key);
-            CHECK(other_values().contains(key) != at_run_time.contains(key));
-            keys++;
-        }
-    }
-    CHECK(keys == other_values().size() + at_run_time.size());
+TEST_CASE("a value that the file says is the same as the default that it says") {
+    const auto shipped =
+        config::load(std::string(GPUSNOOP_SOURCE_DIR) + "/config.yaml", probes::setting_blocks());
+    REQUIRE(shipped);
+    CHECK(keys_for_restart(*shipped, parsed("")).empty());
+    CHECK(keys_for_restart(parsed("series: {retention: 600s}\nnvlink: {ring_bytes: 1024KiB}"),
+                           parsed("series: {retention: 10m}\nnvlink: {ring_bytes: 1MiB}"))
+              .empty());
+    CHECK(keys_for_restart(parsed("targets: {comms: [\"a1:b\", c]}"),
+                           parsed("targets: {comms: [a, \"1:bc\"]}")) == Keys{"targets.comms"});
 }
 
 TEST_CASE("groups, the most functions and the level of the log change at run time") {
@@ -133,20 +118,30 @@ functions:
     nccl: {slow_threshold: 1ms}
     own: {libraries: [lib.so], functions: [f]}
 )");
-    CHECK(keys_for_restart(Config{}, other).empty());
-    CHECK(keys_for_restart(other, Config{}).empty());
+    CHECK(keys_for_restart(parsed(""), other).empty());
+    CHECK(keys_for_restart(other, parsed("")).empty());
 }
 
 TEST_CASE("functions can be switched off and on again, if the probe is there") {
+    const Config on = parsed("");
     const Config off = parsed("functions: {enabled: false}\n");
-    CHECK(keys_for_restart(Config{}, off).empty());
-    CHECK(keys_for_restart(off, Config{}) == Keys{"functions.enabled"});
+    CHECK(keys_for_restart(on, off).empty());
+    CHECK(keys_for_restart(off, on) == Keys{"functions.enabled"});
     CHECK(keys_for_restart(off, off).empty());
 }
 
-TEST_CASE("several keys are named in the order of the file") {
+TEST_CASE("several keys are named in the order in which they are read") {
     const Config other = parsed(
         "functions: {ring_bytes: 64KiB}\ncuda: {pin: true}\nweb: {listen_address: \":1\"}\n");
-    CHECK(keys_for_restart(Config{}, other) ==
+    CHECK(keys_for_restart(parsed(""), other) ==
           Keys{"web.listen_address", "cuda.pin", "functions.ring_bytes"});
+}
+
+TEST_CASE("a key that the command line overrides needs no restart") {
+    Config started = parsed("");
+    Config wanted = parsed("web: {listen_address: \":1\"}\nlog: {format: json}\n");
+    for (Config *const config : {&started, &wanted}) {
+        config->values.erase("web.listen_address");
+    }
+    CHECK(keys_for_restart(started, wanted) == Keys{"log.format"});
 }

@@ -4,16 +4,19 @@
 #include <utility>
 
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/functions/settings.h"
+#include "exporter/sinks/settings.h"
 
 using namespace gpusnoop;
 using config::Config;
-using config::SinkEvents;
+using sinks::Events;
 using sinks::TargetType;
 
 namespace {
 
 Config good(const std::string &text) {
-    auto parsed = config::parse(text, "c.yaml");
+    auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     INFO(text);
     if (!parsed) {
         FAIL(parsed.error().message);
@@ -22,7 +25,7 @@ Config good(const std::string &text) {
 }
 
 std::string problem(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml");
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     INFO(text);
     REQUIRE_FALSE(parsed);
     return parsed.error().message;
@@ -38,26 +41,28 @@ sinks:
   - {type: unix, path: /run/b, name: collector, events: all, entries: true, queue_bytes: 64KiB}
   - {type: tcp, address: "[::1]:9000", events: slow}
 )");
-    CHECK(config.functions.slow_calls.keep == 1000);
-    CHECK(config.functions.slow_calls.log_per_second == 0);
-    CHECK(config.functions.slow_calls.ring_bytes == 4096);
-    REQUIRE(config.sinks.size() == 3);
-    CHECK(config.sinks[0].name == "file:/var/log/a");
-    CHECK(config.sinks[0].target.type == TargetType::file);
-    CHECK(config.sinks[0].target.path == "/var/log/a");
-    CHECK(config.sinks[0].events == SinkEvents::slow);
-    CHECK(config.sinks[0].queue_bytes == 4U << 20U);
-    CHECK(config.sinks[1].name == "collector");
-    CHECK(config.sinks[1].target.type == TargetType::unix_socket);
-    CHECK(config.sinks[1].events == SinkEvents::all);
-    CHECK(config.sinks[1].entries);
-    CHECK_FALSE(config.sinks[0].entries);
-    CHECK(config.sinks[1].queue_bytes == 64U << 10U);
-    CHECK(config.sinks[2].name == "tcp:[::1]:9000");
-    CHECK(config.sinks[2].target.host == "::1");
-    CHECK(config.sinks[2].target.port == 9000);
-    CHECK(good("sinks:").sinks.empty());
-    CHECK(good("sinks: []").sinks.empty());
+    const auto &slow_calls = config.of<probes::FunctionsConfig>().slow_calls;
+    const auto &sinks = config.of<sinks::SinkConfigs>();
+    CHECK(slow_calls.keep == 1000);
+    CHECK(slow_calls.log_per_second == 0);
+    CHECK(slow_calls.ring_bytes == 4096);
+    REQUIRE(sinks.size() == 3);
+    CHECK(sinks[0].name == "file:/var/log/a");
+    CHECK(sinks[0].target.type == TargetType::file);
+    CHECK(sinks[0].target.path == "/var/log/a");
+    CHECK(sinks[0].events == Events::slow);
+    CHECK(sinks[0].queue_bytes == 4U << 20U);
+    CHECK(sinks[1].name == "collector");
+    CHECK(sinks[1].target.type == TargetType::unix_socket);
+    CHECK(sinks[1].events == Events::all);
+    CHECK(sinks[1].entries);
+    CHECK_FALSE(sinks[0].entries);
+    CHECK(sinks[1].queue_bytes == 64U << 10U);
+    CHECK(sinks[2].name == "tcp:[::1]:9000");
+    CHECK(sinks[2].target.host == "::1");
+    CHECK(sinks[2].target.port == 9000);
+    CHECK(good("sinks:").of<sinks::SinkConfigs>().empty());
+    CHECK(good("sinks: []").of<sinks::SinkConfigs>().empty());
 }
 
 TEST_CASE("each wrong value of sinks and slow calls has a place and a sentence") {

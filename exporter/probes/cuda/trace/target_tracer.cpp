@@ -1,6 +1,7 @@
 #include "exporter/probes/cuda/trace/target_tracer.h"
 
 #include "exporter/probes/cuda/probe.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/start_discovery.h"
 
 namespace gpusnoop::trace {
@@ -8,12 +9,11 @@ namespace gpusnoop::trace {
 namespace {
 
 // The processes that the options name, or else the configuration.
-config::Config::Targets targets_of(const Options &options,
-                                   const config::Config::Targets &configured) {
+probes::TargetsConfig targets_of(const Options &options, const probes::TargetsConfig &configured) {
     if (options.pids.empty() && options.ppids.empty() && options.comm.empty()) {
         return configured;
     }
-    config::Config::Targets targets;
+    probes::TargetsConfig targets;
     targets.gpu_processes = false;
     targets.pids = options.pids;
     // The kernel selects by one of the options. The lines are asked for the others.
@@ -30,9 +30,10 @@ config::Config::Targets targets_of(const Options &options,
 
 Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
     const config::Config &config = setup().config;
-    const config::Config::Targets chosen = targets_of(setup().options, config.targets);
+    const probes::TargetsConfig chosen =
+        targets_of(setup().options, config.of<probes::TargetsConfig>());
     const bool wants_gpu_processes =
-        chosen.gpu_processes && !chosen.everything && config.cuda.enabled;
+        chosen.gpu_processes && !chosen.everything && config.of<probes::CudaConfig>().enabled;
     if (!wants_gpu_processes && !chosen.everything && chosen.pids.empty() &&
         chosen.parents.empty() && chosen.comms.empty() && chosen.containers.empty()) {
         return fail("no process to trace: name some with --pid, --ppid, --comm or in `targets`");
@@ -50,10 +51,12 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
 // The CUDA probe's programs know them. As far as that goes, the probe does nothing else.
 Result<> TargetTracer::find_gpu_processes(const probes::TargetProcessesPtr &targets) {
     config::Config config = setup().config;
-    config.cuda.call_stacks = false;
-    config.cuda.max_calls_per_second = 1;
-    config.cuda.pin = false;
-    config.cuda.pin_path.clear();
+    auto cuda = config.of<probes::CudaConfig>();
+    cuda.call_stacks = false;
+    cuda.max_calls_per_second = 1;
+    cuda.pin = false;
+    cuda.pin_path.clear();
+    config.set(std::move(cuda));
     cuda_ = probes::cuda_kind.make(config, setup().features, targets);
     if (auto started = cuda_->start(); !started) {
         return started;

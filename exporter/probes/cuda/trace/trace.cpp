@@ -62,7 +62,7 @@ public:
 
     Result<> start() override;
     [[nodiscard]] std::chrono::milliseconds interval() const override {
-        return setup_.config.cuda.drain_interval;
+        return setup_.config.of<probes::CudaConfig>().drain_interval;
     }
     void drain(std::chrono::nanoseconds to_realtime) override;
     [[nodiscard]] std::uint64_t lost() const override;
@@ -95,7 +95,7 @@ Result<> CudaTracer::start() {
         return tl::unexpected(functions.error());
     }
     // Stacks come with the calls.
-    config::Config::Cuda settings = config.cuda;
+    probes::CudaConfig settings = config.of<probes::CudaConfig>();
     settings.call_stacks = false;
     settings.pin = false;
     settings.max_calls_per_second = 0;

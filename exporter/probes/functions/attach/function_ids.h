@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exporter/probes/functions/count/nccl.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
 namespace gpusnoop::probes {
 
@@ -19,7 +19,7 @@ struct FunctionInfo {
     std::string library;  // the file's name
     std::string group;
     std::string name;
-    config::FunctionOptions options;
+    FunctionOptions options;
     std::optional<NcclFunction> nccl{};  // what its arguments say
     bool operator==(const FunctionInfo &) const = default;
 };

@@ -42,7 +42,7 @@ void set_up_tracing(functions_bpf &skeleton, const FunctionTracing &tracing) {
 
 // From which duration on all is told of a call; 0: of none.
 std::uint64_t slow_from_ns(const FunctionPrograms::Details &details,
-                           const config::FunctionOptions &options) {
+                           const FunctionOptions &options) {
     if (details.tracing != nullptr) {
         const std::uint64_t wanted = details.tracing->wanted_from_ns(options);
         return wanted == 0 && details.tracing->stacks ? 1 : wanted;
@@ -72,7 +72,7 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
 
 FunctionInfo shown_as(const discovery::Library &library, const SelectedFunction &function,
                       bool entry_only) {
-    config::FunctionOptions options = *function.options;
+    FunctionOptions options = *function.options;
     options.entry_only = entry_only;
     const auto nccl = entry_only ? std::nullopt : nccl_function(function.symbol);
     return {to_valid_utf8(library.name, max_label_bytes), function.group, function.name,
@@ -106,8 +106,9 @@ ebpf::Runs FunctionPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
-Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(
-    const config::Config::Functions &config, Details details, const ebpf::Features &features) {
+Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const FunctionsConfig &config,
+                                                                 Details details,
+                                                                 const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, config, details);
@@ -119,8 +120,9 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(
     return tl::unexpected(last);
 }
 
-Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(
-    AttachMode mode, const config::Config::Functions &config, Details details) {
+Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode mode,
+                                                                    const FunctionsConfig &config,
+                                                                    Details details) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(functions_bpf::open());
     if (!loaded->skeleton) {
@@ -179,7 +181,7 @@ Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
 }
 
 void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &function) const {
-    const config::FunctionOptions &options = function.options;
+    const FunctionOptions &options = function.options;
     func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .unused = 0};
     if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
         value.flags |= FUNC_SENDS_ARGUMENTS;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
@@ -19,6 +18,7 @@
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/select/selection.h"
+#include "exporter/probes/functions/settings.h"
 #include "exporter/probes/functions/tracing.h"
 
 namespace gpusnoop::probes {
@@ -46,7 +46,7 @@ public:
     };
 
     // Loads the programs in the best way that works, or in the one that the configuration names.
-    static Result<std::unique_ptr<FunctionPrograms>> load(const config::Config::Functions &config,
+    static Result<std::unique_ptr<FunctionPrograms>> load(const FunctionsConfig &config,
                                                           Details details,
                                                           const ebpf::Features &features);
     ~FunctionPrograms();
@@ -81,8 +81,9 @@ public:
 private:
     struct Loaded;
     FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
-    static Result<std::unique_ptr<FunctionPrograms>> load_as(
-        ebpf::AttachMode mode, const config::Config::Functions &config, Details details);
+    static Result<std::unique_ptr<FunctionPrograms>> load_as(ebpf::AttachMode mode,
+                                                             const FunctionsConfig &config,
+                                                             Details details);
     Result<FunctionLink> attach_all(const discovery::Library &library,
                                     const std::vector<SelectedFunction> &functions,
                                     const std::set<std::uint64_t> &without_exits,

@@ -119,7 +119,7 @@ void FunctionsAggregator::on_call(const func_call_record &record,
     if (has_ended) {
         std::tie(is_slow, error) = count_end(process, *one, record);
         if (one->function->nccl && arguments != nullptr && record.head.type == FUNC_RECORD_RETURN &&
-            !error_of(config::ErrorKind::nccl_result, record.result)) {
+            !error_of(ErrorKind::nccl_result, record.result)) {
             count_nccl(process, *one, *arguments);
         }
     }
@@ -146,7 +146,7 @@ std::pair<bool, std::optional<std::string>> FunctionsAggregator::count_end(
     counted.shown->extremes.add(record.head.ended_ns, record.duration_ns);
     counted.totals.add_duration(record.duration_ns);
     counted.minute.add(record.head.ended_ns, record.duration_ns);
-    const config::FunctionOptions &options = counted.function->options;
+    const FunctionOptions &options = counted.function->options;
     const bool is_slow =
         counted.slow_calls &&
         record.duration_ns >= static_cast<std::uint64_t>(options.slow_threshold->count());
@@ -228,7 +228,7 @@ FunctionsAggregator::Counted FunctionsAggregator::count(Process &process,
     return one;
 }
 
-series::Family &FunctionsAggregator::durations(const config::FunctionOptions &options) {
+series::Family &FunctionsAggregator::durations(const FunctionOptions &options) {
     const auto bounds = call_bounds(options);
     const auto found = durations_.find(bounds);
     return found != durations_.end()

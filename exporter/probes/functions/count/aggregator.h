@@ -116,7 +116,7 @@ private:
     void keep_exemplars(Process &process);
     void count_error(Process &process, Counted &counted, const std::string &code);
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
-    series::Family &durations(const config::FunctionOptions &options);
+    series::Family &durations(const FunctionOptions &options);
     void forget_slots();
     void forget_removed(std::chrono::nanoseconds now);
     [[nodiscard]] std::map<ShownAs, InUse> in_use() const;

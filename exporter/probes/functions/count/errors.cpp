@@ -14,7 +14,6 @@ namespace gpusnoop::probes {
 
 namespace {
 
-using config::ErrorKind;
 using Row = std::pair<int, std::string_view>;
 
 // cublasStatus_t of CUDA 13.0's cublas_api.h; cuBLASLt has the same.

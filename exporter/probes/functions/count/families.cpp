@@ -12,7 +12,7 @@ const std::vector<series::Label> of_nccl_operation = {{"library"}, {"function"},
 
 }  // namespace
 
-std::vector<std::uint64_t> call_bounds(const config::FunctionOptions &options) {
+std::vector<std::uint64_t> call_bounds(const FunctionOptions &options) {
     std::vector<std::uint64_t> bounds;
     for (const std::chrono::nanoseconds bound : options.buckets) {
         bounds.push_back(static_cast<std::uint64_t>(bound.count()));

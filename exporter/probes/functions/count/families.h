@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/series/family.h"
 #include "exporter/series/family_set.h"
 
@@ -21,7 +21,7 @@ struct FunctionFamilies {
 FunctionFamilies make_func_families(series::FamilySet &set);
 
 // The function's buckets, in nanoseconds.
-std::vector<std::uint64_t> call_bounds(const config::FunctionOptions &options);
+std::vector<std::uint64_t> call_bounds(const FunctionOptions &options);
 
 // One for each list of buckets that functions have; on the page they are one family. `bounds` in
 // nanoseconds.

@@ -86,10 +86,10 @@ std::map<FunctionsAggregator::ShownAs, FunctionsAggregator::InUse> FunctionsAggr
     std::map<ShownAs, InUse> used;
     for (const FunctionInfoPtr &function : table_->all()) {
         InUse &of = used[{function->library, function->name}];
-        const config::FunctionOptions &options = function->options;
+        const FunctionOptions &options = function->options;
         if (!options.entry_only) {
             of.slow_calls = of.slow_calls || options.slow_threshold.has_value();
-            of.errors = of.errors || options.errors != config::ErrorKind::none;
+            of.errors = of.errors || options.errors != ErrorKind::none;
             of.bounds.insert(call_bounds(options));
         }
     }

@@ -16,7 +16,7 @@ void add(Rows &rows, const std::vector<FunctionCount> &counts) {
         FunctionRow &row = rows[{function.library, function.name}];
         const bool ends_are_seen = !function.options.entry_only;
         row.has_durations |= ends_are_seen;
-        row.has_errors |= ends_are_seen && function.options.errors != config::ErrorKind::none;
+        row.has_errors |= ends_are_seen && function.options.errors != ErrorKind::none;
         row.has_slow_calls |= ends_are_seen && function.options.slow_threshold.has_value();
         row.totals += count.totals;
         row.minute.merge(count.minute);

@@ -11,24 +11,24 @@
 
 namespace gpusnoop::probes {
 
-using config::SinkEvents;
+using sinks::Events;
 using std::chrono::nanoseconds;
 
 CallReporter::CallReporter(const config::Config &config)
-    : config_(config.functions.slow_calls),
-      sinks_config_(config.sinks),
+    : config_(config.of<FunctionsConfig>().slow_calls),
+      sinks_config_(config.of<sinks::SinkConfigs>()),
       slow_calls_({.keep = config_.keep,
                    .log_per_second = config_.log_per_second,
                    .on_complete =
                        [this](const SlowCall &call) {
-                           if (has_sinks_for(SinkEvents::slow)) {
-                               send(SinkEvents::slow, to_json(call, "slow_call"));
+                           if (has_sinks_for(Events::slow)) {
+                               send(Events::slow, to_json(call, "slow_call"));
                            }
                        }},
                   [this](symbols::StackRequest request) { ask(std::move(request)); }) {}
 
 Result<> CallReporter::start() {
-    for (const config::Sink &config : sinks_config_) {
+    for (const sinks::SinkConfig &config : sinks_config_) {
         auto sink = sinks::Sink::start(
             {.name = config.name, .target = config.target, .queue_bytes = config.queue_bytes});
         if (!sink) {
@@ -49,10 +49,10 @@ Result<> CallReporter::start() {
 }
 
 FunctionPrograms::Details CallReporter::wanted() const {
-    return {.slow_calls =
-                config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(SinkEvents::slow),
-            .all_arguments = has_sinks_for(SinkEvents::all),
-            .entries = has_sinks_for_entries()};
+    return {
+        .slow_calls = config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(Events::slow),
+        .all_arguments = has_sinks_for(Events::all),
+        .entries = has_sinks_for_entries()};
 }
 
 OnFuncCall CallReporter::on_slow_call() {
@@ -63,10 +63,10 @@ OnFuncCall CallReporter::on_slow_call() {
 }
 
 OnFuncCall CallReporter::on_call() {
-    if (!has_sinks_for(SinkEvents::all)) {
+    if (!has_sinks_for(Events::all)) {
         return {};
     }
-    return [this](const FunctionCall &call) { send(SinkEvents::all, to_json(call, ended(call))); };
+    return [this](const FunctionCall &call) { send(Events::all, to_json(call, ended(call))); };
 }
 
 OnFuncCall CallReporter::on_entry() {
@@ -130,13 +130,13 @@ void CallReporter::add_to(Health &health, std::uint64_t ring_full,
     }
 }
 
-bool CallReporter::has_sinks_for(SinkEvents events) const {
+bool CallReporter::has_sinks_for(Events events) const {
     return std::ranges::any_of(sinks_config_,
                                [&](const auto &sink) { return sink.events == events; });
 }
 
 bool CallReporter::has_sinks_for_entries() const {
-    return std::ranges::any_of(sinks_config_, &config::Sink::entries);
+    return std::ranges::any_of(sinks_config_, &sinks::SinkConfig::entries);
 }
 
 void CallReporter::ask(symbols::StackRequest request) {
@@ -148,7 +148,7 @@ void CallReporter::ask(symbols::StackRequest request) {
     }
 }
 
-void CallReporter::send(SinkEvents events, const std::string &line) const {
+void CallReporter::send(Events events, const std::string &line) const {
     for (std::size_t i = 0; i < sinks_.size(); i++) {
         if (sinks_config_[i].events == events) {
             sinks_[i]->offer(line);

@@ -13,6 +13,8 @@
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/probes/functions/report/slow_calls.h"
+#include "exporter/probes/functions/settings.h"
+#include "exporter/sinks/settings.h"
 #include "exporter/sinks/sink.h"
 #include "exporter/symbols/stacks/stack_resolver.h"
 
@@ -52,15 +54,15 @@ public:
     void add_to(Health &health, std::uint64_t ring_full, std::uint64_t entries_lost) const;
 
 private:
-    [[nodiscard]] bool has_sinks_for(config::SinkEvents events) const;
+    [[nodiscard]] bool has_sinks_for(sinks::Events events) const;
     [[nodiscard]] bool has_sinks_for_entries() const;
     void ask(symbols::StackRequest request);
     // To those that want events of this kind.
-    void send(config::SinkEvents events, const std::string &line) const;
+    void send(sinks::Events events, const std::string &line) const;
     [[nodiscard]] std::chrono::nanoseconds ended(const FunctionCall &call) const;
 
-    config::Config::Functions::SlowCalls config_;
-    std::vector<config::Sink> sinks_config_;
+    FunctionsConfig::SlowCalls config_;
+    sinks::SinkConfigs sinks_config_;
     std::vector<std::unique_ptr<sinks::Sink>> sinks_;   // in the order of their configuration
     std::unique_ptr<symbols::StackResolver> resolver_;  // null: stacks are without names
     std::vector<symbols::StackReply> unresolved_;

@@ -26,7 +26,7 @@ using std::chrono::nanoseconds;
 
 // Enough for what closes the whole.
 constexpr std::size_t closing_bytes = 1024;
-// No function's name is longer than config::max_function_name, and what fnmatch does with a pattern
+// No function's name is longer than max_function_name, and what fnmatch does with a pattern
 // can take long.
 constexpr std::size_t max_glob_bytes = 256;
 constexpr std::ptrdiff_t max_glob_stars = 8;

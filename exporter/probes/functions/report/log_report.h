@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/config/config.h"
 #include "exporter/probes/functions/count/snapshot.h"
+#include "exporter/probes/functions/settings.h"
 
 namespace gpusnoop::probes {
 
@@ -34,7 +34,7 @@ public:
     };
 
     // Nothing has been called yet at `now`, on the kernel's monotonic clock.
-    LogReport(const config::Config::FunctionReport &settings, std::chrono::nanoseconds now)
+    LogReport(const FunctionsConfig::Report &settings, std::chrono::nanoseconds now)
         : settings_(settings), last_(now) {}
 
     // Whether a report is to be made. Never with an interval of 0.
@@ -46,7 +46,7 @@ public:
     std::optional<Rows> make(const FunctionsSnapshot &snapshot);
 
 private:
-    config::Config::FunctionReport settings_;
+    FunctionsConfig::Report settings_;
     std::chrono::nanoseconds last_;
     std::map<std::pair<std::string, std::string>, FunctionTotals>
         before_;  // by library and function

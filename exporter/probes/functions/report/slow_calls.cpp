@@ -98,9 +98,9 @@ std::optional<std::uint64_t> whole_result(const FunctionCall &call) {
 std::optional<std::uint64_t> shown_result(const FunctionCall &call) {
     const auto whole = whole_result(call);
     switch ((*call.function)->options.errors) {
-        case config::ErrorKind::none:
+        case ErrorKind::none:
             return std::nullopt;
-        case config::ErrorKind::null:
+        case ErrorKind::null:
             return whole == 0U ? whole : std::nullopt;
         default:
             // A function that returns an int leaves anything in the upper half of the register.

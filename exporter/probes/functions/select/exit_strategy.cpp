@@ -94,7 +94,7 @@ void follow_jumps(const symbols::ElfFile &file, std::span<const ExitQuestion> fu
     std::vector<std::uint64_t> targets;
     for (std::size_t i = 0; i < found.size(); ++i) {
         const ExitQuestion &question = functions[swept[i].name];
-        if (question.endings == config::Endings::automatic &&
+        if (question.endings == ebpf::Endings::automatic &&
             may_be_thin(question.function.name, found[i])) {
             thin.push_back(i);
             for (const symbols::FunctionExit &exit : found[i]->exits) {
@@ -156,7 +156,7 @@ std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
     std::vector<symbols::FoundFunction> swept;
     for (std::size_t i = 0; i < functions.size(); ++i) {
         const symbols::ListedFunction &function = functions[i].function;
-        if (functions[i].endings == config::Endings::automatic &&
+        if (functions[i].endings == ebpf::Endings::automatic &&
             allows_return_probe(function.name)) {
             endings[i].kind = ExitStrategy::return_probe;
         } else {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/symbols/exits/function_exits.h"
 
@@ -39,7 +39,7 @@ struct Ending {
 
 struct ExitQuestion {
     symbols::ListedFunction function;
-    config::Endings endings = config::Endings::automatic;  // which are allowed
+    ebpf::Endings endings = ebpf::Endings::automatic;  // which are allowed
 };
 
 // For each of `functions` of `file`, which was opened with `fd`.

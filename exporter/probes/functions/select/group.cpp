@@ -10,7 +10,7 @@
 
 namespace gpusnoop::probes {
 
-bool applies(const config::FunctionGroup &group, const std::string &name, const std::string &path) {
+bool applies(const FunctionGroup &group, const std::string &name, const std::string &path) {
     return group.enabled && std::any_of(group.libraries.begin(), group.libraries.end(),
                                         [&](const std::string &glob) {
                                             const auto &text = glob.starts_with('/') ? path : name;
@@ -18,23 +18,23 @@ bool applies(const config::FunctionGroup &group, const std::string &name, const 
                                         });
 }
 
-std::string shown_name(const config::FunctionPattern &pattern, std::string_view symbol) {
+std::string shown_name(const FunctionPattern &pattern, std::string_view symbol) {
     if (!pattern.name.empty()) {
-        return to_valid_utf8(pattern.name, config::max_function_name);
+        return to_valid_utf8(pattern.name, max_function_name);
     }
     // Of a longer symbol only the end is shown.
-    constexpr std::size_t max_symbol = config::max_symbol_bytes;
+    constexpr std::size_t max_symbol = max_symbol_bytes;
     return symbols::shortened_name(symbol.starts_with("_Z") ? symbols::function_name(symbol)
                                                             : to_valid_utf8(symbol, max_symbol),
-                                   config::max_function_name);
+                                   max_function_name);
 }
 
-GroupMatcher::GroupMatcher(const std::string &name, const config::FunctionGroup &group)
+GroupMatcher::GroupMatcher(const std::string &name, const FunctionGroup &group)
     : name_(&name),
       group_(&group),
       options_(group.functions.size()),
       matched_(group.functions.size()) {
-    for (const config::FunctionPattern &pattern : group.functions) {
+    for (const FunctionPattern &pattern : group.functions) {
         patterns_.add(pattern.symbol, pattern.is_glob);
     }
     for (const std::string &text : group.exclude) {
@@ -64,10 +64,10 @@ std::vector<std::string> GroupMatcher::unmatched() const {
     return symbols;
 }
 
-std::shared_ptr<const config::FunctionOptions> GroupMatcher::options(std::size_t pattern) {
+std::shared_ptr<const FunctionOptions> GroupMatcher::options(std::size_t pattern) {
     if (!options_[pattern]) {
-        options_[pattern] = std::make_shared<const config::FunctionOptions>(
-            config::options_of(*group_, group_->functions[pattern]));
+        options_[pattern] = std::make_shared<const FunctionOptions>(
+            options_of(*group_, group_->functions[pattern]));
     }
     return options_[pattern];
 }

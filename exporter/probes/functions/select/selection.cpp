@@ -180,7 +180,7 @@ private:
         candidates_ = std::move(chosen);
     }
 
-    [[nodiscard]] const config::FunctionPattern &pattern_of(const Candidate &candidate) const {
+    [[nodiscard]] const FunctionPattern &pattern_of(const Candidate &candidate) const {
         return groups_[candidate.group].pattern(candidate.pattern);
     }
 
@@ -190,7 +190,7 @@ private:
             std::max_element(counts.begin(), counts.end(),
                              [](const auto &a, const auto &b) { return a.second < b.second; });
         const GroupMatcher &group = groups_[most->first.first];
-        const config::FunctionPattern &pattern = group.pattern(most->first.second);
+        const FunctionPattern &pattern = group.pattern(most->first.second);
         return {name_ + ": " + count + " of its functions are wanted, of at most " +
                     std::to_string(max_functions) + ", most of them by " +
                     (pattern.is_glob ? "the glob " : "the symbol ") +
@@ -231,13 +231,12 @@ private:
         std::vector<ExitQuestion> functions;
         std::vector<std::size_t> places;
         for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            const config::FunctionOptions &options = *selection_.functions[i].options;
+            const FunctionOptions &options = *selection_.functions[i].options;
             if (!options.entry_only) {
                 // That no exception passes through it, the name in another file does not show.
                 const bool is_told_by_another = candidates_[i].function->in_debug_file;
-                functions.push_back({*candidates_[i].function, is_told_by_another
-                                                                   ? config::Endings::exits
-                                                                   : options.endings});
+                functions.push_back({*candidates_[i].function,
+                                     is_told_by_another ? ebpf::Endings::exits : options.endings});
                 functions.back().function.name = candidates_[i].strict_symbol;
                 places.push_back(i);
             }
@@ -277,7 +276,7 @@ private:
 
 }  // namespace
 
-bool wants(const config::FunctionGroups &groups, std::string_view name, std::string_view path) {
+bool wants(const FunctionGroups &groups, std::string_view name, std::string_view path) {
     return std::any_of(groups.begin(), groups.end(),
                        [name = std::string(name), path = std::string(path)](const auto &entry) {
                            return applies(entry.second, name, path);
@@ -285,7 +284,7 @@ bool wants(const config::FunctionGroups &groups, std::string_view name, std::str
 }
 
 Result<Selection> select_functions(const symbols::ElfFile &file, int fd, std::string_view file_name,
-                                   std::string_view path, const config::FunctionGroups &groups,
+                                   std::string_view path, const FunctionGroups &groups,
                                    std::size_t max_functions) {
     std::vector<GroupMatcher> wanting;
     for (const auto &[name, group] : groups) {

@@ -11,7 +11,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/symbols/exits/function_exits.h"
 
@@ -21,10 +21,10 @@ namespace gpusnoop::probes {
 // function: overloads, constructors, what a glob with a name matches. Their options may differ.
 struct SelectedFunction {
     std::string group;
-    std::string name;  // what it is shown as: valid UTF-8, at most config::max_function_name bytes
+    std::string name;    // what it is shown as: valid UTF-8, at most max_function_name bytes
     std::string symbol;  // as the file has it, without a version
-    std::shared_ptr<const config::FunctionOptions> options;  // never null; one for each pattern
-    std::uint64_t entry = 0;                                 // file offset
+    std::shared_ptr<const FunctionOptions> options;  // never null; one for each pattern
+    std::uint64_t entry = 0;                         // file offset
     ExitStrategy ending = ExitStrategy::none;
     std::vector<symbols::FunctionExit>
         exits{};                  // at file offsets, ascending; ExitStrategy::exits only
@@ -47,7 +47,7 @@ struct Selection {
 inline constexpr std::size_t max_func_problems = 20;
 
 // Whether an enabled group wants functions of the file of this name, `path` as the process sees it.
-[[nodiscard]] bool wants(const config::FunctionGroups &groups, std::string_view name,
+[[nodiscard]] bool wants(const FunctionGroups &groups, std::string_view name,
                          std::string_view path);
 
 // The functions of `file`, which was opened with `fd`, that `groups` want. A function that several
@@ -57,7 +57,7 @@ inline constexpr std::size_t max_func_problems = 20;
 // than `max_functions` are wanted.
 [[nodiscard]] Result<Selection> select_functions(const symbols::ElfFile &file, int fd,
                                                  std::string_view file_name, std::string_view path,
-                                                 const config::FunctionGroups &groups,
+                                                 const FunctionGroups &groups,
                                                  std::size_t max_functions);
 
 }  // namespace gpusnoop::probes

@@ -9,8 +9,7 @@
 namespace gpusnoop::probes {
 
 std::vector<std::string> UnmatchedFunctions::note(const std::string &name,
-                                                  const config::FunctionGroup &group,
-                                                  std::string_view file,
+                                                  const FunctionGroup &group, std::string_view file,
                                                   const std::vector<std::string> &unmatched) {
     if (group.libraries.size() < 2) {
         return unmatched;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
 namespace gpusnoop::probes {
 
@@ -18,8 +18,7 @@ class UnmatchedFunctions {
 public:
     // The file of this name is wanted by the group, and does not have the functions of `unmatched`.
     // Returns those to complain about now, in their order; each once.
-    [[nodiscard]] std::vector<std::string> note(const std::string &name,
-                                                const config::FunctionGroup &group,
+    [[nodiscard]] std::vector<std::string> note(const std::string &name, const FunctionGroup &group,
                                                 std::string_view file,
                                                 const std::vector<std::string> &unmatched);
     // The configuration is another one.

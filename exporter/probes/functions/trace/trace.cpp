@@ -11,6 +11,7 @@
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/setting_names.h"
+#include "exporter/probes/functions/settings.h"
 #include "exporter/probes/functions/trace/lines.h"
 #include "exporter/trace/filter.h"
 #include "exporter/trace/stack_names.h"
@@ -31,14 +32,14 @@ constexpr Option function_option = {
     .help =
         "Only functions with this symbol or name, or that match this glob; may be given "
         "several times. With --library, functions that are not configured, too.",
-    .problem = [](const std::string &text) { return config::symbol_problem(text, false); }};
+    .problem = [](const std::string &text) { return probes::symbol_problem(text, false); }};
 constexpr Option library_option = {
     .name = "--library",
     .takes = Option::Takes::texts,
     .help =
         "Only functions of files with this name or path, or that match this glob; may be given "
         "several times.",
-    .problem = config::library_problem};
+    .problem = probes::library_problem};
 constexpr Option slow_option = {
     .name = "--slow",
     .help = "Only calls that take as long as the slow_threshold of their function."};
@@ -63,7 +64,7 @@ public:
 
     Result<> start() override;
     [[nodiscard]] std::chrono::milliseconds interval() const override {
-        return setup_.config.functions.drain_interval;
+        return setup_.config.of<probes::FunctionsConfig>().drain_interval;
     }
     void drain(nanoseconds to_realtime) override;
     [[nodiscard]] std::uint64_t lost() const override;

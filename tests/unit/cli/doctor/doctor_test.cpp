@@ -11,6 +11,8 @@
 #include "exporter/cli/doctor/kernel_checks.h"
 #include "exporter/cli/doctor/node_checks.h"
 #include "exporter/cli/doctor/privilege_checks.h"
+#include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/functions/settings.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::doctor;
@@ -74,13 +76,18 @@ TEST_CASE("one way to attach is enough, and a worse one than the best is said") 
 
 TEST_CASE("a way to attach that the configuration names must work") {
     config::Config config;
-    config.cuda.attach = config::Config::Cuda::Attach::session;
+    probes::CudaConfig cuda;
+    cuda.attach = ebpf::Attach::session;
+    config.set(cuda);
     CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_multi"}, config),
                      "cuda.attach") == Verdict::fail);
     CHECK(verdict_of(judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config),
                      "cuda.attach") == Verdict::ok);
-    config.cuda.enabled = false;
-    config.functions.attach = config::Config::Cuda::Attach::perf;
+    cuda.enabled = false;
+    config.set(cuda);
+    probes::FunctionsConfig functions;
+    functions.attach = ebpf::Attach::perf;
+    config.set(functions);
     const auto findings = judged({"btf", "ring_buffer", "kernel_reads", "uprobe_session"}, config);
     CHECK(verdict_of(findings, "functions.attach") == Verdict::fail);
     CHECK(std::ranges::find(findings, "cuda.attach", &Finding::check) == findings.end());

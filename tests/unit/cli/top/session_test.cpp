@@ -17,12 +17,12 @@ using namespace gpusnoop::top;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
-using config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 using nlohmann::json;
 
 namespace {
 
-const config::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
 const std::string address = "http://node:1";
 const std::string exporter = "gpusnoop_exporter " + std::string(version());
 

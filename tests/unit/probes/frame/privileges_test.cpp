@@ -1,3 +1,4 @@
+#include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 
 #include <linux/capability.h>
@@ -49,7 +50,7 @@ int in_child(int (*body)()) {
 }
 
 config::Config configured(const std::string &text) {
-    const auto config = config::parse(text, "config.yaml");
+    const auto config = config::parse(text, "config.yaml", probes::setting_blocks());
     REQUIRE(config);
     return *config;
 }
@@ -161,12 +162,13 @@ TEST_CASE("what is kept is what the configuration uses on this kernel") {
         CHECK_FALSE(needs(defaults, newest, CAP_SYS_ADMIN));
         CHECK(needs(defaults, newest, CAP_SYS_ADMIN, true));
     }
-    CHECK(attaches_by_perf(defaults, oldest));
-    CHECK_FALSE(attaches_by_perf(defaults, newest));
+    CHECK(probes::attaches_by_perf(defaults, oldest));
+    CHECK_FALSE(probes::attaches_by_perf(defaults, newest));
     CHECK(needs(defaults, oldest, CAP_SYS_ADMIN));
     CHECK(needs(configured("cuda: {attach: perf}"), newest, CAP_SYS_ADMIN));
     CHECK(needs(configured("functions: {attach: perf}"), newest, CAP_SYS_ADMIN));
-    CHECK_FALSE(attaches_by_perf(configured("functions: {attach: perf, enabled: false}"), newest));
+    CHECK_FALSE(
+        probes::attaches_by_perf(configured("functions: {attach: perf, enabled: false}"), newest));
 
     CHECK_FALSE(needs(defaults, newest, CAP_NET_BIND_SERVICE));
     CHECK(needs(configured("web: {listen_address: \":443\"}"), newest, CAP_NET_BIND_SERVICE));

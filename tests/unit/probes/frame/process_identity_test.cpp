@@ -226,7 +226,7 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
 
 TEST_CASE("what an ended process has counted stays for the retention") {
     FunctionsFixture bench(2'000, false, 1min);
-    const auto f = bench.number("f", {.slow_threshold = 1ns, .errors = config::ErrorKind::nonzero});
+    const auto f = bench.number("f", {.slow_threshold = 1ns, .errors = probes::ErrorKind::nonzero});
     const auto count = [&] { bench.tell(call(f, 5, 1, 10 * second_ns)); };
     bench.tell(process());
     count();

@@ -10,10 +10,11 @@
 
 #include "exporter/cli/doctor/kernel_checks.h"
 #include "exporter/ebpf/filtered_child.h"
-#include "exporter/probes/frame/return_probes.h"
+#include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/functions/setting_groups.h"
 
 using namespace gpusnoop;
-using config::Endings;
+using gpusnoop::ebpf::Endings;
 
 namespace {
 
@@ -24,8 +25,8 @@ ebpf::Features with(bool harmless) {
     return features;
 }
 
-config::FunctionGroups some_groups() {
-    config::FunctionGroup group;
+probes::FunctionGroups some_groups() {
+    probes::FunctionGroup group;
     group.libraries = {"libx.so*"};
     group.functions = {{.symbol = "plain"}, {.symbol = "says_so"}, {.symbol = "entry_only"}};
     group.functions[1].overrides.endings = Endings::automatic;
@@ -53,19 +54,19 @@ TEST_CASE("a child that needs no filtered system call survives, and one that doe
 }
 
 TEST_CASE("return probes that would end programs under seccomp are replaced by exits") {
-    const auto cuda = probes::as_is_harmless(config::Config::Cuda{}, with(false));
+    const auto cuda = probes::as_is_harmless(probes::CudaConfig{}, with(false));
     CHECK(cuda.endings == Endings::exits);
     const auto groups = probes::as_is_harmless(some_groups(), with(false));
-    const config::FunctionGroup &group = groups.at("some");
-    for (const config::FunctionPattern &pattern : group.functions) {
-        CHECK(config::options_of(group, pattern).endings == Endings::exits);
+    const probes::FunctionGroup &group = groups.at("some");
+    for (const probes::FunctionPattern &pattern : group.functions) {
+        CHECK(probes::options_of(group, pattern).endings == Endings::exits);
     }
-    CHECK(config::options_of(group, group.functions[2]).entry_only);
+    CHECK(probes::options_of(group, group.functions[2]).entry_only);
 }
 
 TEST_CASE("harmless return probes stay as they are configured") {
     for (const ebpf::Features &features : {with(true), ebpf::Features{}}) {
-        CHECK(probes::as_is_harmless(config::Config::Cuda{}, features) == config::Config::Cuda{});
+        CHECK(probes::as_is_harmless(probes::CudaConfig{}, features) == probes::CudaConfig{});
         CHECK(probes::as_is_harmless(some_groups(), features) == some_groups());
     }
 }

@@ -16,13 +16,13 @@
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
-using config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 
 namespace {
 
-const config::FunctionOptions with_all = {
+const probes::FunctionOptions with_all = {
     .slow_threshold = 1'000ns, .buckets = {100ns, 1'000ns}, .errors = ErrorKind::nonzero};
-const config::FunctionOptions at_entry = {.buckets = {100ns, 1'000ns}, .entry_only = true};
+const probes::FunctionOptions at_entry = {.buckets = {100ns, 1'000ns}, .entry_only = true};
 
 using Keys = std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>>;
 

@@ -16,7 +16,7 @@ SelectedFunction at(std::uint64_t entry, ExitStrategy ending = ExitStrategy::ret
     return {.group = "group",
             .name = name,
             .symbol = std::move(name),
-            .options = std::make_shared<const config::FunctionOptions>(),
+            .options = std::make_shared<const probes::FunctionOptions>(),
             .entry = entry,
             .ending = ending};
 }

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 TEST_CASE("a result that may be an address of the process is not shown") {
-    using config::ErrorKind;
+    using probes::ErrorKind;
     constexpr std::uint64_t address = 0x7f12'3456'789a;
     struct Case {
         ErrorKind errors;

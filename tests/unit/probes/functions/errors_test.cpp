@@ -13,8 +13,8 @@
 #include <system_error>
 #include <vector>
 
-using gpusnoop::config::ErrorKind;
 using gpusnoop::probes::error_of;
+using gpusnoop::probes::ErrorKind;
 
 namespace {
 

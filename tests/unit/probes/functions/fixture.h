@@ -132,7 +132,7 @@ struct FunctionsFixture {
         : FunctionsFixture(FunctionsSettings{[budget](std::string_view) { return budget; },
                                              pid_label, retention}) {}
 
-    std::uint32_t number(std::string name, config::FunctionOptions options = {},
+    std::uint32_t number(std::string name, FunctionOptions options = {},
                          std::string library = "libx.so.1", std::string group = "group") {
         return table.add(
             {std::move(library), std::move(group), std::move(name), std::move(options)});

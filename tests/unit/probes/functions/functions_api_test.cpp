@@ -13,12 +13,12 @@
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
-using config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 using nlohmann::json;
 
 namespace {
 
-const config::FunctionOptions with_all = {.slow_threshold = 1'000ns, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions with_all = {.slow_threshold = 1'000ns, .errors = ErrorKind::nonzero};
 const FunctionsMoment since{100s, 10s};
 const FunctionsMoment then{400s, 310s};
 

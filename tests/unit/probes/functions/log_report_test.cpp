@@ -1,4 +1,5 @@
 #include "exporter/probes/functions/report/log_report.h"
+#include "exporter/probes/frame/registry.h"
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
+#include "exporter/probes/functions/settings.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 using namespace gpusnoop;
@@ -18,12 +20,12 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::WithinRel;
-using config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 using nlohmann::json;
 
 namespace {
 
-const config::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
 
 std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
     std::vector<std::string> names;
@@ -34,7 +36,8 @@ std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
 }
 
 std::string problems(const std::string &report) {
-    const auto parsed = config::parse("functions:\n  report:\n    " + report + "\n", "c.yaml", {});
+    const auto parsed = config::parse("functions:\n  report:\n    " + report + "\n", "c.yaml",
+                                      probes::setting_blocks());
     return parsed ? "" : parsed.error().message;
 }
 
@@ -152,11 +155,12 @@ TEST_CASE("a report is a record for each row, in both formats of the log") {
 }
 
 TEST_CASE("the block `report` is read strictly") {
-    const auto parsed =
-        config::parse("functions: {report: {interval: 1m, rows: 3}}", "c.yaml").value();
-    CHECK(parsed.functions.report.interval == 1min);
-    CHECK(parsed.functions.report.rows == 3);
-    CHECK(config::Config{}.functions.report.interval == 0ms);
+    const auto parsed = config::parse("functions: {report: {interval: 1m, rows: 3}}", "c.yaml",
+                                      probes::setting_blocks())
+                            .value();
+    CHECK(parsed.of<FunctionsConfig>().report.interval == 1min);
+    CHECK(parsed.of<FunctionsConfig>().report.rows == 3);
+    CHECK(FunctionsConfig{}.report.interval == 0ms);
     CHECK(problems("interval: 0s").empty());
     CHECK(problems("interval: 24h").empty());
     CHECK(problems("interval: 500ms") ==

@@ -17,9 +17,9 @@ namespace gpusnoop::test {
 constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
 using Lines = std::vector<std::string>;
 
-inline config::FunctionGroup group(std::initializer_list<const char *> symbols,
+inline probes::FunctionGroup group(std::initializer_list<const char *> symbols,
                                    const char *library = "libx.so") {
-    config::FunctionGroup made;
+    probes::FunctionGroup made;
     made.libraries = {library};
     for (const std::string symbol : symbols) {
         made.functions.push_back({.symbol = symbol, .is_glob = config::is_glob(symbol)});
@@ -28,7 +28,7 @@ inline config::FunctionGroup group(std::initializer_list<const char *> symbols,
 }
 
 inline Result<probes::Selection> try_select(const ElfImage &image,
-                                            const config::FunctionGroups &groups,
+                                            const probes::FunctionGroups &groups,
                                             std::size_t max_functions = 10'000) {
     const Fd fd = file_of(image.bytes());
     const auto file = symbols::ElfFile::open(fd.get());
@@ -39,7 +39,7 @@ inline Result<probes::Selection> try_select(const ElfImage &image,
                                     max_functions);
 }
 
-inline probes::Selection select(const ElfImage &image, const config::FunctionGroups &groups,
+inline probes::Selection select(const ElfImage &image, const probes::FunctionGroups &groups,
                                 std::size_t max_functions = 10'000) {
     auto selection = try_select(image, groups, max_functions);
     INFO((selection ? "" : selection.error().message));

@@ -10,11 +10,11 @@
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
-using config::ErrorKind;
+using gpusnoop::probes::ErrorKind;
 
 namespace {
 
-const config::FunctionOptions with_all = {
+const probes::FunctionOptions with_all = {
     .slow_threshold = 1'000ns, .buckets = {100ns, 1'000ns}, .errors = ErrorKind::nonzero};
 
 series::LabelValues labels(const std::string &function) {
@@ -32,7 +32,7 @@ void change(FunctionsFixture &bench, std::uint32_t number, std::optional<Functio
     }
 }
 
-FunctionInfo as(std::string name, config::FunctionOptions options) {
+FunctionInfo as(std::string name, probes::FunctionOptions options) {
     return {"libx.so.1", "group", std::move(name), std::move(options)};
 }
 

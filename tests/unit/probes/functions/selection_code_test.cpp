@@ -17,7 +17,7 @@
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace gpusnoop::test;
-using config::FunctionGroups;
+using probes::FunctionGroups;
 
 namespace {
 
@@ -78,10 +78,10 @@ TEST_CASE("selection: how calls end", "[func_selection]") {
 
     // Where return probes are not wanted, C functions are as the others.
     FunctionGroups exits{{"g", group({"c_function", "memcpy"})}};
-    exits["g"].options.endings = config::Endings::exits;
+    exits["g"].options.endings = ebpf::Endings::exits;
     CHECK(shown(select(image, exits)) ==
           Lines{"g c_function 100 exits 101", "g memcpy a00 exits a01"});
-    exits["g"].functions[1].overrides.endings = config::Endings::automatic;
+    exits["g"].functions[1].overrides.endings = ebpf::Endings::automatic;
     CHECK(shown(select(image, exits)) ==
           Lines{"g c_function 100 exits 101", "g memcpy a00 return"});
 
@@ -120,7 +120,7 @@ TEST_CASE("selection: a function that only jumps to C functions is followed to t
                                                 "g either 300 return", "g indirect 700 exits 701",
                                                 "g inside 600 exits 601", "g thin 200 return",
                                                 "g to_cpp 400 exits 401"});
-    groups["g"].options.endings = config::Endings::exits;
+    groups["g"].options.endings = ebpf::Endings::exits;
     CHECK(shown(select(image, groups)).at(5) == "g thin 200 exits 201");
 }
 

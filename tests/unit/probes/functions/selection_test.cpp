@@ -8,7 +8,9 @@
 
 #include "exporter/base/text.h"
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/select/selection.h"
+#include "exporter/probes/functions/settings.h"
 #include "tests/unit/probes/functions/questions.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/symbols/elf/elf_image.h"
@@ -16,7 +18,7 @@
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace gpusnoop::test;
-using config::FunctionGroups;
+using probes::FunctionGroups;
 
 TEST_CASE("wants: by name, or by path", "[func_selection]") {
     FunctionGroups groups{{"a", group({"f"})}, {"b", group({"f"})}, {"c", group({"f"})}};
@@ -120,11 +122,11 @@ TEST_CASE("selection: names that are shown", "[func_selection]") {
         {.name = "bad\xff\n", .value = kCode + 0x600},
         {.name = "_Zbroken", .value = kCode + 0x700},
     };
-    const auto names = [&](config::FunctionGroup wanted) {
+    const auto names = [&](probes::FunctionGroup wanted) {
         Lines all;
         for (const auto &function :
              select(ElfImage(options), {{"g", std::move(wanted)}}).functions) {
-            CHECK(function.name.size() <= config::max_function_name);
+            CHECK(function.name.size() <= probes::max_function_name);
             all.push_back(function.name);
         }
         return all;
@@ -134,10 +136,10 @@ TEST_CASE("selection: names that are shown", "[func_selection]") {
     CHECK(names(group({"_Z2*"})) == Lines{"..." + std::string(125, 'y')});
     CHECK(names(group({"bad*"})) == Lines{"bad\xef\xbf\xbd\xef\xbf\xbd"});
     CHECK(names(group({"_Zb*"})) == Lines{"_Zbroken"});
-    config::FunctionGroup named = group({"_ZN2at*", "x*"});
+    probes::FunctionGroup named = group({"_ZN2at*", "x*"});
     named.functions[0].name = "product";
-    named.functions[1].name = std::string(config::max_function_name, 'n');
-    CHECK(names(named) == Lines{std::string(config::max_function_name, 'n'), "product", "product"});
+    named.functions[1].name = std::string(probes::max_function_name, 'n');
+    CHECK(names(named) == Lines{std::string(probes::max_function_name, 'n'), "product", "product"});
 }
 
 TEST_CASE("selection: what picks a function is not one", "[func_selection]") {
@@ -201,9 +203,9 @@ TEST_CASE("selection: a library of very many functions", "[func_selection][singl
     const auto parsed = config::parse(
         "functions:\n  groups:\n    wide:\n      libraries: [libx.so]\n"
         "      functions:\n        - f1\n        - {symbol: 'f*'}\n",
-        "c.yaml");
+        "c.yaml", probes::setting_blocks());
     REQUIRE(parsed);
-    const auto configured = try_select(image, parsed->functions.groups, 4096);
+    const auto configured = try_select(image, parsed->of<FunctionsConfig>().groups, 4096);
     REQUIRE_FALSE(configured);
     CHECK(
         configured.error().message ==

@@ -16,15 +16,15 @@
 
 #include "bpf/cuda/functions.h"
 #include "exporter/base/fd.h"
-#include "exporter/config/config.h"
 #include "exporter/config/globs.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/probes/functions/setting_names.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 using namespace gpusnoop;
-using config::FunctionGroup;
-using config::FunctionPattern;
+using probes::FunctionGroup;
+using probes::FunctionPattern;
 
 namespace {
 
@@ -109,25 +109,25 @@ std::set<std::string> probeable(const fs::path &library,
 }  // namespace
 
 TEST_CASE("the default groups are what the configuration would accept") {
-    const auto groups = config::shipped_function_groups();
+    const auto groups = probes::shipped_function_groups();
     CHECK(groups.size() == 5);
     for (const auto &[name, group] : groups) {
         INFO(name);
         CHECK(group.enabled);
         CHECK_FALSE(group.libraries.empty());
         for (const std::string &library : group.libraries) {
-            CHECK(config::library_problem(library).empty());
+            CHECK(probes::library_problem(library).empty());
         }
         std::set<std::string> symbols;
         std::set<std::string> names;
         for (const FunctionPattern &one : group.functions) {
             INFO(one.symbol);
-            CHECK(config::symbol_problem(one.symbol, one.name.empty()).empty());
+            CHECK(probes::symbol_problem(one.symbol, one.name.empty()).empty());
             CHECK(one.is_glob == config::is_glob(one.symbol));
             CHECK(symbols.insert(one.symbol).second);
             CHECK(names.insert(one.name.empty() ? one.symbol : one.name).second);
-            CHECK((one.name.empty() || config::function_name_problem(one.name).empty()));
-            const auto options = config::options_of(group, one);
+            CHECK((one.name.empty() || probes::function_name_problem(one.name).empty()));
+            const auto options = probes::options_of(group, one);
             CHECK(options.slow_threshold > std::chrono::nanoseconds(0));
             CHECK(std::is_sorted(options.buckets.begin(), options.buckets.end()));
         }
@@ -139,7 +139,7 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
     const auto is_wait = [](const probes::CudaFunction &function) {
         return function.operation == CUDA_WAIT_STREAM || function.operation == CUDA_WAIT_DEVICE;
     };
-    const auto patterns = config::shipped_function_groups().at("cuda").functions;
+    const auto patterns = probes::shipped_function_groups().at("cuda").functions;
     for (const probes::CudaFunction &function : probes::cuda_functions()) {
         const std::string symbol(function.symbol);
         INFO(symbol);
@@ -153,7 +153,7 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
 TEST_CASE("every default function is one of the real libraries") {
     std::size_t checked_groups = 0;
     std::size_t all = 0;
-    for (const auto &[name, group] : config::shipped_function_groups()) {
+    for (const auto &[name, group] : probes::shipped_function_groups()) {
         const auto files = installed(group);
         std::set<std::string> matched;
         std::vector<bool> is_found(group.functions.size());

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;
 
 namespace {
 
 std::string problems(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml");
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     return parsed ? "" : parsed.error().message;
 }
 

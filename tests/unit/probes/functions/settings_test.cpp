@@ -1,5 +1,6 @@
 // The block `functions:` of the configuration: groups of libraries and functions.
-#include "exporter/probes/functions/settings.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/functions/setting_groups.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -11,23 +12,24 @@
 #include <vector>
 
 #include "exporter/config/config.h"
+#include "exporter/probes/functions/settings.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
-using config::Config;
-using config::ErrorKind;
-using config::FunctionGroup;
-using config::FunctionPattern;
+using gpusnoop::probes::ErrorKind;
+using probes::FunctionGroup;
+using probes::FunctionPattern;
+using probes::FunctionsConfig;
 
 namespace {
 
-Config::Functions good(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml");
+FunctionsConfig good(const std::string &text) {
+    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
     INFO(text);
     if (!parsed) {
         FAIL(parsed.error().message);
     }
-    return parsed->functions;
+    return parsed->of<FunctionsConfig>();
 }
 
 // A group "own" with these keys beside what every group needs.
@@ -56,7 +58,7 @@ std::vector<std::string> shipped_lines() {
     return lines;
 }
 
-std::vector<std::string> names_of(const config::FunctionGroups &groups) {
+std::vector<std::string> names_of(const probes::FunctionGroups &groups) {
     std::vector<std::string> names;
     for (const auto &[name, unused] : groups) {
         names.push_back(name);
@@ -95,7 +97,7 @@ functions:
       endings: exits
 )");
     CHECK_FALSE(functions.enabled);
-    CHECK(functions.attach == Config::Cuda::Attach::multi);
+    CHECK(functions.attach == ebpf::Attach::multi);
     CHECK(functions.max_calls_per_second == 0);
     CHECK(functions.ring_bytes == 4096);
     CHECK(functions.drain_interval == 1s);
@@ -112,7 +114,7 @@ functions:
                        .errors = ErrorKind::null,
                        .arguments = {{6}},
                        .entry_only = false,
-                       .endings = config::Endings::automatic}},
+                       .endings = ebpf::Endings::automatic}},
         {.symbol = "also_a_symbol",
          .overrides = {.slow_threshold = {},
                        .buckets = {},
@@ -129,7 +131,7 @@ functions:
                         .errors = ErrorKind::errno_value,
                         .arguments = {2, 1},
                         .entry_only = false,
-                        .endings = config::Endings::exits};
+                        .endings = ebpf::Endings::exits};
     CHECK(functions.groups.at("own_2") == expected);
     CHECK(names_of(functions.groups) ==
           std::vector<std::string>{"cublas", "cuda", "cudnn", "libtorch", "nccl", "own_2"});
@@ -166,17 +168,17 @@ TEST_CASE("the example of a group of one's own in config.yaml is one") {
 TEST_CASE("a group of one's own begins with little") {
     const FunctionGroup own = group("");
     CHECK(own.enabled);
-    CHECK(own.options == config::FunctionOptions{});
+    CHECK(own.options == probes::FunctionOptions{});
     CHECK_FALSE(own.options.slow_threshold);
     CHECK(own.options.errors == ErrorKind::none);
-    CHECK(own.options.buckets == config::default_buckets());
+    CHECK(own.options.buckets == probes::default_buckets());
     CHECK(own.options.buckets.size() == 12);
     // Off, it may be as unfinished as it likes.
     CHECK_FALSE(good("functions: {groups: {own: {enabled: false}}}").groups.at("own").enabled);
 }
 
 TEST_CASE("a group that ships is changed key by key") {
-    const auto shipped = config::shipped_function_groups();
+    const auto shipped = probes::shipped_function_groups();
     for (const std::string text :
          {"functions:", "functions: {}", "functions: {groups: }", "functions: {groups: {}}",
           "functions: {groups: {nccl: {}}}", "functions: {groups: {nccl: {enabled: true}}}"}) {
@@ -204,7 +206,7 @@ TEST_CASE("a group that ships is changed key by key") {
     const auto slow_threshold_of = [&](std::string_view symbol) {
         for (const FunctionPattern &pattern : nccl.functions) {
             if (pattern.symbol == symbol) {
-                return config::options_of(nccl, pattern).slow_threshold;
+                return probes::options_of(nccl, pattern).slow_threshold;
             }
         }
         FAIL(symbol);
@@ -216,9 +218,9 @@ TEST_CASE("a group that ships is changed key by key") {
 
 TEST_CASE("a function's own options go before the group's") {
     FunctionGroup own = group("slow_threshold: 5ms, errors: errno, arguments: [1]");
-    CHECK(config::options_of(own, own.functions.front()) == own.options);
+    CHECK(probes::options_of(own, own.functions.front()) == own.options);
     own.functions.front() = function("{symbol: f, slow_threshold: none, arguments: []}");
-    const auto options = config::options_of(own, own.functions.front());
+    const auto options = probes::options_of(own, own.functions.front());
     CHECK_FALSE(options.slow_threshold);
     CHECK(options.arguments.empty());
     CHECK(options.errors == ErrorKind::errno_value);
@@ -240,8 +242,8 @@ TEST_CASE("a name that only repeats the symbol is no name") {
 }
 
 TEST_CASE("each kind of error has its name") {
-    for (const auto &[name, kind] : config::error_kinds) {
-        CHECK(config::to_text(kind) == name);
+    for (const auto &[name, kind] : probes::error_kinds) {
+        CHECK(probes::to_text(kind) == name);
         CHECK(group("errors: " + std::string(name)).options.errors == kind);
         CHECK(group("errors: '" + std::string(name) + "'").options.errors == kind);
     }
@@ -257,13 +259,13 @@ TEST_CASE("the largest configuration is read") {
     for (int i = 0; i < 59; ++i) {
         text += "    g" + std::to_string(i) + ": {libraries: [a], functions: [f]}\n";
     }
-    CHECK(good(text).groups.size() == config::max_function_groups);
+    CHECK(good(text).groups.size() == probes::max_function_groups);
     text = "functions: {groups: {own: {libraries: [a], functions: [";
     for (int i = 0; i < 10'000; ++i) {
         text += "{symbol: f" + std::to_string(i) + ", slow_threshold: 1s}, ";
     }
     CHECK(good(text + "]}}}").groups.at("own").functions.size() == 10'000);
-    const std::string symbol(config::max_symbol_bytes, 'f');
+    const std::string symbol(probes::max_symbol_bytes, 'f');
     CHECK(function(symbol).symbol == symbol);
     CHECK(function("{symbol: f, name: " + std::string(128, 'n') + "}").name.size() == 128);
 }

@@ -15,10 +15,9 @@
 
 namespace gpusnoop::probes {
 
-inline const config::FunctionOptions with_arguments = {
-    .slow_threshold = std::chrono::nanoseconds(1'000),
-    .errors = config::ErrorKind::nonzero,
-    .arguments = {3, 1}};
+inline const FunctionOptions with_arguments = {.slow_threshold = std::chrono::nanoseconds(1'000),
+                                               .errors = ErrorKind::nonzero,
+                                               .arguments = {3, 1}};
 
 inline func_arguments_record with(func_call_record record) {
     func_arguments_record longer{};

@@ -10,8 +10,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-config::FunctionGroup group_of(const Names &libraries) {
-    config::FunctionGroup group;
+probes::FunctionGroup group_of(const Names &libraries) {
+    probes::FunctionGroup group;
     group.libraries = libraries;
     return group;
 }

@@ -250,7 +250,7 @@ TEST_CASE("a damaged debug file is no trap, and neither is a damaged library", "
 TEST_CASE("a function that only a debug file names has no return probe", "[debug_file]") {
     Stripped stripped("by_id");
     stripped.use_debug_file("by_id");
-    config::FunctionGroup group;
+    probes::FunctionGroup group;
     group.libraries = {"libstripped.so.1"};
     group.functions = {{.symbol = "stripped_*", .is_glob = true}};
     const auto selection =

@@ -1,18 +1,17 @@
-// The blocks `pcie:` and `nvlink:`.
+// The block `pcie:` of the configuration.
+#include "exporter/probes/pcie/settings.h"
+
 #include <catch2/catch_test_macros.hpp>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "exporter/config/config.h"
+#include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;
-using config::Config;
 
 namespace {
 
 std::string problem_of(const std::string &text) {
-    const auto config = config::parse(text, "c");
+    const auto config = config::parse(text, "c", probes::setting_blocks());
     INFO(text);
     REQUIRE(!config);
     return config.error().message;
@@ -20,14 +19,13 @@ std::string problem_of(const std::string &text) {
 
 }  // namespace
 
-TEST_CASE("the settings of the probes on kernel functions are read") {
+TEST_CASE("the settings of pcie are read") {
     const auto config = config::parse(
-        "pcie: {enabled: false, classes: [\"0X0302\", \"0x068000\", all], ring_bytes: 4KiB}\n"
-        "nvlink: {enabled: false, ring_bytes: 256MiB}\n",
-        "c");
+        "pcie: {enabled: false, classes: [\"0X0302\", \"0x068000\", all], ring_bytes: 4KiB}\n", "c",
+        probes::setting_blocks());
     REQUIRE(config);
-    CHECK(config->pcie == Config::Pcie{false, {"0x0302", "0x068000", ""}, 4096});
-    CHECK(config->nvlink == Config::Nvlink{false, 256U << 20U});
+    CHECK(config->of<probes::PcieConfig>() ==
+          probes::PcieConfig{false, {"0x0302", "0x068000", ""}, 4096});
 }
 
 TEST_CASE("what is no class of PCI devices is refused with what would be") {
@@ -40,8 +38,7 @@ TEST_CASE("what is no class of PCI devices is refused with what would be") {
     }
     for (const std::string text :
          {"pcie: {classes: \"0x03\"}", "pcie: {classes: []}", "pcie: {classes: [{}]}",
-          "pcie: {ring_bytes: 5000}", "pcie: {devices: []}", "nvlink: {ring_bytes: 1KiB}",
-          "nvlink: {classes: []}"}) {
+          "pcie: {ring_bytes: 5000}", "pcie: {devices: []}"}) {
         INFO(text);
         CHECK(!problem_of(text).empty());
     }

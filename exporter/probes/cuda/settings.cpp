@@ -1,0 +1,39 @@
+#include "exporter/probes/cuda/settings.h"
+
+#include <utility>
+
+#include "exporter/config/reader.h"
+
+namespace gpusnoop::probes {
+
+using namespace std::chrono_literals;
+
+void read_cuda(config::Section cuda, config::Config &config) {
+    CudaConfig value;
+    cuda.boolean("enabled", value.enabled);
+    cuda.file_name_globs("libraries", value.libraries);
+    cuda.choice("attach", value.attach, ebpf::attach_names);
+    cuda.choice("endings", value.endings, ebpf::endings_names);
+    cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
+    cuda.ring_bytes("allocation_ring_bytes", value.allocation_ring_bytes);
+    cuda.ring_bytes("call_ring_bytes", value.call_ring_bytes);
+    cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);
+    cuda.integer("max_live_allocations", value.max_live_allocations, 1'024, 64U << 20U);
+    cuda.integer("max_registered_kernels", value.max_registered_kernels, 1, 16U << 20U);
+    cuda.boolean("pin", value.pin);
+    cuda.absolute_path("pin_path", value.pin_path);
+    cuda.boolean("call_stacks", value.call_stacks);
+    cuda.integer("max_call_stacks", value.max_call_stacks, 16, 1U << 20U);
+    cuda.integer("call_sites", value.call_sites, 0, 1'000);
+    cuda.finish();
+    config.set(std::move(value));
+}
+
+CudaConfig as_is_harmless(CudaConfig cuda, const ebpf::Features &features) {
+    if (!features.has_harmless_return_probes()) {
+        cuda.endings = ebpf::Endings::exits;
+    }
+    return cuda;
+}
+
+}  // namespace gpusnoop::probes

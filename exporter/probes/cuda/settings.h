@@ -1,0 +1,46 @@
+// The block `cuda:` of the configuration.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exporter/config/config.h"
+#include "exporter/ebpf/attach_modes.h"
+
+namespace gpusnoop::probes {
+
+struct CudaConfig {
+    bool enabled = true;
+    // Globs that match file names, not paths.
+    std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*"};
+    ebpf::Attach attach = ebpf::Attach::automatic;
+    ebpf::Endings endings = ebpf::Endings::automatic;
+    // Per process, copies and launches only; 0 is no limit.
+    std::uint32_t max_calls_per_second = 2'000'000;
+    // Powers of two, in bytes.
+    std::uint32_t allocation_ring_bytes = 4U << 20U;
+    std::uint32_t call_ring_bytes = 8U << 20U;
+    // Entries of the tables in the kernel.
+    std::uint32_t max_live_allocations = 1U << 20U;
+    std::uint32_t max_registered_kernels = 1U << 18U;
+    // Keeps probes and tables in the kernel while no exporter runs, in a BPF file system.
+    bool pin = false;
+    std::string pin_path = "/sys/fs/bpf/gpusnoop";
+    // Whole stacks of allocating calls, or only where they return to.
+    bool call_stacks = true;
+    std::uint32_t max_call_stacks = 8192;
+    // Call sites on the page, of each process.
+    std::uint32_t call_sites = 10;
+    std::chrono::milliseconds drain_interval{10};
+    bool operator==(const CudaConfig &) const = default;
+};
+
+void read_cuda(config::Section cuda, config::Config &config);
+
+// The same, with the ends of calls seen at exits where this kernel's return probes would end
+// programs (ebpf::Features::has_harmless_return_probes()).
+[[nodiscard]] CudaConfig as_is_harmless(CudaConfig cuda, const ebpf::Features &features);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,49 @@
+// The block `cuda:` of the configuration.
+#include "exporter/probes/cuda/settings.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/probes/frame/registry.h"
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+using probes::CudaConfig;
+
+TEST_CASE("every setting of cuda is read") {
+    const auto config = config::parse(R"(
+cuda:
+  enabled: false
+  libraries: [libcuda.so.1, 'libfoo?.so*']
+  attach: perf
+  endings: exits
+  max_calls_per_second: 0
+  allocation_ring_bytes: 4096
+  call_ring_bytes: 256MiB
+  drain_interval: 1s
+  max_live_allocations: 1024
+  max_registered_kernels: 1
+  pin: true
+  pin_path: "/run/bpf/gpusnoop"
+  call_stacks: false
+  max_call_stacks: 1048576
+  call_sites: 0
+)",
+                                      "c.yaml", probes::setting_blocks());
+    REQUIRE(config);
+    const CudaConfig expected = {.enabled = false,
+                                 .libraries = {"libcuda.so.1", "libfoo?.so*"},
+                                 .attach = ebpf::Attach::perf,
+                                 .endings = ebpf::Endings::exits,
+                                 .max_calls_per_second = 0,
+                                 .allocation_ring_bytes = 4096,
+                                 .call_ring_bytes = 256U << 20U,
+                                 .max_live_allocations = 1024,
+                                 .max_registered_kernels = 1,
+                                 .pin = true,
+                                 .pin_path = "/run/bpf/gpusnoop",
+                                 .call_stacks = false,
+                                 .max_call_stacks = 1U << 20U,
+                                 .call_sites = 0,
+                                 .drain_interval = 1s};
+    CHECK(config->of<CudaConfig>() == expected);
+}
