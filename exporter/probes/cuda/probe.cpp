@@ -175,6 +175,20 @@ std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Featu
                                            : nullptr;
 }
 
+// The programs enter GPU processes at their first call, whatever else they do.
+std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
+                                          const ebpf::Features &features,
+                                          const TargetProcessesPtr &targets) {
+    config::Config least = config;
+    auto cuda = least.of<CudaConfig>();
+    cuda.call_stacks = false;
+    cuda.max_calls_per_second = 1;
+    cuda.pin = false;
+    cuda.pin_path.clear();
+    least.set(std::move(cuda));
+    return make_cuda(least, features, targets);
+}
+
 std::vector<series::FamilySet> declare_cuda_families() {
     auto sets = declare_families<make_cuda_families>();
     make_cuda_gauges(sets.emplace_back(one_for_each, true));
@@ -187,6 +201,7 @@ constinit const ProbeKind cuda_kind = {
     .name = "cuda",
     .title = "CUDA",
     .make = make_cuda,
+    .make_gpu_processes = make_gpu_processes,
     .read = read_cuda,
     .attach = attach_of<CudaConfig>,
     .drain_interval = drain_interval_of<CudaConfig>,

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <utility>
 
-#include "exporter/probes/cuda/trace/target_tracer.h"
 #include "exporter/probes/fence/names.h"
 #include "exporter/probes/fence/probe.h"
+#include "exporter/probes/frame/target_tracer.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {

@@ -22,13 +22,19 @@ struct Kind;
 
 namespace gpusnoop::probes {
 
+using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,
+                                             const TargetProcessesPtr &);
+
 struct ProbeKind {
     std::string_view name;   // of its block in the configuration, and its sub-command of `trace`
     std::string_view title;  // of its families in the reference of metrics
 
     // Not started; null where the configuration switches the probe off.
-    std::unique_ptr<Probe> (*make)(const config::Config &, const ebpf::Features &,
-                                   const TargetProcessesPtr &);
+    MakeProbe make;
+
+    // A probe, not started, that does nothing but enter GPU processes into the targets; null where
+    // the configuration switches it off. One kind has this.
+    MakeProbe make_gpu_processes = nullptr;
 
     // Reads the block.
     void (*read)(config::Section, config::Config &);

@@ -1,7 +1,6 @@
-#include "exporter/probes/cuda/trace/target_tracer.h"
+#include "exporter/probes/frame/target_tracer.h"
 
-#include "exporter/probes/cuda/probe.h"
-#include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/probes/frame/start_discovery.h"
 
 namespace gpusnoop::trace {
@@ -26,42 +25,45 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
     return targets;
 }
 
+// Null where no probe knows GPU processes.
+std::unique_ptr<probes::Probe> make_gpu_processes(const Setup &setup,
+                                                  const probes::TargetProcessesPtr &targets) {
+    for (const probes::ProbeKind *const kind : probes::all_probes()) {
+        if (kind->make_gpu_processes != nullptr) {
+            return kind->make_gpu_processes(setup.config, setup.features, targets);
+        }
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
     const config::Config &config = setup().config;
     const probes::TargetsConfig chosen =
         targets_of(setup().options, config.of<probes::TargetsConfig>());
-    const bool wants_gpu_processes =
-        chosen.gpu_processes && !chosen.everything && config.of<probes::CudaConfig>().enabled;
-    if (!wants_gpu_processes && !chosen.everything && chosen.pids.empty() &&
-        chosen.parents.empty() && chosen.comms.empty() && chosen.containers.empty()) {
-        return fail("no process to trace: name some with --pid, --ppid, --comm or in `targets`");
-    }
     const auto targets =
         std::make_shared<probes::TargetProcesses>(chosen, config.discovery.rescan_interval);
-    if (wants_gpu_processes) {
-        if (auto found = find_gpu_processes(targets); !found) {
+    if (chosen.gpu_processes && !chosen.everything) {
+        gpu_processes_ = make_gpu_processes(setup(), targets);
+    }
+    if (!gpu_processes_ && !chosen.everything && chosen.pids.empty() && chosen.parents.empty() &&
+        chosen.comms.empty() && chosen.containers.empty()) {
+        return fail("no process to trace: name some with --pid, --ppid, --comm or in `targets`");
+    }
+    if (gpu_processes_) {
+        if (auto found = find_gpu_processes(); !found) {
             return tl::unexpected(found.error());
         }
     }
     return make_probe_of(targets);
 }
 
-// The CUDA probe's programs know them. As far as that goes, the probe does nothing else.
-Result<> TargetTracer::find_gpu_processes(const probes::TargetProcessesPtr &targets) {
-    config::Config config = setup().config;
-    auto cuda = config.of<probes::CudaConfig>();
-    cuda.call_stacks = false;
-    cuda.max_calls_per_second = 1;
-    cuda.pin = false;
-    cuda.pin_path.clear();
-    config.set(std::move(cuda));
-    cuda_ = probes::cuda_kind.make(config, setup().features, targets);
-    if (auto started = cuda_->start(); !started) {
+Result<> TargetTracer::find_gpu_processes() {
+    if (auto started = gpu_processes_->start(); !started) {
         return started;
     }
-    auto discovery = probes::start_discovery(config, *cuda_->attacher());
+    auto discovery = probes::start_discovery(setup().config, *gpu_processes_->attacher());
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }
@@ -70,8 +72,8 @@ Result<> TargetTracer::find_gpu_processes(const probes::TargetProcessesPtr &targ
 }
 
 void TargetTracer::drain(std::chrono::nanoseconds to_realtime) {
-    if (cuda_) {
-        cuda_->drain();
+    if (gpu_processes_) {
+        gpu_processes_->drain();
     }
     EventTracer::drain(to_realtime);
 }

@@ -21,10 +21,10 @@ protected:
 
 private:
     Result<std::unique_ptr<probes::Probe>> make_probe() final;
-    Result<> find_gpu_processes(const probes::TargetProcessesPtr &targets);
+    Result<> find_gpu_processes();
 
-    std::unique_ptr<probes::Probe> cuda_;              // null: nobody asks for GPU processes
-    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses the CUDA probe
+    std::unique_ptr<probes::Probe> gpu_processes_;     // null: nobody asks for GPU processes
+    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses that probe
 };
 
 }  // namespace gpusnoop::trace
