@@ -52,7 +52,7 @@ def main():
         for problem in problems:
             print(f"{arguments.directory}: {problem}", file=sys.stderr)
         if problems:
-            print("dashboards/generate.py writes them anew", file=sys.stderr)
+            print("dashboards/generate.py rewrites them", file=sys.stderr)
         return 1 if problems else 0
     arguments.directory.mkdir(parents=True, exist_ok=True)
     for path in arguments.directory.glob("*.json"):

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Draws docs/pictures/*.png anew: the page at /, and the dashboards, with Grafana's own components in headless Chromium, on what a
+# Draws docs/pictures/*.png: the page at /, and the dashboards, with Grafana's own components in headless Chromium, on what a
 # real Prometheus answers that scrapes the exporter beside stand-in programs. As root or through sudo,
 # after `cmake --build --preset release`. Takes some minutes: 600 MB from npm the first time,
 # and some minutes of data.

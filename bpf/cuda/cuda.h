@@ -205,7 +205,7 @@ struct cuda_live_key {
 };
 WIRE_SIZE(struct cuda_live_key, 24);
 
-/* The table of live allocations: what is allocated now, kept by the kernel's side alone, so that it
+/* The table of live allocations: what is allocated now, kept by the BPF programs alone, so that it
  * is right whatever happens to the exporter and to its records. An entry leaves when the free
  * begins and not when it ends: in between, another thread can be given the address. */
 /* Of a handle: its references, and in the upper half the mappings. It is free when both are 0. */

@@ -194,7 +194,7 @@ static __always_inline struct call *call_end_at(struct call_stack *stack, __u64 
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		/* Read each time: of what it has compared before, the verifier knows more with each
-		 * round, and so would look at all that follows anew for each. */
+		 * round, and so would look at all that follows again for each. */
 		__u64 at = *(volatile __u64 *)&stack->depth - 1 - i;
 
 		barrier_var(at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What probes tell of a process, and how much it may send. */
+/* What records say of a process, and how much it may send. */
 #ifndef GPUSNOOP_PROCESS_H
 #define GPUSNOOP_PROCESS_H
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes dashboards/rules/gpusnoop_*.yaml from source/*.yaml and source/thresholds.yaml.
 
-  render.py                              writes them anew
+  render.py                              writes them
   render.py --check                      fails, and says where, if a committed one is not what it would write
   render.py --set slow_calls=10 --output-dir DIR   with other thresholds, to another place
   render.py --faster 120 --output-dir DIR          with every duration divided, to test them in seconds

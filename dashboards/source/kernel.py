@@ -108,7 +108,7 @@ def _syscalls():
 def _probes():
     return Row(
         "Probes",
-        table("Probes of the kernel side", "Whether each of them could be loaded on the node; why not is on "
+        table("Kernel-side probes", "Whether each of them could be loaded on the node; why not is on "
               "its page and in its log.",
               [Column("instance", "node"), Column("probe", "probe"), Column("Value", "up", "short")],
               own("probe_up", 'probe!~"cuda|functions"'), width=24, height=6, sort="up", descending=False),

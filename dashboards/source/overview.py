@@ -84,7 +84,7 @@ def _leaks():
               total(BY_PROCESS, f"delta({OLD}[$__range])"), width=14,
               sort="older than 1 h"),
         table("Not freed at exit", "Memory that programs had not freed when they ended. The driver "
-              "takes it back: it tells of programs that do not clean up, or that were killed.",
+              "takes it back: it shows programs that do not clean up, or that were killed.",
               [Column("instance", "node", link=node_cell()),
                Column("comm", "program", link=to_memory),
                Column("Value #A", "bytes", "bytes"),

@@ -31,7 +31,7 @@ struct Settings {
 // `settings` outlives the parsing.
 void add_settings(CLI::App &command, Settings &settings);
 
-// The configuration, read anew, with the settings over it.
+// The configuration, read again, with the settings over it.
 [[nodiscard]] Result<config::Config> configure(const Settings &settings);
 
 // Says what is wrong; returns the exit code.

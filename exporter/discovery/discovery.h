@@ -59,7 +59,7 @@ public:
     // Has the thread end, and waits for that so long. False if it has not: it waits in the kernel.
     [[nodiscard]] bool stop(std::chrono::milliseconds patience);
 
-    // Has the thread call `change`, and if that returns true, offer the attacher all files anew:
+    // Has the thread call `change`, and if that returns true, offer the attacher all files again:
     // those that it was offered before, attached to or not, and then all others that are mapped.
     // Returns when it has, or fails if that takes very long: then it is done later, so `change`
     // must not refer to what is the caller's. For other threads, while this one runs.

@@ -1,4 +1,4 @@
-// Who may come in, and how: the web configuration at work, read anew when its files change.
+// TLS and logins: the web configuration in use, read again when its files change.
 #pragma once
 
 #include <chrono>

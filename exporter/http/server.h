@@ -24,7 +24,7 @@ namespace gpusnoop::http {
 class Server {
 public:
     // Answers what comes in at `listeners` from now on, on threads of its own (which inherit the
-    // caller's signal mask), to those whom `access` lets in.
+    // caller's signal mask), to clients that `access` admits.
     [[nodiscard]] static Result<std::unique_ptr<Server>> start(std::vector<Listener> listeners,
                                                                std::unique_ptr<Access> access,
                                                                std::vector<Route> routes);

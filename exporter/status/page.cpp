@@ -55,10 +55,10 @@ std::string facts_list(const Facts &facts) {
 std::string refresh_line(const Facts &facts, std::optional<std::uint32_t> refresh_seconds) {
     std::string html = "<p class=\"dim\">As of " + time_html(facts.now) + " UTC. ";
     if (refresh_seconds) {
-        return html + "Loaded anew every " + counted(*refresh_seconds, "second", "seconds") +
+        return html + "Reloaded every " + counted(*refresh_seconds, "second", "seconds") +
                ". <a href=\"./\">Stop that</a></p>\n";
     }
-    return html + "<a href=\"./?refresh=10\">Load anew every 10 seconds</a></p>\n";
+    return html + "<a href=\"./?refresh=10\">Reload every 10 seconds</a></p>\n";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ inline constexpr std::size_t max_libraries = 30;
 inline constexpr std::size_t max_frames = 16;  // of a slow call's stack
 
 // The page as HTML: with no scripts and nothing from elsewhere. With `refresh_seconds` a browser
-// loads it anew by itself.
+// reloads it by itself.
 [[nodiscard]] std::string page(const Facts &facts,
                                std::optional<std::uint32_t> refresh_seconds = std::nullopt);
 

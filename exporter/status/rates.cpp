@@ -9,7 +9,7 @@ namespace gpusnoop::status {
 namespace {
 
 double per_second(std::uint64_t before, std::uint64_t now, double seconds) {
-    // A probe that was loaded anew counts from 0 again.
+    // A probe that was loaded again counts from 0.
     return now > before ? static_cast<double>(now - before) / seconds : 0;
 }
 

@@ -33,7 +33,7 @@ public:
     // To be called often: notes now and then what the probes have counted, for the rates.
     void look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes);
 
-    // `?refresh=10` makes a page that browsers load anew. Waits for the copying of a few numbers
+    // `?refresh=10` makes a page that browsers reload. Waits for the copying of a few numbers
     // only, and for a second at most: without an answer the page says so, and has the rest.
     [[nodiscard]] http::Response answer(const http::Request &request, const Sources &sources);
 

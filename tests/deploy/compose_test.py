@@ -112,7 +112,7 @@ def check_prometheus(project):
     directory, glob = os.path.split(rules)
     found = sorted(path.name for path in pathlib.Path(mounts(service)[directory]).glob(glob))
     same("the rules", found, sorted(path.name for path in (ROOT / "dashboards/rules").glob("gpusnoop_*.yaml")))
-    # But for whom it scrapes and whom it tells, it is the example.
+    # Except for what it scrapes and where alerts go, it is the example.
     example = load("prometheus/prometheus.yml")
     ours = config["scrape_configs"][0]
     theirs = example["scrape_configs"][0]

@@ -241,7 +241,7 @@ TEST_CASE("top in a terminal waits for an exporter that goes away and comes back
     terminal.wait_for("cannot reach " + address + ": Connection refused; trying again");
     const std::size_t gone = terminal.output().size();
     exporter.emplace(start());
-    terminal.wait_for(address + " was restarted, and counts anew", gone);
+    terminal.wait_for(address + " was restarted: its counters begin at 0", gone);
     terminal.wait_for("calls/s    err/s   slow/s", gone);
     terminal.type("q");
     CHECK(terminal.wait() == 0);
@@ -318,9 +318,10 @@ TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]
     const Exporter without("cuda: {enabled: false}\n");
     const Finished off = run(top(address_of(without), {"--once"}));
     CHECK(off.code == 1);
-    CHECK(off.output == address_of(without) +
-                            " shows no functions (the probe functions may be off): The probe that knows "
-                            "this is not up: / says why.\n");
+    CHECK(off.output ==
+          address_of(without) +
+              " shows no functions (the probe functions may be off): The probe that knows "
+              "this is not up: / says why.\n");
     for (const std::string wrong :
          {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0", "--address=ftp://x",
           "--address=:1", "--key-file=x", "--lines=3"}) {

@@ -1,4 +1,4 @@
-// Whom Alertmanager tells: a server that takes POSTs of JSON and answers 200.
+// Receives what Alertmanager sends: a server that takes POSTs of JSON and answers 200.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,7 @@ Exporter::Exporter(const std::string &config, std::vector<std::string> through) 
 
 void Exporter::configure(const std::string &config) const {
     // The groups of the functions probe have functions of the CUDA runtime as well. Two probes
-    // attaching to each library is for the tests that are about that. Those on the kernel's side
+    // attaching to each library is for the tests that are about that. Kernel-side probes
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
     for (const auto *const kind : gpusnoop::probes::all_probes()) {

@@ -37,7 +37,7 @@ public:
     // after it, such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
-    // Writes the configuration anew, as the constructor does. The exporter reads it when it is told
+    // Rewrites the configuration, as the constructor does. The exporter reads it when it is told
     // to.
     void configure(const std::string &config) const;
 

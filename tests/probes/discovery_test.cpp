@@ -57,7 +57,8 @@ TEST_CASE("a library is found in a process whose first thread has ended", "[kern
     exporter.wait_until_attached_to(library);
 }
 
-TEST_CASE("a library that is overwritten in place is let go, and attached to anew", "[kernel]") {
+TEST_CASE("a library that is overwritten in place is detached from, and attached to again",
+          "[kernel]") {
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;

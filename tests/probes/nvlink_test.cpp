@@ -53,7 +53,7 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     CHECK(page.sum("gpusnoop_probe_events_total", of_probe) == 27);
     CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_probe) == 0);
 
-    // A driver that is loaded anew has its helpers elsewhere.
+    // A driver that is loaded again has its helpers elsewhere.
     module.reset();
     wait_until(exporter, false);
     module.emplace();

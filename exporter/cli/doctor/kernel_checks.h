@@ -26,7 +26,7 @@ namespace gpusnoop::doctor {
 [[nodiscard]] Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_perfmon,
                                           bool has_admin);
 
-// All of the above of this kernel, and what the probes of the kernel's side need: kprobes,
+// All of the above of this kernel, and what the kernel-side probes need: kprobes,
 // tracepoints, protection from preemption.
 [[nodiscard]] std::vector<Finding> examine_kernel(const ebpf::Features &features,
                                                   const config::Config &config);

@@ -58,7 +58,7 @@ void Session::take(const Result<Answer> &answer) {
         if (rows_) {
             sort_rows(*rows_, sort_);
         } else {
-            problem_ = address_ + " was restarted, and counts anew";
+            problem_ = address_ + " was restarted: its counters begin at 0";
         }
     }
     last_ = std::move(*sample);

@@ -64,7 +64,7 @@ public:
     virtual discovery::Attacher *attacher() { return nullptr; }
 
     // Takes over what of the configuration it can change while it runs. True: the attacher is to be
-    // offered all files anew. On the thread of the attacher; never for a probe that is down.
+    // offered all files again. On the thread of the attacher; never for a probe that is down.
     virtual bool reconfigure(const config::Config & /*config*/) { return false; }
 
     // Takes what its rings hold.

@@ -43,7 +43,7 @@ struct ProcessIdentity {
     std::uint32_t system_calls = 0;  // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 
-// What the kernel's side says of it.
+// From a record of the BPF programs.
 void take(ProcessIdentity &identity, const process_identity &record);
 
 // What /proc says, of what is not known yet or known better there. False: the process has ended.

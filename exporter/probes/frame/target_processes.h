@@ -1,5 +1,5 @@
-// Whom the probes of the kernel's side trace: the GPU processes, as the CUDA probe's programs know
-// them, and the processes that the configuration names.
+// Selects the processes that the syscall and fence probes trace: GPU processes and those listed
+// under `targets:`.
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind functions_kind;
 
-// For a trace: it tells of calls as `tracing` says, and not in the ways that `config` names.
+// For a trace: it passes on calls as `tracing` says, not as `config` says.
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing);
 

@@ -1,4 +1,4 @@
-// How the probe tells of calls one by one, for `gpusnoop_exporter trace`.
+// How the probe passes on single calls, for `gpusnoop_exporter trace`.
 #pragma once
 
 #include <chrono>

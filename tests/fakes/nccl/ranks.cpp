@@ -113,7 +113,7 @@ void run(int rank, int nranks, int rounds, Truth &truth) {
     const std::string shown = std::to_string(rank);
     const std::string of = std::to_string(nranks);
     for (int round = 0; round < rounds; round++) {
-        // Now and then anew: the handle of one that was destroyed is given again.
+        // Now and then again: the handle of one that was destroyed is given again.
         Communicator *communicator = nullptr;
         if (round % 2 == 0) {
             ncclCommInitRank(&communicator, nranks, id, rank);

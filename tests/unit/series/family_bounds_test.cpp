@@ -65,7 +65,7 @@ TEST_CASE("the handle of a forgotten label set counts on") {
         family.add(slot, 1);
     }
     CHECK(page_of(family) == Page{{{"shown"}, 0}, {other, 1'000}});
-    // It has its chance when it is asked for anew.
+    // It has its chance when it is asked for again.
     const Slot again = family.slot(1, {"0"});
     family.add(again, 64);
     family.rebalance();

@@ -145,7 +145,7 @@ TEST_CASE("a file gets every event, in order, behind what it has") {
     CHECK(text_of(directory / "events") == expected);
 }
 
-TEST_CASE("a file that is renamed or deleted is made anew") {
+TEST_CASE("a file that is renamed or deleted is made again") {
     const TemporaryDirectory directory;
     const auto sink = start(at(TargetType::file, directory / "events"));
     offer(*sink, 1, 2);

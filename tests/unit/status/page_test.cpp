@@ -224,7 +224,7 @@ TEST_CASE("without an answer of the pipeline, or without probes, the page says s
     CHECK_THAT(empty, ContainsSubstring("No process uses a library"));
 }
 
-TEST_CASE("the page loads anew only if it is asked to") {
+TEST_CASE("the page reloads only if it is asked to") {
     CHECK_THAT(page(facts()), !ContainsSubstring("http-equiv"));
     CHECK_THAT(page(facts()), ContainsSubstring("<a href=\"./?refresh=10\">"));
     const std::string html = page(facts(), 7);

@@ -27,7 +27,7 @@ std::vector<std::uint64_t> call_bounds(const FunctionOptions &options);
 // nanoseconds.
 series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
 
-// Of the last whole minute: filled anew for each report.
+// Of the last whole minute: rebuilt for each report.
 struct FunctionGauges {
     series::Family &min;
     series::Family &max;

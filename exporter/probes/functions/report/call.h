@@ -1,4 +1,4 @@
-// A call as the aggregator tells of it, to those who want to know of single calls.
+// One finished call, as passed to per-call callbacks.
 #pragma once
 
 #include <cstdint>

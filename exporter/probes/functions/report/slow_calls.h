@@ -21,7 +21,7 @@
 
 namespace gpusnoop::probes {
 
-// All that is told of a slow call. A trace tells of every call in this way. Texts are valid UTF-8
+// All that is known of a slow call, or of any call in a trace. Texts are valid UTF-8
 // and not long.
 struct SlowCall {
     std::chrono::nanoseconds ended{};  // CLOCK_REALTIME

@@ -116,7 +116,7 @@ TEST_CASE("after a restart there are no rates until the next answer, and none be
     session.take(answer(document_of(fresh, 12s, 2000s)));
     CHECK_FALSE(session.rows());
     CHECK(session.answers());
-    CHECK(session.problem() == "http://node:1 was restarted, and counts anew");
+    CHECK(session.problem() == "http://node:1 was restarted: its counters begin at 0");
     session.take(answer(document_of(fresh, 14s, 2000s)));
     CHECK(session.problem().empty());
     CHECK(row_of(session, "f").rates.calls == 0);

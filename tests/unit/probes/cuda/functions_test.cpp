@@ -22,7 +22,7 @@ std::string linkage(const Fixture &bench) {
     return page.begin()->first.back();
 }
 
-// The macros of the kernel's side, which are C.
+// The macros of the BPF programs, which are C.
 constexpr std::uint64_t function_in(std::uint64_t cookie) {
     return cookie & 0xffff;
 }
@@ -44,7 +44,7 @@ cuda_launch_record launched_by(std::string_view symbol, bool is_static = false) 
 
 }  // namespace
 
-TEST_CASE("the table of functions holds what the kernel's side expects of it") {
+TEST_CASE("the table of functions holds what the BPF programs expect of it") {
     const auto functions = cuda_functions();
     CHECK(functions.size() > 150);
     std::set<std::string_view> symbols;

@@ -1,4 +1,4 @@
-// A model of the CUDA probe's kernel side: a table of live allocations that is always right, and a
+// A model of the CUDA probe's BPF programs: a table of live allocations that is always right, and a
 // stream of records about it that loses some.
 #pragma once
 
@@ -177,7 +177,7 @@ private:
         send(pid, reset(device, now_));
     }
 
-    // Nothing but the record tells of it.
+    // Only the record shows it.
     void destroy_context(std::uint32_t pid) {
         lose_memory(pid, [](const cuda_live &one) { return one.context == 0xc; });
         auto record = reset(0, now_, 0xc);

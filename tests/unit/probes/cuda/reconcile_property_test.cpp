@@ -1,4 +1,4 @@
-// The live allocations against a model of the kernel's side.
+// The live allocations against a model of the BPF programs.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 

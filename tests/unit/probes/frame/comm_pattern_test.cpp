@@ -28,7 +28,7 @@ bool matches(const std::string &glob, const std::string &name) {
 
 }  // namespace
 
-TEST_CASE("the kernel's side matches names of processes by a table") {
+TEST_CASE("the BPF programs match names of processes by a table") {
     CHECK(matches("python*", "python3.11"));
     CHECK(matches("*", ""));
     CHECK(matches("", ""));

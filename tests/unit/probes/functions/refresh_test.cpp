@@ -110,7 +110,7 @@ TEST_CASE("a function stays as long as one of its numbers counts for it") {
     CHECK(bench.page("function_calls_total") == Page{{labels("f"), 3}});
 }
 
-TEST_CASE("a function under a new name begins anew, and the old name leaves") {
+TEST_CASE("a function under a new name begins at 0, and the old name leaves") {
     FunctionsFixture bench;
     bench.tell(process());
     const auto f = bench.number("f", with_all);
@@ -124,7 +124,7 @@ TEST_CASE("a function under a new name begins anew, and the old name leaves") {
     CHECK(bench.page("function_calls_total") == Page{{labels("new"), 2}});
 }
 
-TEST_CASE("other buckets begin a histogram anew, and there is never more than one") {
+TEST_CASE("other buckets begin a new histogram, and there is never more than one") {
     FunctionsFixture bench;
     bench.tell(process());
     bench.tell(of(43, 5, process("python")));  // of the same group
