@@ -69,7 +69,7 @@ Result<std::unique_ptr<App>> App::start(config::Config config,
 
 void App::tell_manager(std::string_view lines) const {
     if (const auto told = manager_.send(lines); !told) {
-        log::warn("no word to the service manager", {{"reason", told.error().message}});
+        log::warn("cannot notify systemd", {{"reason", told.error().message}});
     }
 }
 
@@ -102,7 +102,7 @@ bool App::is_discovery_stuck() {
     const bool is_stuck = discovery_->progress().is_stuck();
     if (is_stuck != std::exchange(discovery_was_stuck_, is_stuck)) {
         if (is_stuck) {
-            log::error("discovery is stuck: new libraries are not found until it goes on");
+            log::error("discovery is stuck: new libraries are not found until it responds");
         } else {
             log::info("new libraries are found again");
         }
@@ -120,7 +120,7 @@ http::Response App::ready_page() const {
             503, "Not ready: discovery is stuck, so new libraries are not found.\n");
     }
     if (!progress.is_ready()) {
-        return http::text_response(503, "Not ready: the first look at all processes goes on.\n");
+        return http::text_response(503, "Not ready: the first scan of all processes has not finished.\n");
     }
     return http::text_response(200, "Ready.\n");
 }

@@ -42,12 +42,12 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     if (const auto own = discovery->mappings_->identify(self.get()); self && !own) {
         log::error(
-            "processes cannot be told apart: the exporter needs the host's process ids "
+            "process ids of the host are not visible: run the exporter in the host's PID namespace "
             "(--pid=host, hostPID)",
             {{"reason", own.error().message}});
         discovery->progress_.note_problem(
-            "processes cannot be told apart, as the exporter has process ids of its own: it needs "
-            "--pid=host or hostPID");
+            "process ids of the host are not visible, so processes cannot be identified: run the "
+            "exporter with --pid=host or hostPID: true");
     }
     discovery->opener_ = std::make_unique<processes::FileOpener>(*discovery->mappings_);
     auto events = ebpf::MmapEvents::open();
@@ -66,7 +66,7 @@ void Discovery::start() {
     thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
     while (!progress_.wait_until_ready(milliseconds(100))) {
         if (progress_.is_stuck()) {
-            log::warn("the first look at all processes takes long: it goes on meanwhile");
+            log::warn("the first scan of all processes takes long: it continues in the background");
             return;
         }
     }
@@ -157,10 +157,10 @@ void Discovery::look_at(std::uint32_t tgid) {
         consider_all(*mappings);
         return;
     }
-    if (const auto more = lines_.due("cannot look at a process")) {
-        log::warn("cannot look at a process", {{"pid", std::to_string(tgid)},
-                                               {"reason", mappings.error().message},
-                                               {"more_since_last_line", *more}});
+    if (const auto more = lines_.due("cannot read the mappings of a process")) {
+        log::warn("cannot read the mappings of a process", {{"pid", std::to_string(tgid)},
+                                                            {"reason", mappings.error().message},
+                                                            {"more_since_last_line", *more}});
     }
 }
 
@@ -200,7 +200,8 @@ void Discovery::look_at_all(bool timed) {
     forget_changed();
     const auto mappings = mappings_->read(std::nullopt);
     if (!mappings) {
-        log::warn("cannot look at the processes", {{"reason", mappings.error().message}});
+        log::warn("cannot read the mappings of all processes",
+                  {{"reason", mappings.error().message}});
         return;
     }
     failures_.begin_look();
@@ -245,7 +246,7 @@ Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
         done = changes_.back().done.get_future();
     }
     if (done.wait_for(seconds(30)) != std::future_status::ready) {
-        return fail("discovery is stuck: the change is made when it goes on");
+        return fail("discovery is stuck: the change takes effect when it responds");
     }
     return {};
 }

@@ -217,7 +217,8 @@ bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &m
     if (reason) {
         found_.failed(*key.first, mapping.file, *reason);
         settle(known, mapping);
-        log::info("a library is left alone", {{"library", mapping.name}, {"reason", *reason}});
+        log::info("library excluded by discovery.exclude",
+                  {{"library", mapping.name}, {"reason", *reason}});
     }
     return reason.has_value();
 }

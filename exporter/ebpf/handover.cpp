@@ -117,8 +117,10 @@ int end_of_descriptors() {
 void hand_over() {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        log::warn("cannot hand over what is still attached: ending takes until it is detached",
-                  {{"reason", std::strerror(errno)}});
+        log::warn(
+            "cannot start a helper process to detach the remaining probes: the exporter ends when "
+            "they are detached",
+            {{"reason", std::strerror(errno)}});
         return;
     }
     const int most_files = end_of_descriptors();
@@ -129,11 +131,13 @@ void hand_over() {
     ::close(ends[0]);
     // The other end stays open as long as this process lives, for the child to see when it ends.
     if (child < 0) {
-        log::warn("cannot hand over what is still attached: ending takes until it is detached",
-                  {{"reason", std::strerror(errno)}});
+        log::warn(
+            "cannot start a helper process to detach the remaining probes: the exporter ends when "
+            "they are detached",
+            {{"reason", std::strerror(errno)}});
         return;
     }
-    log::info("a process of its own detaches what is still attached", {{"pid", child}});
+    log::info("a helper process detaches the remaining probes", {{"pid", child}});
 }
 
 }  // namespace
@@ -149,8 +153,9 @@ Handover::Handover(std::chrono::milliseconds patience) {
     try {
         thread_ = std::jthread(wait);
     } catch (const std::system_error &error) {
-        log::warn("no thread to watch the end: it takes until all is detached",
-                  {{"reason", error.what()}});
+        log::warn(
+            "cannot start a thread for the exit: the exporter ends when all probes are detached",
+            {{"reason", error.what()}});
     }
 }
 

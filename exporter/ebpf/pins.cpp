@@ -94,7 +94,8 @@ Result<Pins> Pins::open(const std::string &root, const std::string &generation) 
             ::rmdir((root + "/" + other).c_str());
             if (removed > 0) {
                 log::warn(
-                    "removed the pins of another version or configuration: what it knew is lost",
+                    "removed the pins of another version or configuration: its live allocations "
+                    "are lost",
                     {{"pins", root + "/" + other}, {"objects", std::to_string(removed)}});
             }
         }

@@ -153,7 +153,7 @@ void Access::read_again() {
     if (!read) {
         std::istringstream lines(read.error().message);
         for (std::string line; std::getline(lines, line);) {
-            log::error("the web configuration cannot be read again, the old one stays",
+            log::error("cannot reload the web configuration: the previous one stays in use",
                        {{"reason", line}});
         }
         return;
@@ -166,7 +166,7 @@ void Access::read_again() {
         const std::lock_guard lock(mutex_);
         rules_ = std::move(rules);
     }
-    log::info("web configuration read again", {{"file", path_}});
+    log::info("web configuration reloaded", {{"file", path_}});
 }
 
 }  // namespace gpusnoop::http

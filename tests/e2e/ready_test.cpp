@@ -20,5 +20,5 @@ TEST_CASE("an exporter with process ids of its own is not ready, and says why", 
     const HttpAnswer answer = http(exporter.port(), "/-/ready");
     CHECK(answer.status == 503);
     CHECK(answer.body.find("hostPID") != std::string::npos);
-    CHECK(exporter.log().find("processes cannot be told apart") != std::string::npos);
+    CHECK(exporter.log().find("process ids of the host are not visible") != std::string::npos);
 }

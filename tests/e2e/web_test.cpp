@@ -106,14 +106,14 @@ TEST_CASE("TLS, client certificates and logins, and certificates that change", "
     files.put("second.pem", "server.pem");
     eventually("the certificate without its key to be noticed", [&] {
         (void)ask("/-/healthy", certified);
-        return exporter.log().find("the old one stays") != std::string::npos;
+        return exporter.log().find("the previous one stays in use") != std::string::npos;
     });
     CHECK(ask("/-/healthy", certified).status == "200");
     files.put("second.key", "server.key");
     eventually("the new certificate to be used",
                [&] { return ask("/-/healthy", certified, "other-ca").status == "200"; });
     CHECK(ask("/-/healthy", certified).status == "000");
-    CHECK(count(exporter.log(), "the old one stays") == 1);
+    CHECK(count(exporter.log(), "the previous one stays in use") == 1);
     // Other clients may come then.
     files.put("other-ca.pem", "clients.pem");
     eventually("the new authority to be used",

@@ -78,7 +78,7 @@ VisibleGpus GpuLookup::of(std::uint32_t tgid, std::chrono::milliseconds patience
     if (answer.wait_for(patience) == std::future_status::ready) {
         return answer.get();
     }
-    log::warn("gave up finding out which GPUs a process can use", {{"pid", std::to_string(tgid)}});
+    log::warn("cannot determine which GPUs a process can use", {{"pid", std::to_string(tgid)}});
     {
         const std::lock_guard lock(worker_->mutex);
         worker_->abandoned = true;

@@ -106,7 +106,7 @@ Result<> drop_privileges(const config::Config &config, const ebpf::Features &fea
         }
     }
     if (const auto refused = refuse_system_calls(); !refused) {
-        log::warn("system calls that it never makes stay allowed to it",
+        log::warn("cannot install the system call filter: the exporter runs without it",
                   {{"reason", refused.error().message}});
     }
     return {};

@@ -165,7 +165,7 @@ void TargetProcesses::Tracker::warn_of_losses() {
     const std::uint64_t now = __atomic_load_n(&skeleton->bss->targets_lost, __ATOMIC_RELAXED) +
                               __atomic_load_n(&skeleton->bss->execs_lost, __ATOMIC_RELAXED);
     if (now != std::exchange(lost, now)) {
-        log::warn("some processes that the configuration names are not traced: too many at once",
+        log::warn("some configured processes are not traced: too many started at once",
                   {{"processes", now}});
     }
 }

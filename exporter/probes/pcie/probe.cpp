@@ -114,7 +114,7 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
     const int error = wanted ? bpf_map_update_elem(map, &device, &value, BPF_ANY)
                              : bpf_map_delete_elem(map, &device);
     if (error != 0) {
-        log::warn("cannot change which PCI devices are traced",
+        log::warn("cannot update the list of traced PCI devices in the BPF map",
                   {{"probe", "pcie"},
                    {"device", pci_address(device)},
                    {"reason", std::strerror(-error)}});

@@ -148,28 +148,28 @@ TEST_CASE("a web configuration that changes holds from the next request on") {
     files.write(alice);
     CHECK(status() == "401");
     CHECK(status(login) == "200");
-    CHECK(files.logged("web configuration read again") == 1);
+    CHECK(files.logged("web configuration reloaded") == 1);
 
     // What is wrong leaves things as they are, and is said once.
     files.write("basic_auth_users: {alice: x}\n");
     CHECK(status() == "401");
     CHECK(status(login) == "200");
-    CHECK(files.logged("the old one stays") == 1);
+    CHECK(files.logged("the previous one stays in use") == 1);
     CHECK(files.logged(files.web() + ":1:27: basic_auth_users.alice: must be a bcrypt hash") == 1);
     std::filesystem::remove(files.web());
     CHECK(status() == "401");
     CHECK(status(login) == "200");
-    CHECK(files.logged("the old one stays") == 2);
+    CHECK(files.logged("the previous one stays in use") == 2);
     // Also what would need another kind of socket.
     files.write("tls_server_config: {cert_file: c.pem, key_file: k.pem}\n");
     CHECK(status() == "401");
-    CHECK(files.logged("the old one stays") == 3);
+    CHECK(files.logged("the previous one stays in use") == 3);
     CHECK(files.logged("cannot use the certificate " + (files.directory / "c.pem").string() +
                        ": No such file or directory") == 1);
     // The file that was missing is there now, and is wrong as well.
     std::ofstream(files.directory / "c.pem") << "nothing";
     CHECK(status() == "401");
-    CHECK(files.logged("the old one stays") == 4);
+    CHECK(files.logged("the previous one stays in use") == 4);
 
     // It is read on a thread of the server, whose stack is not large.
     for (const std::string piece : {"[", "{a: "}) {
@@ -184,8 +184,8 @@ TEST_CASE("a web configuration that changes holds from the next request on") {
 
     files.write("");
     CHECK(status() == "200");
-    CHECK(files.logged("web configuration read again") == 2);
-    CHECK(files.logged("the old one stays") == 6);
+    CHECK(files.logged("web configuration reloaded") == 2);
+    CHECK(files.logged("the previous one stays in use") == 6);
 }
 
 TEST_CASE("files are not looked at for each request") {
@@ -257,5 +257,5 @@ TEST_CASE("a web configuration out of a pipe holds to the end") {
     const auto access = *Access::open("/dev/fd/" + std::to_string(reader.get()), 0s);
     CHECK(access->rules()->config.users.size() == 1);
     CHECK(access->rules()->config.users.size() == 1);
-    CHECK(files.logged("the old one stays") == 0);
+    CHECK(files.logged("the previous one stays in use") == 0);
 }

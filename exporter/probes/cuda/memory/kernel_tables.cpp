@@ -80,7 +80,7 @@ void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {
         options.ctx_in = arguments.data();
         options.ctx_size_in = sizeof(arguments);
         if (const int error = bpf_prog_test_run_opts(maps_.end_mapping, &options); error != 0) {
-            log::warn("cannot end mappings of memory",
+            log::warn("cannot remove unmapped memory from the table of live allocations",
                       {{"reason", std::generic_category().message(-error)}});
             return;
         }

@@ -197,7 +197,7 @@ void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &fun
     }
     const int map = bpf_map__fd(loaded_->skeleton->maps.func_options);
     if (bpf_map_update_elem(map, &number, &value, BPF_ANY) != 0) {
-        log::warn("cannot tell the programs what is to be known of a function's calls",
+        log::warn("cannot update function options in the BPF map",
                   {{"probe", "functions"}, {"reason", std::strerror(errno)}});
     }
 }

@@ -41,7 +41,7 @@ Result<> CallReporter::start() {
         if (resolver) {
             resolver_ = std::move(*resolver);
         } else {
-            log::warn("the stacks of slow calls are without names",
+            log::warn("cannot name functions on the stacks of slow calls",
                       {{"probe", "functions"}, {"reason", resolver.error().message}});
         }
     }
