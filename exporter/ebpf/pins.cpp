@@ -48,7 +48,7 @@ Result<Fd> lock(const std::string &root) {
     }
     struct statfs file_system{};
     if (::fstatfs(directory.get(), &file_system) != 0) {
-        return fail_errno("look at the file system of " + root);
+        return fail_errno("read the file system type of " + root);
     }
     if (file_system.f_type != bpf_fs_magic) {
         return no_bpf_fs(root);
@@ -140,7 +140,7 @@ void Pins::remove(std::string_view name) const {
 Result<std::chrono::nanoseconds> Pins::pinned_at(std::string_view name) const {
     struct stat status{};
     if (::stat(path_of(name).c_str(), &status) != 0) {
-        return fail_errno("look at " + path_of(name));
+        return fail_errno("read the type of " + path_of(name));
     }
     return now_on(CLOCK_BOOTTIME) - (now_on(CLOCK_REALTIME) - to_nanoseconds(status.st_mtim));
 }

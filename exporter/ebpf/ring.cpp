@@ -58,10 +58,10 @@ Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
     bpf_map_info info{};
     std::uint32_t length = sizeof info;
     if (bpf_map_get_info_by_fd(map_fd, &info, &length) != 0) {
-        return fail_errno("look at a ring buffer");
+        return fail_errno("read the size of a ring buffer");
     }
     if (info.type != BPF_MAP_TYPE_RINGBUF) {
-        return fail("map a ring buffer: the map is none", EINVAL);
+        return fail("not a ring buffer map", EINVAL);
     }
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     Mapping consumer(map_fd, page, true, 0);

@@ -47,7 +47,7 @@ Result<std::map<std::string, std::string>> parse_query(std::string_view query) {
             return tl::unexpected(!name ? name.error() : value.error());
         }
         if (!values.emplace(*name, std::move(*value)).second) {
-            return fail("the parameter " + in_quotes(*name) + " is there twice");
+            return fail("duplicate parameter " + in_quotes(*name));
         }
     }
     return values;

@@ -97,7 +97,7 @@ Result<Connection> Connection::open_file(const Target &target) {
     }
     struct stat status{};
     if (::fstat(fd->get(), &status) != 0) {
-        return fail_errno("look at the file");
+        return fail_errno("stat the file");
     }
     Connection connection(*std::move(fd));
     if (S_ISREG(status.st_mode)) {

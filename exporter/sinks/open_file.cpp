@@ -50,7 +50,7 @@ Result<Fd> open_root() {
 Result<> check_directory(const Fd &directory, bool is_last) {
     struct stat status{};
     if (::fstat(directory.get(), &status) != 0) {
-        return fail_errno("look at the directory");
+        return fail_errno("stat the directory");
     }
     const bool everybody_writes = (status.st_mode & S_IWOTH) != 0;
     if (everybody_writes && (is_last || (status.st_mode & S_ISVTX) == 0)) {
@@ -94,7 +94,7 @@ public:
         Fd next(::openat(directory_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
         struct stat status{};
         if (next && ::fstat(next.get(), &status) != 0) {
-            return fail_errno("look at a part of the path");
+            return fail_errno("stat a part of the path");
         }
         if (!next && !(is_last && errno == ENOENT)) {
             return fail_errno("open");

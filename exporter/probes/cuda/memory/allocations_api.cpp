@@ -51,7 +51,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
             (name == "pid" ? query.pid.emplace() : query.sites) = *number;
         } else {
             return fail(in_quotes(name) +
-                        " is no parameter of this page: those are format, pid, comm and limit");
+                        " is not a parameter of this page; it has format, pid, comm and limit");
         }
     }
     return query;

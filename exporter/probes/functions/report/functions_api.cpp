@@ -85,7 +85,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
             take(read_glob(value), query.glob);
         } else if (name != "by") {
             return fail(in_quotes(name) +
-                        " is no parameter of this page: those are sort, limit, function and by");
+                        " is not a parameter of this page; it has sort, limit, function and by");
         } else if (value != "function" && value != "process") {
             return fail("by must be function or process, not " + in_quotes(value));
         } else {

@@ -42,7 +42,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
             (name == "pid" ? query.pid.emplace() : query.limit) = *number;
         } else {
             return fail(in_quotes(name) +
-                        " is no parameter of this page: those are function, library, comm, pid "
+                        " is not a parameter of this page; it has function, library, comm, pid "
                         "and limit");
         }
     }

@@ -248,7 +248,7 @@ TEST_CASE("what is wrong with a request for allocations is one clear sentence",
           "[cuda_documents]") {
     CHECK(error_of({{"format", "json"}, {"pid", "1"}, {"comm", "x"}, {"limit", "0"}}).empty());
     CHECK(error_of({{"pids", "1"}}) ==
-          "\"pids\" is no parameter of this page: those are format, pid, comm and limit");
+          "\"pids\" is not a parameter of this page; it has format, pid, comm and limit");
     CHECK(error_of({{"format", "xml"}}) == "format must be json or folded, not \"xml\"");
     CHECK(error_of({{"format", ""}}) == "format must be json or folded, not \"\"");
     CHECK(error_of({{"limit", "-1"}}) == "limit must be a number from 0 to 4294967295, not \"-1\"");

@@ -177,7 +177,7 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
     }
     CHECK(error_of({{"by", "pid"}}) == "by must be function or process, not \"pid\"");
     CHECK(error_of({{"sorted", "calls"}}) ==
-          "\"sorted\" is no parameter of this page: those are sort, limit, function and by");
+          "\"sorted\" is not a parameter of this page; it has sort, limit, function and by");
     const std::string glob =
         "function must be a name or a glob of 1 to 256 bytes with at most 8 *, not ";
     CHECK(error_of({{"function", ""}}) == glob + "\"\"");
@@ -185,7 +185,7 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
     CHECK(error_of({{"function", std::string(257, 'a')}}) ==
           glob + '"' + std::string(64, 'a') + '"');
     CHECK(error_of({{"function", "\xFF"}}) == glob + "\"\xEF\xBF\xBD\"");
-    CHECK(error_of({{"\x1b[2J", ""}}).starts_with("\"\xEF\xBF\xBD[2J\" is no parameter"));
+    CHECK(error_of({{"\x1b[2J", ""}}).starts_with("\"\xEF\xBF\xBD[2J\" is not a parameter"));
 }
 
 TEST_CASE("functions that do not fit are left out and counted", "[single-threaded]") {

@@ -48,7 +48,7 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     CHECK(problem({{"pid", "0"}}) == "pid must be a number from 1 to 4294967295, not \"0\"");
     CHECK(problem({{"limit", "x"}}) == "limit must be a number from 0 to 4294967295, not \"x\"");
     CHECK(problem({{"functions", "x"}}) ==
-          "\"functions\" is no parameter of this page: those are function, library, comm, pid and "
+          "\"functions\" is not a parameter of this page; it has function, library, comm, pid and "
           "limit");
     SlowFixture nothing({.keep = 0, .log_per_second = 0});
     nothing.bench.tell(call(nothing.bench.number("f", with_arguments), 2'000));
