@@ -81,7 +81,7 @@ Tracing trace(Way way) {
     }
     Ours ours;
     probes::TargetsConfig targets;
-    targets.everything = way == Way::traced;
+    targets.all_processes = way == Way::traced;
     ours.targets = std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30));
     // As the CUDA probe has them, on a node without GPU processes.
     const Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),

@@ -212,6 +212,23 @@ void Section::set_live(const std::string &key) {
     }
 }
 
+void Section::accept_old_name(const std::string &key, const std::string &old) {
+    const auto entry_of = [&](const std::string &name) {
+        return std::ranges::find(entries_, name, &Entry::key);
+    };
+    const auto found = entry_of(old);
+    if (found == entries_.end()) {
+        return;
+    }
+    if (entry_of(key) != entries_.end()) {
+        mapping_.problems().add(found->key_at, found->value.path(),
+                                "is the old name of " + key + ", which is given too");
+        known_.push_back(old);
+        return;
+    }
+    found->key = key;
+}
+
 const Value *Section::find(const std::string &key) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
         known_.push_back(key);

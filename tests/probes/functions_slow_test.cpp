@@ -119,7 +119,7 @@ std::string config(const std::string &mode, const std::string &sinks) {
         - {symbol: calls_sleep, errors: nonzero}
         - {name: "calls::sleep", symbol: _ZN5calls5sleepElllllPl}
         - {symbol: calls_callback, slow_threshold: none, arguments: []}
-  slow_calls: {keep: 1000, log_per_second: 10000}
+  slow_calls: {history: 1000, log_per_second: 10000}
 )" + sinks;
 }
 

@@ -232,7 +232,7 @@ TEST_CASE("calls that were under way when their process became one to trace do n
 TEST_CASE("system calls past the table's room are lost, and counted as that", "[kernel]") {
     require_bpf();
     const Exporter exporter(
-        "cuda: {enabled: false}\ntargets: {everything: true}\n"
+        "cuda: {enabled: false}\ntargets: {all_processes: true}\n"
         "syscall: {enabled: true, max_counts: 64}\n");
     // Each run is another process, of a dozen different calls.
     for (int i = 0; i < 20; i++) {

@@ -131,7 +131,7 @@ TEST_CASE("each system call of a process is a line, and none of another", "[kern
                                   [&](const json &line) { return line["pid"] == traced.pid(); }));
     }
     SECTION("by its name, which the configuration's targets do not matter to") {
-        Trace trace("syscall", "targets: {everything: true}\n", {comm});
+        Trace trace("syscall", "targets: {all_processes: true}\n", {comm});
         Process traced = start_syscalls();
         wait_until_in(trace, traced);
         make_calls(traced);
@@ -233,7 +233,7 @@ TEST_CASE("system calls of a GPU process are lines from its first CUDA call on",
 
 TEST_CASE("a trace of the whole machine does not trace itself", "[kernel]") {
     require_bpf();
-    Trace trace("syscall", "targets: {everything: true}\n", {"--count=500"});
+    Trace trace("syscall", "targets: {all_processes: true}\n", {"--count=500"});
     CHECK(trace.process().wait() == 0);
     const auto lines = trace.calls();
     CHECK(lines.size() == 500);
@@ -246,7 +246,7 @@ TEST_CASE("a trace of fences says that it traces, and ends when it is told to", 
     if (!gpusnoop::ebpf::tracepoint_fields("dma_fence", "dma_fence_init")) {
         missing("tracefs, or a kernel with DMA fences");
     }
-    Trace trace("fence", "targets: {everything: true}\n", {"--format=text"});
+    Trace trace("fence", "targets: {all_processes: true}\n", {"--format=text"});
     CHECK(trace.process().output().find("msg=\"tracing\" events=fence") != std::string::npos);
     trace.process().signal(SIGINT);
     CHECK(trace.process().wait() == 0);

@@ -40,7 +40,7 @@ public:
                                    .pid_label = config.labels.pid,
                                    .retention = config.series.retention,
                                    .gpus = gpus_.gpus(),
-                                   .sites = config_.call_sites,
+                                   .sites = config_.max_call_sites,
                                    .started = now_on(CLOCK_MONOTONIC)},
                       callbacks()) {}
 

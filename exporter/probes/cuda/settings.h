@@ -32,7 +32,7 @@ struct CudaConfig {
     bool call_stacks = true;
     std::uint32_t max_call_stacks = 8192;
     // Call sites on the page, of each process.
-    std::uint32_t call_sites = 10;
+    std::uint32_t max_call_sites = 10;
     std::chrono::milliseconds drain_interval{10};
     bool operator==(const CudaConfig &) const = default;
 };

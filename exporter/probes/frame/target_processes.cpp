@@ -248,12 +248,12 @@ TargetProcesses::TargetProcesses(TargetsConfig config, nanoseconds rescan_interv
 TargetProcesses::~TargetProcesses() = default;
 
 bool TargetProcesses::names_any() const {
-    return !config_.everything && (!config_.pids.empty() || !config_.parents.empty() ||
-                                   !config_.comms.empty() || !config_.containers.empty());
+    return !config_.all_processes && (!config_.pids.empty() || !config_.parents.empty() ||
+                                      !config_.comms.empty() || !config_.containers.empty());
 }
 
 std::uint32_t TargetProcesses::kinds() const {
-    if (config_.everything) {
+    if (config_.all_processes) {
         return TARGET_EVERYTHING;
     }
     std::uint32_t kinds = 0;
@@ -303,7 +303,7 @@ Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_p
 }
 
 std::string TargetProcesses::describe() const {
-    if (config_.everything) {
+    if (config_.all_processes) {
         return "all processes";
     }
     if (names_any()) {

@@ -37,7 +37,8 @@ std::vector<std::uint32_t> read_pids(const std::vector<config::Value> &items) {
 void read_targets(config::Section targets, config::Config &config) {
     TargetsConfig value;
     targets.boolean("gpu_processes", value.gpu_processes);
-    targets.boolean("everything", value.everything);
+    targets.accept_old_name("all_processes", "everything");
+    targets.boolean("all_processes", value.all_processes);
     if (const config::Value *pids = targets.find("pids")) {
         if (const auto items = pids->list("a list of process ids", "process ids", 0, max_pids)) {
             value.pids = read_pids(*items);

@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 struct TargetsConfig {
     bool gpu_processes = true;
-    bool everything = false;
+    bool all_processes = false;
     std::vector<std::uint32_t> pids;
     std::vector<std::uint32_t> parents;   // what these started; of a trace, no key sets it
     std::vector<std::string> comms;       // globs

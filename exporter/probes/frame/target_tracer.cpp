@@ -44,10 +44,10 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
         targets_of(setup().options, config.of<probes::TargetsConfig>());
     const auto targets =
         std::make_shared<probes::TargetProcesses>(chosen, config.discovery.rescan_interval);
-    if (chosen.gpu_processes && !chosen.everything) {
+    if (chosen.gpu_processes && !chosen.all_processes) {
         gpu_processes_ = make_gpu_processes(setup(), targets);
     }
-    if (!gpu_processes_ && !chosen.everything && chosen.pids.empty() && chosen.parents.empty() &&
+    if (!gpu_processes_ && !chosen.all_processes && chosen.pids.empty() && chosen.parents.empty() &&
         chosen.comms.empty() && chosen.containers.empty()) {
         return fail("no process to trace: name some with --pid, --ppid, --comm or in `targets`");
     }

@@ -389,7 +389,7 @@ std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Featu
                                         FunctionTracing tracing) {
     config.set(sinks::SinkConfigs{});
     auto functions = config.of<FunctionsConfig>();
-    functions.slow_calls.keep = 0;
+    functions.slow_calls.history = 0;
     functions.slow_calls.log_per_second = 0;
     functions.report = {};
     config.set(std::move(functions));

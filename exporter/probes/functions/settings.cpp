@@ -22,7 +22,8 @@ void read_report(config::Section report, FunctionsConfig::Report &value) {
 }
 
 void read_slow_calls(config::Section slow_calls, FunctionsConfig::SlowCalls &value) {
-    slow_calls.integer("keep", value.keep, 0, 1'000);
+    slow_calls.accept_old_name("history", "keep");
+    slow_calls.integer("history", value.history, 0, 1'000);
     slow_calls.integer("log_per_second", value.log_per_second, 0, 10'000);
     slow_calls.ring_bytes("ring_bytes", value.ring_bytes);
     slow_calls.finish();

@@ -27,8 +27,8 @@ struct FunctionsConfig {
     } report;
     FunctionGroups groups = shipped_function_groups();
     struct SlowCalls {
-        // That /api/v1/slow_calls shows.
-        std::uint32_t keep = 100;
+        // How many /api/v1/slow_calls shows.
+        std::uint32_t history = 100;
         // Lines in the log; 0: no line.
         std::uint32_t log_per_second = 10;
         // A power of two.

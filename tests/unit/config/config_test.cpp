@@ -262,8 +262,8 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
          "needed"},
         {"cuda: {max_call_stacks: 15}",
          "c.yaml:1:25: cuda.max_call_stacks: must be between 16 and 1048576, is 15"},
-        {"cuda: {call_sites: 1001}",
-         "c.yaml:1:20: cuda.call_sites: must be between 0 and 1000, is 1001"},
+        {"cuda: {max_call_sites: 1001}",
+         "c.yaml:1:24: cuda.max_call_sites: must be between 0 and 1000, is 1001"},
     };
     for (const Case &c : cases) {
         INFO(c.text);

@@ -35,7 +35,7 @@ std::string problem(const std::string &text) {
 
 TEST_CASE("every setting of sinks and slow calls is read") {
     const Config config = good(R"(
-functions: {slow_calls: {keep: 1000, log_per_second: 0, ring_bytes: 4KiB}}
+functions: {slow_calls: {history: 1000, log_per_second: 0, ring_bytes: 4KiB}}
 sinks:
   - {type: file, path: /var/log/a}
   - {type: unix, path: /run/b, name: collector, events: all, entries: true, queue_bytes: 64KiB}
@@ -43,7 +43,7 @@ sinks:
 )");
     const auto &slow_calls = config.of<probes::FunctionsConfig>().slow_calls;
     const auto &sinks = config.of<sinks::SinkConfigs>();
-    CHECK(slow_calls.keep == 1000);
+    CHECK(slow_calls.history == 1000);
     CHECK(slow_calls.log_per_second == 0);
     CHECK(slow_calls.ring_bytes == 4096);
     REQUIRE(sinks.size() == 3);
@@ -98,7 +98,7 @@ TEST_CASE("each wrong value of sinks and slow calls has a place and a sentence")
          "c.yaml:1:32: sinks[0].event: unknown key, did you mean \"events\"?"},
         {"sinks:\n  - {type: file, path: /a}\n  - {type: file, path: /a}",
          "c.yaml:3:5: sinks[1]: the name \"file:/a\" is that of the sink on line 2 already"},
-        {"functions: {slow_calls: {keep: 1001}}", "c.yaml:1:32: functions.slow_calls.keep: "},
+        {"functions: {slow_calls: {history: 1001}}", "c.yaml:1:35: functions.slow_calls.history: "},
         {"functions: {slow_calls: {log_per_second: -1}}",
          "c.yaml:1:42: functions.slow_calls.log_per_second: "},
         {"functions: {slow_calls: {ring_bytes: 5000}}",

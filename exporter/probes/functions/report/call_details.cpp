@@ -17,7 +17,7 @@ using std::chrono::nanoseconds;
 CallReporter::CallReporter(const config::Config &config)
     : config_(config.of<FunctionsConfig>().slow_calls),
       sinks_config_(config.of<sinks::SinkConfigs>()),
-      slow_calls_({.keep = config_.keep,
+      slow_calls_({.keep = config_.history,
                    .log_per_second = config_.log_per_second,
                    .on_complete =
                        [this](const SlowCall &call) {
@@ -49,10 +49,10 @@ Result<> CallReporter::start() {
 }
 
 FunctionPrograms::Details CallReporter::wanted() const {
-    return {
-        .slow_calls = config_.keep > 0 || config_.log_per_second > 0 || has_sinks_for(Events::slow),
-        .all_arguments = has_sinks_for(Events::all),
-        .entries = has_sinks_for_entries()};
+    return {.slow_calls =
+                config_.history > 0 || config_.log_per_second > 0 || has_sinks_for(Events::slow),
+            .all_arguments = has_sinks_for(Events::all),
+            .entries = has_sinks_for_entries()};
 }
 
 OnFuncCall CallReporter::on_slow_call() {

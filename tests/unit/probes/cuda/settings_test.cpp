@@ -26,7 +26,7 @@ cuda:
   pin_path: "/run/bpf/gpusnoop"
   call_stacks: false
   max_call_stacks: 1048576
-  call_sites: 0
+  max_call_sites: 0
 )",
                                       "c.yaml", probes::setting_blocks());
     REQUIRE(config);
@@ -43,7 +43,7 @@ cuda:
                                  .pin_path = "/run/bpf/gpusnoop",
                                  .call_stacks = false,
                                  .max_call_stacks = 1U << 20U,
-                                 .call_sites = 0,
+                                 .max_call_sites = 0,
                                  .drain_interval = 1s};
     CHECK(config->of<CudaConfig>() == expected);
 }

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/registry.h"
+#include "exporter/probes/functions/settings.h"
 
 using namespace gpusnoop;
 using Texts = std::vector<std::string>;
@@ -23,7 +25,7 @@ TEST_CASE("the processes to trace are read") {
     const auto config = config::parse(R"(
 targets:
   gpu_processes: false
-  everything: true
+  all_processes: true
   pids: [1, 4194304]
   comms: [python3, "torch*"]
   containers: ["0123456789ab"]
@@ -32,10 +34,27 @@ targets:
     REQUIRE(config);
     const auto &targets = config->of<probes::TargetsConfig>();
     CHECK_FALSE(targets.gpu_processes);
-    CHECK(targets.everything);
+    CHECK(targets.all_processes);
     CHECK(targets.pids == std::vector<std::uint32_t>{1, 4194304});
     CHECK(targets.comms == Texts{"python3", "torch*"});
     CHECK(targets.containers == Texts{"0123456789ab"});
+}
+
+TEST_CASE("keys of earlier versions are read under their old names") {
+    const auto config = config::parse(R"(
+targets: {everything: true}
+cuda: {call_sites: 3}
+functions: {slow_calls: {keep: 7}}
+)",
+                                      "c.yaml", probes::setting_blocks());
+    REQUIRE(config);
+    CHECK(config->of<probes::TargetsConfig>().all_processes);
+    CHECK(config->of<probes::CudaConfig>().max_call_sites == 3);
+    CHECK(config->of<probes::FunctionsConfig>().slow_calls.history == 7);
+    CHECK(problem_of("targets: {everything: true, all_processes: true}\n") ==
+          "c.yaml:1:11: targets.everything: is the old name of all_processes, which is given too");
+    CHECK(problem_of("cuda: {call_sites: 1001}\n") ==
+          "c.yaml:1:20: cuda.call_sites: must be between 0 and 1000, is 1001");
 }
 
 TEST_CASE("what is wrong with targets is said with its place") {
