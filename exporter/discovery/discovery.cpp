@@ -38,9 +38,9 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     if (!mappings) {
         return tl::unexpected(mappings.error());
     }
-    discovery->mappings_ = std::move(*mappings);
+    discovery->kernel_.mappings = std::move(*mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    if (const auto own = discovery->mappings_->identify(self.get()); self && !own) {
+    if (const auto own = discovery->kernel_.mappings->identify(self.get()); self && !own) {
         log::error(
             "process ids of the host are not visible: run the exporter in the host's PID namespace "
             "(--pid=host, hostPID)",
@@ -49,10 +49,11 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
             "process ids of the host are not visible, so processes cannot be identified: run the "
             "exporter with --pid=host or hostPID: true");
     }
-    discovery->opener_ = std::make_unique<processes::FileOpener>(*discovery->mappings_);
+    discovery->openings_.opener =
+        std::make_unique<processes::FileOpener>(*discovery->kernel_.mappings);
     auto events = ebpf::MmapEvents::open();
     if (events) {
-        discovery->events_ = std::move(*events);
+        discovery->kernel_.events = std::move(*events);
     } else {
         log::warn(
             "new processes are found only by the rescan",
@@ -94,13 +95,13 @@ void Discovery::run(const std::stop_token &stop) {
         if (!progress_.is_ready() && (!is_opening() || Clock::now() >= ready_at)) {
             progress_.first_look_is_over();
         }
-        opener_->rest(seconds(10));
+        openings_.opener->rest(seconds(10));
         make_changes();
         const auto now = Clock::now();
         if (now >= rescan_at) {
             look_at_all(true);
             rescan_at = now + settings_.rescan_interval;
-        } else if (missed_some_ && now >= look_after_loss_at) {
+        } else if (news_.missed_some && now >= look_after_loss_at) {
             // A storm of mappings must not make us look without a pause, nor keep us from looking.
             look_at_all(false);
             const auto ended = Clock::now();
@@ -109,50 +110,51 @@ void Discovery::run(const std::stop_token &stop) {
         }
         std::this_thread::sleep_for(settings_.look_interval);
     }
-    for (const Key &key : opening_) {
+    for (const Key &key : openings_.keys) {
         if (known_[key].opening) {
-            opener_->abandon(*known_[key].opening);
+            openings_.opener->abandon(*known_[key].opening);
         }
     }
     progress_.end();
 }
 
 void Discovery::hear_of_mappings() {
-    if (!events_) {
+    if (!kernel_.events) {
         return;
     }
-    const std::uint64_t dropped = events_->read([&](std::uint32_t tgid, std::string_view path) {
-        if (wanted(last_part(path))) {
-            changed_.insert(tgid);
-        }
-    });
-    missed_some_ = missed_some_ || dropped > 0;
+    const std::uint64_t dropped =
+        kernel_.events->read([&](std::uint32_t tgid, std::string_view path) {
+            if (wanted(last_part(path))) {
+                news_.processes.insert(tgid);
+            }
+        });
+    news_.missed_some = news_.missed_some || dropped > 0;
 }
 
 // First those of which nothing bad is known.
 void Discovery::look_at_changed() {
-    patience_ = patience_in_round;
-    if (changed_.empty()) {
+    openings_.patience = patience_in_round;
+    if (news_.processes.empty()) {
         return;
     }
     forget_changed();
-    std::vector<std::uint32_t> order(changed_.begin(), changed_.end());
+    std::vector<std::uint32_t> order(news_.processes.begin(), news_.processes.end());
     std::ranges::stable_partition(order,
                                   [this](std::uint32_t tgid) { return !failures_.has(tgid); });
-    changed_.clear();
+    news_.processes.clear();
     failures_.begin_look();
     const auto until = Clock::now() + looks_in_round;
     for (const std::uint32_t tgid : order) {
         if (Clock::now() < until) {
             look_at(tgid);
         } else {
-            changed_.insert(tgid);
+            news_.processes.insert(tgid);
         }
     }
 }
 
 void Discovery::look_at(std::uint32_t tgid) {
-    const auto mappings = mappings_->read(tgid);
+    const auto mappings = kernel_.mappings->read(tgid);
     if (mappings) {
         consider_all(*mappings);
         return;
@@ -195,10 +197,10 @@ void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
 }
 
 void Discovery::look_at_all(bool timed) {
-    missed_some_ = false;
-    patience_ = patience_in_round;
+    news_.missed_some = false;
+    openings_.patience = patience_in_round;
     forget_changed();
-    const auto mappings = mappings_->read(std::nullopt);
+    const auto mappings = kernel_.mappings->read(std::nullopt);
     if (!mappings) {
         log::warn("cannot read the mappings of all processes",
                   {{"reason", mappings.error().message}});
@@ -227,9 +229,9 @@ void Discovery::forget_unused() {
         }
         found_.forget(*key.first, key.second);
         if (known.opening) {
-            opener_->abandon(*known.opening);
+            openings_.opener->abandon(*known.opening);
         }
-        opening_.erase(key);
+        openings_.keys.erase(key);
         if (known.settled || known.is_attached()) {
             key.first->detach(key.second, false);
         }
@@ -241,9 +243,9 @@ void Discovery::forget_unused() {
 Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
     std::future<void> done;
     {
-        const std::lock_guard lock(changes_mutex_);
-        changes_.push_back({&attacher, std::move(change), {}});
-        done = changes_.back().done.get_future();
+        const std::lock_guard lock(changes_.mutex);
+        changes_.waiting.push_back({&attacher, std::move(change), {}});
+        done = changes_.waiting.back().done.get_future();
     }
     if (done.wait_for(seconds(30)) != std::future_status::ready) {
         return fail("discovery is stuck: the change takes effect when it responds");
@@ -254,8 +256,8 @@ Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
 void Discovery::make_changes() {
     std::vector<Change> changes;
     {
-        const std::lock_guard lock(changes_mutex_);
-        changes.swap(changes_);
+        const std::lock_guard lock(changes_.mutex);
+        changes.swap(changes_.waiting);
     }
     for (Change &change : changes) {
         if (change.change()) {
@@ -269,7 +271,7 @@ void Discovery::make_changes() {
 void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     failures_.begin_rescan();
-    patience_ = patience_in_round;
+    openings_.patience = patience_in_round;
     for (auto &[key, known] : known_) {
         if (key.first != &attacher || !known.settled) {
             continue;

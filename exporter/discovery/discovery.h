@@ -140,20 +140,32 @@ private:
 
     Settings settings_;
     std::vector<Attacher *> attachers_;
-    std::unique_ptr<ebpf::MappingList> mappings_;
-    std::unique_ptr<ebpf::MmapEvents> events_;
-    std::unique_ptr<processes::FileOpener> opener_;
+    struct Kernel {
+        std::unique_ptr<ebpf::MappingList> mappings;
+        std::unique_ptr<ebpf::MmapEvents> events;
+    };
+    Kernel kernel_;
     std::map<Key, Known> known_;
-    std::set<Key> opening_;  // of which an answer is waited for, or which are tried again later
-    Clock::duration patience_{};       // for files that do not answer at once, in this round
-    std::set<std::uint32_t> changed_;  // processes that map something new
+    struct Openings {
+        std::unique_ptr<processes::FileOpener> opener;
+        std::set<Key> keys;  // of files that have not answered yet, or are tried again later
+        Clock::duration patience{};  // for files that do not answer at once, in this round
+    };
+    Openings openings_;
+    struct News {
+        std::set<std::uint32_t> processes;  // that map something new
+        bool missed_some = false;
+    };
+    News news_;
     FailedFiles failures_;
-    bool missed_some_ = false;
     LineLimit lines_;
     FoundLibraries found_;
     Progress progress_;
-    std::mutex changes_mutex_;
-    std::vector<Change> changes_;
+    struct Changes {
+        std::mutex mutex;
+        std::vector<Change> waiting;
+    };
+    Changes changes_;
     std::jthread thread_;
 };
 

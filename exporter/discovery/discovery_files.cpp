@@ -63,7 +63,7 @@ void Discovery::let_go(const Key &key, Known &known) {
         key.first->detach(key.second, true);
     }
     if (known.opening) {
-        opener_->abandon(*known.opening);
+        openings_.opener->abandon(*known.opening);
         known.opening.reset();
     }
     known.settled = known.is_due = false;
@@ -101,7 +101,7 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known
 bool Discovery::may_try(const ebpf::Mapping &mapping) {
     const auto next = failures_.next(mapping.tgid);
     if (next == FailedFiles::Next::next_look) {
-        changed_.insert(mapping.tgid);
+        news_.processes.insert(mapping.tgid);
     }
     if (next == FailedFiles::Next::next_rescan) {
         constexpr std::string_view line =
@@ -128,21 +128,21 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
     known.next.reset();
     known.opening = std::make_unique<processes::FileOpener::Opening>(
         mapping, std::move(path), ForeignReader::Part::symbols_and_code, known.file.get());
-    advance(key, known, std::chrono::ceil<milliseconds>(patience_));
+    advance(key, known, std::chrono::ceil<milliseconds>(openings_.patience));
 }
 
 bool Discovery::is_opening() const {
     return std::ranges::any_of(
-        opening_, [this](const Key &key) { return known_.at(key).opening != nullptr; });
+        openings_.keys, [this](const Key &key) { return known_.at(key).opening != nullptr; });
 }
 
 void Discovery::go_on_opening() {
-    for (const Key &key : std::vector<Key>(opening_.begin(), opening_.end())) {
+    for (const Key &key : std::vector<Key>(openings_.keys.begin(), openings_.keys.end())) {
         Known &known = known_[key];
         if (known.opening) {
             advance(key, known, milliseconds(0));
         } else if (Clock::now() >= known.not_before) {
-            opening_.erase(key);
+            openings_.keys.erase(key);
             if (const auto next = std::exchange(known.next, std::nullopt)) {
                 begin_to_open(*next, key, known);
             }
@@ -157,7 +157,7 @@ void Discovery::finish_opening() {
         const Known &known = known_.at(key);
         return known.opening && processes::always_answers(known.opening->mapping().file_system);
     };
-    while (std::ranges::any_of(opening_, answers) && Clock::now() < until) {
+    while (std::ranges::any_of(openings_.keys, answers) && Clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(1));
         go_on_opening();
     }
@@ -166,14 +166,15 @@ void Discovery::finish_opening() {
 void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     progress_.come_round();  // many files may be due in one round
     const auto began = Clock::now();
-    auto file = opener_->advance(*known.opening, patience);
-    patience_ = std::max(patience_ - (Clock::now() - began), Clock::duration::zero());
+    auto file = openings_.opener->advance(*known.opening, patience);
+    openings_.patience =
+        std::max(openings_.patience - (Clock::now() - began), Clock::duration::zero());
     if (!file) {
-        opening_.insert(key);
+        openings_.keys.insert(key);
         return;
     }
     const auto opening = std::move(known.opening);
-    opening_.erase(key);
+    openings_.keys.erase(key);
     if (*file) {
         offer(key, known, *opening, std::move(**file));
     } else {
@@ -186,7 +187,7 @@ void Discovery::postpone(const Key &key, Known &known, const ebpf::Mapping &mapp
     known.not_before = Clock::now() + delay;
     known.failed_for = 0;
     known.next = mapping;
-    opening_.insert(key);
+    openings_.keys.insert(key);
 }
 
 void Discovery::settle(Known &known, const ebpf::Mapping &mapping) {
@@ -230,7 +231,7 @@ void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mappin
     if (is_gone(error.code)) {
         // With its process: another one that maps it brings us back.
         if (known.next) {
-            opening_.insert(key);
+            openings_.keys.insert(key);
         }
         return;
     }

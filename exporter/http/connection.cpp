@@ -130,54 +130,54 @@ std::ptrdiff_t Connection::write_some(std::span<const char> bytes, Step &wait) {
 
 Connection::Step Connection::read_request() {
     std::array<char, max_request> buffer;
-    while (request_.size() < max_request && !has_whole_head(request_)) {
+    while (request_.text.size() < max_request && !has_whole_head(request_.text)) {
         Step wait = Step::closed;
-        const auto n = read_some(std::span(buffer).first(max_request - request_.size()), wait);
+        const auto n = read_some(std::span(buffer).first(max_request - request_.text.size()), wait);
         if (n < 0) {
             return wait;
         }
         if (n == 0) {
-            return request_.empty() ? Step::closed : Step::request;
+            return request_.text.empty() ? Step::closed : Step::request;
         }
-        request_.append(buffer.data(), static_cast<std::size_t>(n));
+        request_.text.append(buffer.data(), static_cast<std::size_t>(n));
     }
     return Step::request;
 }
 
 std::size_t Connection::take_request(std::span<char> buffer) {
-    const std::size_t size = std::min(buffer.size(), request_.size() - taken_);
-    request_.copy(buffer.data(), size, taken_);
-    taken_ += size;
+    const std::size_t size = std::min(buffer.size(), request_.text.size() - request_.taken);
+    request_.text.copy(buffer.data(), size, request_.taken);
+    request_.taken += size;
     return size;
 }
 
 void Connection::answer(std::string head, std::shared_ptr<const std::string> body) {
     const auto now = Clock::now();
-    head_ = std::move(head);
-    body_ = std::move(body);
-    request_ = {};
+    answer_.head = std::move(head);
+    answer_.body = std::move(body);
+    request_.text = {};
     is_answering_ = true;
     deadline_ = now + stall_timeout;
     last_deadline_ = now + answer_timeout;
 }
 
 Connection::Step Connection::send_answer() {
-    const std::size_t body_size = body_ == nullptr ? 0 : body_->size();
-    while (sent_ < head_.size() + body_size) {
-        std::span<const char> rest(head_);
-        if (sent_ < head_.size()) {
-            rest = rest.subspan(sent_);
+    const std::size_t body_size = answer_.body == nullptr ? 0 : answer_.body->size();
+    while (answer_.sent < answer_.head.size() + body_size) {
+        std::span<const char> rest(answer_.head);
+        if (answer_.sent < answer_.head.size()) {
+            rest = rest.subspan(answer_.sent);
         } else {
-            rest = std::span<const char>(*body_).subspan(sent_ - head_.size());
+            rest = std::span<const char>(*answer_.body).subspan(answer_.sent - answer_.head.size());
         }
         Step wait = Step::closed;
         const auto n = write_some(rest.first(std::min(piece, rest.size())), wait);
         if (n <= 0) {
             return n < 0 ? wait : Step::closed;
         }
-        sent_ += static_cast<std::size_t>(n);
-        if (sent_ >= sent_at_deadline_ + least_progress) {
-            sent_at_deadline_ = sent_;
+        answer_.sent += static_cast<std::size_t>(n);
+        if (answer_.sent >= answer_.sent_at_deadline + least_progress) {
+            answer_.sent_at_deadline = answer_.sent;
             deadline_ = std::min(Clock::now() + stall_timeout, last_deadline_);
         }
     }

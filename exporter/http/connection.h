@@ -77,12 +77,18 @@ private:
     bool has_begun_ = false;
     bool is_encrypted_ = false;  // the handshake is done
     bool is_answering_ = false;
-    std::string request_;
-    std::size_t taken_ = 0;
-    std::string head_;
-    std::shared_ptr<const std::string> body_;
-    std::size_t sent_ = 0;              // of both
-    std::size_t sent_at_deadline_ = 0;  // when that was last put off
+    struct Request {
+        std::string text;
+        std::size_t taken = 0;  // of it, by take_request()
+    };
+    Request request_;
+    struct Answer {
+        std::string head;
+        std::shared_ptr<const std::string> body;
+        std::size_t sent = 0;              // of both
+        std::size_t sent_at_deadline = 0;  // when the deadline was last extended
+    };
+    Answer answer_;
     Clock::time_point deadline_;
     Clock::time_point last_deadline_;
 };

@@ -111,7 +111,7 @@ void Connections::serve(ssl_ctx_st *tls) {
 
 // Cuts off whoever has been idle longest. False: nobody is, as all are ready.
 bool Connections::make_room() {
-    return longest_idle(silent_.empty() ? begun_ : silent_) != nullptr;
+    return longest_idle(parked_.silent.empty() ? parked_.begun : parked_.silent) != nullptr;
 }
 
 // Leaves the listener's clients waiting for a moment.
@@ -124,7 +124,7 @@ void Connections::accept_from(int listener, ssl_ctx_st *tls) {
     for (int i = 0; i < accepted_at_once; i++) {
         {
             const std::lock_guard lock(mutex_);
-            if (parked_.size() + ready_.size() >= most_parked_ && !make_room()) {
+            if (parked_.connections.size() + ready_.size() >= most_parked_ && !make_room()) {
                 return pause(listener);
             }
         }
@@ -156,7 +156,7 @@ void Connections::accept_from(int listener, ssl_ctx_st *tls) {
 int Connections::milliseconds_to_wait() {
     const std::lock_guard lock(mutex_);
     serve_wakes_ = Clock::time_point::max();
-    for (const Deadlines *deadlines : {&silent_, &begun_}) {
+    for (const Deadlines *deadlines : {&parked_.silent, &parked_.begun}) {
         if (!deadlines->empty()) {
             serve_wakes_ = std::min(serve_wakes_, deadlines->begin()->first);
         }
@@ -187,7 +187,7 @@ void Connections::make_ready(int fd) {
 void Connections::cut_off_expired() {
     const auto now = Clock::now();
     const std::lock_guard lock(mutex_);
-    for (const Deadlines *deadlines : {&silent_, &begun_}) {
+    for (const Deadlines *deadlines : {&parked_.silent, &parked_.begun}) {
         while (!deadlines->empty() && deadlines->begin()->first <= now) {
             (void)unpark(deadlines->begin()->second);
         }
@@ -204,16 +204,16 @@ void Connections::park(std::unique_ptr<Connection> connection, Step wait) {
     if (is_stopping_) {
         return;
     }
-    Deadlines &deadlines = connection->has_begun() ? begun_ : silent_;
-    if (parked_.size() >= most_parked_) {
+    Deadlines &deadlines = connection->has_begun() ? parked_.begun : parked_.silent;
+    if (parked_.connections.size() >= most_parked_) {
         (void)make_room();
     }
-    if (&deadlines == &begun_ && begun_.size() >= max_begun) {
-        (void)longest_idle(begun_);
+    if (&deadlines == &parked_.begun && parked_.begun.size() >= max_begun) {
+        (void)longest_idle(parked_.begun);
     }
     const auto entry = deadlines.emplace(deadline, fd).first;
     try {
-        parked_[fd] = std::move(connection);
+        parked_.connections[fd] = std::move(connection);
     } catch (...) {
         deadlines.erase(entry);
         throw;
@@ -226,13 +226,13 @@ void Connections::park(std::unique_ptr<Connection> connection, Step wait) {
 }
 
 std::unique_ptr<Connection> Connections::unpark(int fd) {
-    const auto found = parked_.find(fd);
-    if (found == parked_.end()) {
+    const auto found = parked_.connections.find(fd);
+    if (found == parked_.connections.end()) {
         return nullptr;
     }
     auto connection = std::move(found->second);
-    parked_.erase(found);
-    (connection->has_begun() ? begun_ : silent_).erase({connection->deadline(), fd});
+    parked_.connections.erase(found);
+    (connection->has_begun() ? parked_.begun : parked_.silent).erase({connection->deadline(), fd});
     return connection;
 }
 

@@ -88,9 +88,12 @@ private:
     mutable std::mutex mutex_;  // of what follows
     std::condition_variable changed_;
     bool is_stopping_ = false;
-    std::map<int, std::unique_ptr<Connection>> parked_;  // by descriptor
-    Deadlines silent_;                                   // of those parked
-    Deadlines begun_;
+    struct Parked {
+        std::map<int, std::unique_ptr<Connection>> connections;  // by descriptor
+        Deadlines silent;                                        // of these connections
+        Deadlines begun;
+    };
+    Parked parked_;
     Clock::time_point serve_wakes_ = Clock::time_point::max();
     std::deque<Ready> ready_;
 };

@@ -162,8 +162,8 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
     idle_.pop_back();
     working_++;
     copying_ += copies ? 1 : 0;
-    opening.began_ = opening.progressed_ = Clock::now();
-    opening.progress_ = opening.reader_->progress();
+    opening.progress_.began = opening.progress_.last = Clock::now();
+    opening.progress_.count = opening.reader_->progress();
     return ask_to_open(opening);
 }
 
@@ -183,18 +183,18 @@ std::optional<Result<MappedFile>> FileOpener::advance(Opening &opening, millisec
         auto answer = opening.reader_->wait(std::max(left, milliseconds(0)));
         const auto now = Clock::now();
         if (answer) {
-            opening.progressed_ = now;
+            opening.progress_.last = now;
             if (auto result = answered(opening, std::move(*answer))) {
                 return result;
             }
             continue;
         }
         if (const std::uint64_t progress = opening.reader_->progress();
-            progress != opening.progress_ || is_runnable(opening.reader_->pid())) {
-            opening.progress_ = progress;
-            opening.progressed_ = now;
+            progress != opening.progress_.count || is_runnable(opening.reader_->pid())) {
+            opening.progress_.count = progress;
+            opening.progress_.last = now;
         }
-        if (now - opening.progressed_ >= max_wait || now - opening.began_ >= longest) {
+        if (now - opening.progress_.last >= max_wait || now - opening.progress_.began >= longest) {
             return give_up(opening);
         }
         return std::nullopt;

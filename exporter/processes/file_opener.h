@@ -62,9 +62,12 @@ public:
         bool is_in_use_ = false;  // the child has a file open, or is gone
         Fd named_;
         Error last_;
-        std::uint64_t progress_ = 0;
-        Clock::time_point began_;
-        Clock::time_point progressed_;
+        struct Progress {
+            std::uint64_t count = 0;
+            Clock::time_point began;
+            Clock::time_point last;
+        };
+        Progress progress_;
     };
 
     // `mappings` must outlive it.

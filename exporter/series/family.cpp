@@ -90,13 +90,14 @@ Slot Family::slot(Owner owner, const LabelValues &values) {
     if (shown(level) < limit(level)) {
         return handle_of(insert(owner, values, level, true));
     }
-    folded_++;
-    if (promotes_ && candidates_ + 2 > max_candidates()) {  // itself, and a coarse set above it
+    counts_.folded++;
+    if (promotes_ &&
+        counts_.candidates + 2 > max_candidates()) {  // itself, and a coarse set above it
         forget_lightest();
     }
     const Index parent = parent_of(owner, values, level);
-    if (!promotes_ || candidates_ >= max_candidates() ||
-        cells_.size() - free_handles_.size() >= max_handles()) {
+    if (!promotes_ || counts_.candidates >= max_candidates() ||
+        handles_.cells.size() - handles_.free.size() >= max_handles()) {
         return handle_of(parent);
     }
     const Index candidate = insert(owner, values, level, false);
@@ -127,7 +128,7 @@ Family::Index Family::parent_of(Owner owner, const LabelValues &values, Level le
         return insert(owner, coarse, Level::coarse, true);
     }
     const Index parent = other_of(values);
-    if (!promotes_ || candidates_ + 2 > max_candidates()) {
+    if (!promotes_ || counts_.candidates + 2 > max_candidates()) {
         return parent;
     }
     const Index candidate = insert(owner, coarse, Level::coarse, false);
@@ -148,9 +149,9 @@ Family::Index Family::insert(Owner owner, const LabelValues &values, Level level
                        .owner = owner,
                        .level = level,
                        .shown = is_shown,
-                       .born = births_++};
+                       .born = counts_.births++};
     if (!is_shown) {
-        candidates_++;
+        counts_.candidates++;
     } else if (level != Level::other) {
         shown(level)++;
     }
@@ -164,7 +165,7 @@ void Family::erase(Index entry) {
     if (entries_[entry].shown) {
         shown(entries_[entry].level)--;
     } else {
-        candidates_--;
+        counts_.candidates--;
     }
     entries_[entry] = {};
     exemplars_.erase(entry);
@@ -177,18 +178,18 @@ Slot Family::handle_of(Index entry) {
     if (first != none) {
         return Slot{first};
     }
-    if (free_handles_.empty()) {
-        first = static_cast<Index>(cells_.size());
-        cells_.emplace_back();
-        handle_owners_.emplace_back();
-        next_handles_.emplace_back();
+    if (handles_.free.empty()) {
+        first = static_cast<Index>(handles_.cells.size());
+        handles_.cells.emplace_back();
+        handles_.owners.emplace_back();
+        handles_.next.emplace_back();
     } else {
-        first = free_handles_.back();
-        free_handles_.pop_back();
+        first = handles_.free.back();
+        handles_.free.pop_back();
     }
-    cells_[first] = static_cast<std::uint32_t>(entry * stride_);
-    handle_owners_[first] = entries_[entry].owner;
-    next_handles_[first] = none;
+    handles_.cells[first] = static_cast<std::uint32_t>(entry * stride_);
+    handles_.owners[first] = entries_[entry].owner;
+    handles_.next[first] = none;
     return Slot{first};
 }
 
@@ -230,10 +231,10 @@ void Family::remove(Owner owner) {
             erase(entry);
         }
     }
-    for (Index handle = 0; handle < cells_.size(); handle++) {
-        if (handle_owners_[handle] == owner) {
-            handle_owners_[handle] = nobody;
-            free_handles_.push_back(handle);
+    for (Index handle = 0; handle < handles_.cells.size(); handle++) {
+        if (handles_.owners[handle] == owner) {
+            handles_.owners[handle] = nobody;
+            handles_.free.push_back(handle);
         }
     }
 }
@@ -246,9 +247,9 @@ void Family::remove_if(const std::function<bool(const LabelValues &)> &is_gone) 
             continue;
         }
         for (Index handle = entries_[entry].first_handle; handle != none;
-             handle = next_handles_[handle]) {
-            handle_owners_[handle] = nobody;
-            free_handles_.push_back(handle);
+             handle = handles_.next[handle]) {
+            handles_.owners[handle] = nobody;
+            handles_.free.push_back(handle);
         }
         erase(entry);
     }
@@ -263,7 +264,7 @@ Family::Index Family::shown_ancestor(Index entry) const {
 
 FamilySnapshot Family::snapshot() const {
     FamilySnapshot snapshot{description_, stride_, {}, values_};
-    if (candidates_ > 0) {  // of a counter, so with one value each
+    if (counts_.candidates > 0) {  // of a counter, so with one value each
         for (Index entry = 0; entry < entries_.size(); entry++) {
             if (entries_[entry].labels != nullptr && !entries_[entry].shown) {
                 snapshot.values[shown_ancestor(entry)] += values_[entry];

@@ -110,10 +110,10 @@ public:
 
     [[nodiscard]] FamilySnapshot snapshot() const;
     // Label sets in the snapshot.
-    [[nodiscard]] std::size_t size() const { return index_.size() - candidates_; }
-    [[nodiscard]] std::size_t candidates() const { return candidates_; }
+    [[nodiscard]] std::size_t size() const { return index_.size() - counts_.candidates; }
+    [[nodiscard]] std::size_t candidates() const { return counts_.candidates; }
     // Label sets that did not fit, each counted when it was first met.
-    [[nodiscard]] std::uint64_t folded() const { return folded_; }
+    [[nodiscard]] std::uint64_t folded() const { return counts_.folded; }
     [[nodiscard]] const Description &description() const { return *description_; }
 
 private:
@@ -151,10 +151,12 @@ private:
     };
 
     [[nodiscard]] std::size_t cell(Slot slot) const {
-        return cells_[static_cast<std::size_t>(slot)];
+        return handles_.cells[static_cast<std::size_t>(slot)];
     }
     [[nodiscard]] std::uint32_t limit(Level level) const;
-    [[nodiscard]] std::uint32_t &shown(Level level) { return shown_[level == Level::coarse]; }
+    [[nodiscard]] std::uint32_t &shown(Level level) {
+        return counts_.shown[level == Level::coarse];
+    }
     [[nodiscard]] std::size_t max_candidates() const { return std::size_t{4} * budget_; }
     [[nodiscard]] std::size_t max_handles() const;
     [[nodiscard]] Level level_of(const LabelValues &values) const;
@@ -179,10 +181,13 @@ private:
     std::size_t stride_;
     bool has_details_ = false;
     bool promotes_ = false;
-    std::array<std::uint32_t, 2> shown_{};  // full and coarse sets
-    std::size_t candidates_ = 0;
-    std::uint32_t births_ = 0;
-    std::uint64_t folded_ = 0;
+    struct Counts {
+        std::array<std::uint32_t, 2> shown{};  // full and coarse sets
+        std::size_t candidates = 0;
+        std::uint32_t births = 0;
+        std::uint64_t folded = 0;
+    };
+    Counts counts_;
 
     std::unordered_map<const LabelValues *, Index, Hash, Equal> index_;  // the entries' own labels
     std::vector<Entry> entries_;
@@ -190,11 +195,14 @@ private:
     std::vector<std::uint64_t> values_;  // `stride_` for each entry
     std::unordered_map<Index, std::shared_ptr<const Exemplar>> exemplars_;  // of entries
 
-    // By handle: where its entry's values are, whose it is, and the entry's next handle.
-    std::vector<std::uint32_t> cells_;
-    std::vector<Owner> handle_owners_;
-    std::vector<Index> next_handles_;
-    std::vector<Index> free_handles_;
+    struct Handles {
+        // By handle: where its entry's values are, whose it is, and the entry's next handle.
+        std::vector<std::uint32_t> cells;
+        std::vector<Owner> owners;
+        std::vector<Index> next;
+        std::vector<Index> free;
+    };
+    Handles handles_;
 };
 
 }  // namespace gpusnoop::series

@@ -24,7 +24,7 @@ std::uint64_t faded(std::uint64_t weight) {
 // Moves what candidates have counted to where it is shown already, and all that is new into the
 // weights. Nothing changes on the page; candidates are at 0 after it.
 void Family::settle() {
-    if (candidates_ == 0) {
+    if (counts_.candidates == 0) {
         return;
     }
     for (Index i = 0; i < entries_.size(); i++) {
@@ -51,13 +51,14 @@ void Family::settle() {
 void Family::forget_lightest() {
     settle();
     std::vector<std::tuple<std::uint64_t, std::uint32_t, Index>> lightest;  // the oldest of them
-    lightest.reserve(candidates_);
+    lightest.reserve(counts_.candidates);
     for (Index i = 0; i < entries_.size(); i++) {
         if (entries_[i].labels != nullptr && !entries_[i].shown) {
             lightest.emplace_back(entries_[i].weight, entries_[i].born, i);
         }
     }
-    const std::size_t count = std::min(lightest.size(), std::max<std::size_t>(2, candidates_ / 4));
+    const std::size_t count =
+        std::min(lightest.size(), std::max<std::size_t>(2, counts_.candidates / 4));
     std::ranges::nth_element(lightest, lightest.begin() + static_cast<std::ptrdiff_t>(count));
     lightest.resize(count);
 
@@ -79,10 +80,10 @@ void Family::forget_lightest() {
     for (const auto &[weight, born, entry] : lightest) {
         const Index parent = entries_[entry].parent;
         for (Index handle = entries_[entry].first_handle; handle != none;) {
-            const Index next = next_handles_[handle];
-            cells_[handle] = parent;  // a counter has one value
+            const Index next = handles_.next[handle];
+            handles_.cells[handle] = parent;  // a counter has one value
             if (entries_[parent].level != Level::other) {
-                next_handles_[handle] = entries_[parent].first_handle;
+                handles_.next[handle] = entries_[parent].first_handle;
                 entries_[parent].first_handle = handle;
             }
             handle = next;
@@ -94,7 +95,7 @@ void Family::forget_lightest() {
 }
 
 void Family::rebalance() {
-    if (candidates_ == 0) {
+    if (counts_.candidates == 0) {
         return;
     }
     for (Entry &entry : entries_) {
@@ -148,7 +149,7 @@ void Family::promote(Index entry) {
     promoted.shown = true;
     promoted.weighed = 0;
     shown(promoted.level)++;
-    candidates_--;
+    counts_.candidates--;
 }
 
 void Family::demote(Index entry) {
@@ -160,7 +161,7 @@ void Family::demote(Index entry) {
     demoted.shown = false;
     exemplars_.erase(entry);
     shown(demoted.level)--;
-    candidates_++;
+    counts_.candidates++;
     const Index at = shown_ancestor(parent);
     values_[at] += values_[entry];
     entries_[at].weighed += values_[entry];  // old news

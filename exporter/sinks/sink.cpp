@@ -57,20 +57,22 @@ Sink::~Sink() {
     (void)::eventfd_write(stop_.get(), 1);
     queue_.wake();
     thread_.join();
-    if (stopped_ > 0) {
+    if (counts_.stopped > 0) {
         log::warn("events were not sent before the end",
-                  {{"sink", settings_.name}, {"events", stopped_.load()}});
+                  {{"sink", settings_.name}, {"events", counts_.stopped.load()}});
     }
 }
 
 void Sink::offer(std::string_view line) {
     if (!queue_.push(line)) {
-        full_++;
+        counts_.full++;
     }
 }
 
 Status Sink::status() const {
-    return {settings_.name, sent_, {{"queue_full", full_.load()}, {"stopped", stopped_.load()}}};
+    return {settings_.name,
+            counts_.sent,
+            {{"queue_full", counts_.full.load()}, {"stopped", counts_.stopped.load()}}};
 }
 
 void Sink::run(const std::stop_token &stop) {
@@ -78,31 +80,32 @@ void Sink::run(const std::stop_token &stop) {
     while (true) {
         if (stop.stop_requested() && !end_) {
             end_ = Clock::now() + patience_at_end;
-            not_before_ = {};  // one more attempt
+            backoff_.until = {};  // one more attempt
         }
-        const bool is_idle = position_ == batch_.size();
+        const bool is_idle = batch_.sent == batch_.text.size();
         if (is_idle) {
-            queue_.done(batch_.size());
-            batch_ = queue_.take();
-            position_ = counted_ = 0;
+            queue_.done(batch_.text.size());
+            batch_.text = queue_.take();
+            batch_.sent = batch_.counted = 0;
         }
-        if (end_ && (batch_.empty() || Clock::now() >= *end_)) {
+        if (end_ && (batch_.text.empty() || Clock::now() >= *end_)) {
             break;
         }
         const auto now = Clock::now();
-        if (now < not_before_) {
-            wait(not_before_, false);
+        if (now < backoff_.until) {
+            wait(backoff_.until, false);
         } else if (connection_ && !connection_->is_current(settings_.target)) {
             disconnect({"the receiver is gone"});
         } else if (connection_ || connect()) {
-            if (batch_.empty()) {
+            if (batch_.text.empty()) {
                 wait(now + longest_wait, true);
             } else {
                 send();
             }
         }
     }
-    stopped_ += count_lines(std::string_view(batch_).substr(counted_)) + count_lines(queue_.take());
+    counts_.stopped += count_lines(std::string_view(batch_.text).substr(batch_.counted)) +
+                       count_lines(queue_.take());
 }
 
 bool Sink::connect() {
@@ -113,17 +116,17 @@ bool Sink::connect() {
     }
     connection_.emplace(std::move(*opened));
     // Where a line was cut short, it goes on in the same file, and begins again elsewhere.
-    if (connection_->inode() == 0 || connection_->inode() != inode_ ||
-        connection_->device() != device_) {
+    if (connection_->inode() == 0 || connection_->inode() != file_.inode ||
+        connection_->device() != file_.device) {
         rewind();
     }
-    inode_ = connection_->inode();
-    device_ = connection_->device();
+    file_.inode = connection_->inode();
+    file_.device = connection_->device();
     return true;
 }
 
 void Sink::send() {
-    const auto written = connection_->write(std::string_view(batch_).substr(position_));
+    const auto written = connection_->write(std::string_view(batch_.text).substr(batch_.sent));
     if (!written) {
         const int code = written.error().code;
         if (code == ENOSPC || code == EDQUOT) {
@@ -137,15 +140,16 @@ void Sink::send() {
         wait(Clock::now() + longest_wait, true);
         return;
     }
-    position_ += *written;
-    const std::size_t whole = batch_.rfind('\n', position_ - 1) + 1;  // npos + 1 is 0
-    if (whole > counted_) {
-        sent_ += count_lines(std::string_view(batch_).substr(counted_, whole - counted_));
-        counted_ = whole;
+    batch_.sent += *written;
+    const std::size_t whole = batch_.text.rfind('\n', batch_.sent - 1) + 1;  // npos + 1 is 0
+    if (whole > batch_.counted) {
+        counts_.sent += count_lines(
+            std::string_view(batch_.text).substr(batch_.counted, whole - batch_.counted));
+        batch_.counted = whole;
     }
-    pause_ = 0ms;
-    if (complained_) {
-        complained_.reset();
+    backoff_.pause = 0ms;
+    if (backoff_.logged) {
+        backoff_.logged.reset();
         constexpr std::string_view line = "the sink takes events again";
         if (const auto more = lines_.due(line)) {
             log::info(line, {{"sink", settings_.name}, {"more_since_last_line", *more}});
@@ -164,10 +168,10 @@ void Sink::disconnect(const Error &why) {
 // What goes wrong is tried again later, and said at first and now and then.
 void Sink::pause(const Error &why) {
     const auto now = Clock::now();
-    pause_ = std::clamp(pause_ * 2, settings_.first_pause, settings_.longest_pause);
-    not_before_ = now + pause_;
-    if (!complained_ || now - *complained_ >= between_complaints) {
-        complained_ = now;
+    backoff_.pause = std::clamp(backoff_.pause * 2, settings_.first_pause, settings_.longest_pause);
+    backoff_.until = now + backoff_.pause;
+    if (!backoff_.logged || now - *backoff_.logged >= between_complaints) {
+        backoff_.logged = now;
         constexpr std::string_view line =
             "the sink takes no events now: they wait, and are lost where too many do";
         if (const auto more = lines_.due(line)) {
@@ -179,7 +183,7 @@ void Sink::pause(const Error &why) {
 }
 
 void Sink::rewind() {
-    position_ = counted_;
+    batch_.sent = batch_.counted;
 }
 
 // Until there is something to do: `for_receiver`, that it takes more or is gone. Without, only the
@@ -188,7 +192,7 @@ void Sink::wait(Clock::time_point until, bool for_receiver) const {
     until = end_ ? std::min(until, *end_) : until;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     const short of_receiver =
-        static_cast<short>((batch_.empty() ? 0 : POLLOUT) |
+        static_cast<short>((batch_.text.empty() ? 0 : POLLOUT) |
                            (connection_ && connection_->is_socket() ? POLLIN | POLLRDHUP : 0));
     const bool is_watched = for_receiver && connection_;
     std::array<pollfd, 2> events = {

@@ -66,20 +66,32 @@ private:
     Settings settings_;
     Fd stop_;  // an eventfd
     LineQueue queue_;
-    std::atomic<std::uint64_t> sent_ = 0;
-    std::atomic<std::uint64_t> full_ = 0;
-    std::atomic<std::uint64_t> stopped_ = 0;
+    struct Counts {  // of lines
+        std::atomic<std::uint64_t> sent = 0;
+        std::atomic<std::uint64_t> full = 0;
+        std::atomic<std::uint64_t> stopped = 0;
+    };
+    Counts counts_;
 
     // Of the thread.
     std::optional<Connection> connection_;
-    std::string batch_;         // what is being sent
-    std::size_t position_ = 0;  // how much of it has been
-    std::size_t counted_ = 0;   // to the end of the last whole line that has been
-    dev_t device_ = 0;          // of the last file
-    ino_t inode_ = 0;
-    std::chrono::milliseconds pause_{0};
-    Clock::time_point not_before_{};
-    std::optional<Clock::time_point> complained_;
+    struct Batch {
+        std::string text;
+        std::size_t sent = 0;     // bytes
+        std::size_t counted = 0;  // bytes, to the end of the last whole line that was sent
+    };
+    Batch batch_;
+    struct LastFile {
+        dev_t device = 0;
+        ino_t inode = 0;
+    };
+    LastFile file_;
+    struct Backoff {
+        std::chrono::milliseconds pause{0};
+        Clock::time_point until{};
+        std::optional<Clock::time_point> logged;
+    };
+    Backoff backoff_;
     LineLimit lines_;
     std::optional<Clock::time_point> end_;  // once it is to stop
 

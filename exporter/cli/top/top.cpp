@@ -44,9 +44,9 @@ class Top {
 public:
     Top(const Options &options, std::unique_ptr<Client> client)
         : options_(options),
-          stop_(signals_of({SIGINT, SIGTERM, SIGHUP})),
-          window_(signals_of({SIGWINCH, SIGTSTP})),
-          output_(STDOUT_FILENO, stop_.get()),
+          signals_{.stop = signals_of({SIGINT, SIGTERM, SIGHUP}),
+                   .window = signals_of({SIGWINCH, SIGTSTP})},
+          output_(STDOUT_FILENO, signals_.stop.get()),
           client_(std::move(client)),
           session_(options.address.text(), options.sort) {
         if (!options.once && !options.batch && ::isatty(STDOUT_FILENO) == 1) {
@@ -66,24 +66,30 @@ private:
     void suspend();
 
     Options options_;
-    Fd stop_;
-    Fd window_;
+    struct Signals {
+        Fd stop;
+        Fd window;
+    };
+    Signals signals_;
     Output output_;
     std::unique_ptr<Client> client_;
     Session session_;
     std::optional<Terminal> terminal_;
     bool has_keys_ = ::isatty(STDIN_FILENO) == 1;
     bool done_ = false;
-    bool waits_for_answer_ = false;
-    steady_clock::time_point asked_{};
-    steady_clock::time_point next_ = steady_clock::now();
+    struct Query {
+        bool is_open = false;
+        steady_clock::time_point asked{};
+        steady_clock::time_point next = steady_clock::now();
+    };
+    Query query_;
     std::string said_;  // the last problem, where there is no screen to keep it on
     std::optional<Error> failure_;
     std::size_t tables_ = 0;
 };
 
 Result<> Top::run() {
-    if (!stop_ || !window_) {
+    if (!signals_.stop || !signals_.window) {
         return fail_errno("signals and events");
     }
     if (terminal_) {
@@ -91,15 +97,15 @@ Result<> Top::run() {
     }
     while (!done_ && !output_.closed()) {
         const auto now = steady_clock::now();
-        if (waits_for_answer_ && now - asked_ >= patience) {
+        if (query_.is_open && now - query_.asked >= patience) {
             client_->give_up();
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
-        } else if (!waits_for_answer_ && now >= next_) {
+        } else if (!query_.is_open && now >= query_.next) {
             client_->ask(target);
-            waits_for_answer_ = true;
-            asked_ = now;
-            next_ = now + options_.interval;
+            query_.is_open = true;
+            query_.asked = now;
+            query_.next = now + options_.interval;
         }
         poll_events();
     }
@@ -113,12 +119,12 @@ Result<> Top::run() {
 
 // Waits for whatever comes first, and sees to it.
 void Top::poll_events() {
-    const auto until = waits_for_answer_ ? asked_ + patience : next_;
+    const auto until = query_.is_open ? query_.asked + patience : query_.next;
     const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
     const int keys = terminal_ && has_keys_ ? STDIN_FILENO : -1;
-    std::array<pollfd, 5> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{window_.get(), POLLIN, 0},
-                              pollfd{client_->fd(), POLLIN, 0}, pollfd{keys, POLLIN, 0},
-                              pollfd{STDOUT_FILENO, 0, 0}};
+    std::array<pollfd, 5> fds{
+        pollfd{signals_.stop.get(), POLLIN, 0}, pollfd{signals_.window.get(), POLLIN, 0},
+        pollfd{client_->fd(), POLLIN, 0}, pollfd{keys, POLLIN, 0}, pollfd{STDOUT_FILENO, 0, 0}};
     const int timeout = static_cast<int>(std::max<milliseconds::rep>(left.count(), 0));
     if (::poll(fds.data(), fds.size(), timeout) <= 0) {
         return;
@@ -129,7 +135,7 @@ void Top::poll_events() {
         on_window_signals();
     }
     if ((fds[2].revents & POLLIN) != 0) {
-        if (const auto answer = client_->take(); answer && waits_for_answer_) {
+        if (const auto answer = client_->take(); answer && query_.is_open) {
             on_answer(*answer);
         }
     }
@@ -141,7 +147,7 @@ void Top::poll_events() {
 void Top::on_window_signals() {
     signalfd_siginfo info{};
     bool suspends = false;
-    while (::read(window_.get(), &info, sizeof info) == sizeof info) {
+    while (::read(signals_.window.get(), &info, sizeof info) == sizeof info) {
         suspends = suspends || info.ssi_signo == SIGTSTP;
     }
     if (suspends) {
@@ -173,7 +179,7 @@ void Top::on_keys() {
 }
 
 void Top::on_answer(const Result<Answer> &answer) {
-    waits_for_answer_ = false;
+    query_.is_open = false;
     session_.take(answer);
     if (terminal_) {
         draw();
