@@ -1,4 +1,4 @@
-// Which file, as the kernel tells files apart.
+// Identifies a file as the kernel does.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ struct FileId {
     std::uint64_t inode = 0;
     std::uint32_t device = 0;  // as in the kernel: MAJOR << 20 | MINOR
     std::uint32_t generation = 0;
-    // Of the inode in the kernel, while the file is in use; 0 where it is not known. Never shown.
+    // Address of the kernel's inode while the file is in use; 0 if not known. Never shown.
     std::uint64_t address = 0;
 
     auto operator<=>(const FileId &) const = default;

@@ -1,4 +1,4 @@
-// What a file's bytes cannot change without.
+// Metadata of a file that changes whenever its bytes change.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ struct FileState {
     bool operator==(const FileState &) const = default;
 };
 
-// As the kernel knows it: its file system, which may not answer, is not asked. The descriptor may
-// be one that only names the file (O_PATH). Nothing where there is no such file.
+// Read from the kernel's own structures, without asking the file system, which may not answer. The
+// descriptor may be one that only names the file (O_PATH). Empty if the file does not exist.
 [[nodiscard]] std::optional<FileState> state_of(const Fd &file);
 
 }  // namespace gpusnoop

@@ -17,11 +17,12 @@ namespace gpusnoop::log {
 
 namespace {
 
-// Where write() says its records come from: they are lines already.
+// The source location of records from write(): their text is a formatted line already.
 constexpr spdlog::source_loc formatted{"log.cpp", 1, "write"};
 
-// Between double quotes, in JSON's escapes, which read well in logfmt too. So are C1 controls
-// (U+0080 to U+009F), which some terminals obey, and marks that change the direction of writing.
+// In double quotes, with JSON's escapes, which logfmt readers understand too. C1 controls (U+0080
+// to U+009F), which some terminals obey, and marks that change the direction of writing are escaped
+// too.
 void append_quoted(std::string &line, std::string_view bytes) {
     line += '"';
     while (!bytes.empty()) {

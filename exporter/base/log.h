@@ -29,7 +29,7 @@ enum class Format { logfmt, json };
 // caller's and must outlive the logger. Call it at start, before other threads log.
 void setup(Level level, Format format, std::FILE *out = stderr);
 
-// Of the records that are written from now on. For any thread.
+// Applies to records written from now on. For any thread.
 void set_level(Level level);
 
 // Lines that could not be written since setup(): the disk is full, or the pipe has no reader. For

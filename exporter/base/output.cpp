@@ -12,7 +12,7 @@ namespace gpusnoop {
 
 namespace {
 
-// What is writable takes this much without waiting.
+// A descriptor that is writable takes this many bytes without waiting.
 constexpr std::size_t piece_bytes = PIPE_BUF;
 constexpr std::size_t flush_bytes = std::size_t{64} * 1024;
 constexpr short broken = POLLERR | POLLNVAL;
@@ -38,7 +38,7 @@ void Output::flush() {
             closed_ = true;
         } else if (fds[0].revents != 0) {
             write_piece();
-        } else if (fds[1].revents != 0) {  // asked to stop while nobody reads
+        } else if (fds[1].revents != 0) {  // asked to stop while the reader does not read
             closed_ = true;
         }
     }

@@ -1,4 +1,4 @@
-// Where lines are written to: a terminal, a file, or a pipe that may break.
+// Writes lines to a terminal, a file, or a pipe that may break.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ public:
     void add(std::string_view line);
     void flush();
 
-    // Nobody reads any more: nothing more is written.
+    // The reader has closed its end: nothing more is written.
     [[nodiscard]] bool closed() const { return closed_; }
-    // The errno with which writing failed, other than for that reason; 0 if it did not.
+    // The errno of a failed write, except for a closed reader; 0 if no write failed.
     [[nodiscard]] int error() const { return error_; }
 
-    // Waits for the end of either the output or the program, at most so long. True: it is asked to
-    // stop.
+    // Waits until the output is closed or the program is asked to stop, at most `milliseconds`.
+    // True: asked to stop.
     bool wait(int milliseconds);
 
 private:

@@ -10,7 +10,7 @@ namespace gpusnoop {
 
 namespace {
 
-// Three digits, or as many as a whole number has.
+// Three significant digits, or all digits of the whole part if it has more.
 std::string three_digits(double value) {
     return value < 9.995   ? fmt::format("{:.2f}", value)
            : value < 99.95 ? fmt::format("{:.1f}", value)

@@ -1,4 +1,4 @@
-// Rates, durations and sizes as people read them: short, with three digits that count.
+// Rates, durations and sizes for people to read: short, with three significant digits.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace gpusnoop {
 // "0", "0.04", "12.3", "4567", "1.23M": at most seven characters, for any number from 0.
 [[nodiscard]] std::string rate_text(double per_second);
 
-// "312ns", "1.23ms", "45.6s"; "-" where there is none.
+// "312ns", "1.23ms", "45.6s"; "-" if there is no value.
 [[nodiscard]] std::string duration_text(std::optional<double> seconds);
 
 // "3d 4h", "2h 5m", "1m 20s", "12s".

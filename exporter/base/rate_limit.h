@@ -1,4 +1,4 @@
-// At most so many in a time; counts what is over.
+// Limits how often something is done, and counts the attempts over the limit.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace gpusnoop {
 
-// Times of one clock, which does not go back.
+// All times are of one clock, which never goes back.
 class RateLimit {
 public:
     explicit RateLimit(std::uint32_t per_second) : per_second_(per_second) {}
@@ -32,12 +32,12 @@ public:
         return false;
     }
 
-    // Whether the second in which something was allowed or suppressed is over.
+    // Whether the second of the last attempt is over.
     [[nodiscard]] bool is_over(std::chrono::nanoseconds now) const {
         return now - began_ >= std::chrono::seconds(1);
     }
 
-    // How many were suppressed since this was asked.
+    // How many attempts were suppressed since the last call.
     std::uint64_t take_suppressed() { return std::exchange(suppressed_, 0); }
 
 private:
@@ -47,13 +47,13 @@ private:
     std::chrono::nanoseconds began_{};
 };
 
-// The same line at most once a minute: what others can have us say as often as they like must not
+// Writes the same line at most once a minute: log lines that other processes can provoke must not
 // fill the log.
 class LineLimit {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // How often the line was held back since it was last written, if it may be written now.
+    // If the line may be written now: how often it was suppressed since it was last written.
     [[nodiscard]] std::optional<std::uint64_t> due(std::string_view line,
                                                    Clock::time_point now = Clock::now()) {
         auto known = lines_.find(line);
@@ -64,7 +64,7 @@ public:
                 });
             }
             if (lines_.size() >= max_lines) {
-                return std::nullopt;  // so many different lines in a minute are too many as well
+                return std::nullopt;  // too many different lines in this minute
             }
             lines_.emplace(line, Line{now, 0});
             return 0;

@@ -30,8 +30,8 @@ tl::unexpected<Error> too_slow(std::string_view what) {
                 ETIMEDOUT);
 }
 
-// Not blocking: opening a FIFO waits for its writer otherwise, and a file under another process's
-// lease waits until the lease is broken.
+// Non-blocking: else opening a FIFO waits for its writer, and opening a file under another
+// process's lease waits until the lease is broken.
 Result<Fd> open_until(const std::string &path, ReadingDeadline until) {
     constexpr std::chrono::milliseconds pause{10};
     while (true) {
@@ -49,7 +49,8 @@ Result<Fd> open_until(const std::string &path, ReadingDeadline until) {
     }
 }
 
-// Until there is something to read, or the end. The end of a FIFO comes after its first writer.
+// Waits until there is something to read, or the end of the file. The end of a FIFO comes after its
+// first writer.
 bool wait_readable(int fd, ReadingDeadline until) {
     pollfd event{fd, POLLIN, 0};
     int ready = 0;

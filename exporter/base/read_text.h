@@ -1,4 +1,4 @@
-// Files that a person names in settings: configurations and certificates.
+// Reads files that a person names in settings: configurations and certificates.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace gpusnoop {
 
-// How long such files may take. A FIFO that nobody writes to has no end.
+// The longest time to read such a file. A FIFO without a writer has no end.
 inline constexpr std::chrono::seconds reading_patience{2};
 
 using ReadingDeadline = std::chrono::steady_clock::time_point;
@@ -18,9 +18,9 @@ using ReadingDeadline = std::chrono::steady_clock::time_point;
     return std::chrono::steady_clock::now() + reading_patience;
 }
 
-// All of the file, which has `most` bytes at most and ends before `until`. The file may be a pipe,
-// such as /dev/stdin and bash's <(...), but not one into which nothing was written. The error's
-// message does not name the file.
+// The whole file, which must have `most` bytes at most and end before `until`. The file may be a
+// pipe, such as /dev/stdin and bash's <(...), but not an empty one. The error's message does not
+// name the file.
 [[nodiscard]] Result<std::string> read_text(const std::string &path, std::size_t most,
                                             ReadingDeadline until = reading_deadline());
 

@@ -17,7 +17,7 @@ struct Error {
     std::string message;
     int code = 0;
 
-    // The same failure, seen from one step further out.
+    // The same failure, with the name of an outer step in front.
     [[nodiscard]] Error in(std::string_view step) const {
         return Error{std::string(step) + ": " + message, code};
     }

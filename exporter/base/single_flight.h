@@ -1,4 +1,4 @@
-// Work that many ask for, and that is not worth doing for each of them.
+// Runs a piece of work once for all callers that ask for it at the same time.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace gpusnoop {
 
-// Runs the work once at a time. Those who ask while it runs share one more run, which begins after
-// the last of them has asked.
+// Runs the work once at a time. Callers that come while it runs share one more run, which begins
+// after the last of them has called.
 class SingleFlight {
 public:
     explicit SingleFlight(std::function<Result<>()> work) : work_(std::move(work)) {}
 
-    // For any thread. Waits for a run that began after this was called, and returns what came of
-    // it. What the work throws becomes a failure.
+    // For any thread. Waits for a run that began after this call, and returns its result. An
+    // exception from the work becomes a failure.
     Result<> run() {
         std::shared_ptr<Run> run;
         bool mine = false;
@@ -59,7 +59,7 @@ private:
     std::function<Result<>()> work_;
     std::mutex running_mutex_;
     std::mutex next_mutex_;
-    std::shared_ptr<Run> next_;  // waits for the one that runs
+    std::shared_ptr<Run> next_;  // starts after the current run
 };
 
 }  // namespace gpusnoop

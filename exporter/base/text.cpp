@@ -13,9 +13,8 @@ unsigned char byte_at(std::string_view bytes, std::size_t at) {
     return static_cast<unsigned char>(bytes[at]);
 }
 
-// What the first byte of a character promises (table 3-7 of the Unicode standard): how many bytes
-// follow, and the range of the second one, which excludes overlong forms, surrogates and >
-// U+10FFFF.
+// What a character's first byte implies (table 3-7 of the Unicode standard): how many bytes follow,
+// and the range of the second one, which excludes overlong forms, surrogates and > U+10FFFF.
 struct Lead {
     std::size_t following;
     unsigned char second_min;
@@ -37,7 +36,8 @@ Lead lead_of(unsigned char first) {
     return {0, 0, 0};
 }
 
-// Of a valid character of one to three bytes; all that is not printed is among them.
+// For a valid character of one to three bytes: every character that is not printed has at most
+// three.
 unsigned code_point(std::string_view character) {
     switch (character.size()) {
         case 1:

@@ -1,4 +1,4 @@
-// Text that came from somewhere else: bytes in, valid UTF-8 out.
+// Turns text from other sources into valid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +27,18 @@ struct Utf8Step {
 // character boundary to at most `max_bytes` bytes.
 [[nodiscard]] std::string to_valid_utf8(std::string_view bytes, std::size_t max_bytes);
 
-// Without anything that a terminal or a browser might obey, or that would change how what stands
-// beside it is read: controls (C0, DEL, C1), line and paragraph separators and marks for the
-// direction of writing are U+FFFD, as is what is not valid UTF-8.
+// Replaces with U+FFFD each character that a terminal or a browser might obey, or that changes how
+// the text beside it is read: controls (C0, DEL, C1), line and paragraph separators and marks for
+// the direction of writing. Invalid UTF-8 becomes U+FFFD too.
 [[nodiscard]] std::string printable(std::string_view text);
 
-// The same of each line of a text whose line breaks are ours.
+// The same for each line of a text whose line breaks the exporter wrote.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
-// The number of one valid character that printable() would replace.
+// The code point of one valid character, if printable() would replace it.
 [[nodiscard]] std::optional<unsigned> misleading_code(std::string_view character);
 
-// For a sentence about what somebody wrote: at most 64 bytes of it, between double quotes.
+// Quotes user input in a message: at most 64 bytes of it, between double quotes.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
 
 // As the kernel writes addresses below /proc: lower case, without a prefix.

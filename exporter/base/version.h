@@ -1,4 +1,4 @@
-// Which build this is.
+// Identifies this build.
 #pragma once
 
 #include <string>

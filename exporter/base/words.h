@@ -5,7 +5,7 @@
 
 namespace gpusnoop {
 
-// Without the blanks and tabs around it.
+// The text without leading and trailing blanks and tabs.
 [[nodiscard]] constexpr std::string_view trim(std::string_view text) {
     const std::size_t first = text.find_first_not_of(" \t");
     if (first == std::string_view::npos) {
@@ -14,7 +14,7 @@ namespace gpusnoop {
     return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// Behind the last slash, if there is one.
+// The part after the last slash; the whole path if it has no slash.
 [[nodiscard]] constexpr std::string_view last_part(std::string_view path) {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }

@@ -95,7 +95,8 @@ Result<std::vector<Capability>> keep_capabilities(std::span<const Capability> wa
                 given_up.push_back(one);
             }
         }
-        // Only root may, but for others there is no way back to what they give up: see below.
+        // Only root may do this. Other users cannot regain a capability that they gave up: see
+        // below.
         if (!is_kept) {
             ::cap_drop_bound(one);
         }

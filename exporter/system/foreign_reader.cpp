@@ -51,7 +51,7 @@ ForeignReader::ForeignReader(Shared *shared, Fd socket, pid_t pid)
     : shared_(shared), socket_(std::move(socket)), pid_(pid) {}
 
 ForeignReader::~ForeignReader() {
-    // One that is not stuck is gone at once, and must not stay as a zombie.
+    // A child that is not stuck ends within milliseconds, and must not stay as a zombie.
     for (int i = 0; i < 20 && !end(); i++) {
         ::usleep(500);
     }
@@ -166,7 +166,7 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
     answer.device = shared_->device;
     answer.file_system = shared_->file_system;
     if (answer.error == 0 && shared_->has_file && !answer.file) {
-        answer.error = EMFILE;  // we have no room for it
+        answer.error = EMFILE;  // this process has no free descriptor for it
     }
     return answer;
 }

@@ -21,7 +21,7 @@
 namespace gpusnoop::reader {
 namespace {
 
-// What it keeps between two questions: never more than one file.
+// The child's state between two questions: one open file at most.
 struct Open {
     int path = -1;  // names the file
     int file = -1;  // reads it
@@ -78,8 +78,8 @@ void path_of(int fd, char *text) {
     text[14 + count] = '\0';
 }
 
-// Opens what `open.path` stands for, if that is a regular file: opening a device or a pipe has
-// effects, and a process can map what it likes.
+// Opens the file that `open.path` names, if it is a regular file: opening a device or a pipe has
+// effects, and a process can map any file.
 int open_file(Open &open, Shared &shared) {
     struct stat status{};
     if (::fstat(open.path, &status) != 0) {
@@ -119,7 +119,7 @@ int make_copy(Open &open, Shared &shared, int &copy) {
         return errno;
     }
     const int error = copy_elf(open.file, open.bytes, copy, shared.with_code, shared);
-    // Closing can wait, too: a file system hears of it.
+    // Closing can wait, too: the kernel notifies the file system.
     close_all(open);
     return error;
 }
@@ -136,7 +136,7 @@ int read_memory(Shared &shared) {
     return 0;
 }
 
-// The descriptor that comes with it, or -1. Ends with the parent.
+// The descriptor that comes with the question, or -1. Ends the child when the parent ends.
 int next_question(int socket) {
     char byte = 0;
     iovec data{&byte, 1};
@@ -199,7 +199,7 @@ void run(int socket, Shared &shared) {
     Open open;
     for (;;) {
         const int given = next_question(socket);
-        const std::uint32_t what = shared.what;  // once answered, it is the next question's
+        const std::uint32_t what = shared.what;  // the next question overwrites it after the answer
         shared.error = 0;
         shared.number = 0;
         int copy = -1;

@@ -1,5 +1,5 @@
-// What the child of a ForeignReader does. It was forked from a process with threads, so it makes
-// system calls and nothing else: no memory is allocated, no lock taken.
+// The child process of a ForeignReader. It was forked from a process with threads, so it only makes
+// system calls: it allocates no memory and takes no lock.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ constexpr std::uint32_t copy_job = 4;
 constexpr std::uint32_t read_memory_job = 5;
 constexpr std::uint32_t close_job = 6;
 
-// Most of what is copied of one file, with its code and without: as much as the largest libraries
-// in use have.
+// The most bytes copied of one file, with and without its code: enough for the largest libraries in
+// use.
 constexpr std::uint64_t max_copied = std::uint64_t{192} << 20;
 constexpr std::uint64_t max_copied_symbols = std::uint64_t{64} << 20;
 // A section that is neither code nor symbols is copied if it is smaller.
@@ -46,8 +46,8 @@ struct Shared {
 
 [[noreturn]] void run(int socket, Shared &shared);
 
-// Copies what there is of use in the ELF file to `copy`, which gets its size. Of anything else, the
-// first bytes. Returns an errno.
+// Copies the useful parts of the ELF file to `copy`, which gets the file's size. Of any other file,
+// copies the first bytes. Returns an errno.
 [[nodiscard]] int copy_elf(int file, std::uint64_t bytes, int copy, bool with_code, Shared &shared);
 
 }  // namespace gpusnoop::reader

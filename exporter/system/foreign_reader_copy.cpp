@@ -1,4 +1,5 @@
-// Of an ELF file, as much as our reader of such files wants to see. Nothing in it is believed.
+// Copies the parts of an ELF file that the exporter's ELF reader needs. Trusts no value in the
+// file.
 #include <elf.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 namespace gpusnoop::reader {
 namespace {
 
-// One file, and how much of it is copied.
+// One file, and how much of it may still be copied.
 struct Copying {
     int file;
     std::uint64_t bytes;
@@ -19,7 +20,7 @@ struct Copying {
     Shared &shared;
     std::uint64_t room;
 
-    // What lies past the end of the file is left out: whoever reads it sees that.
+    // Bytes after the end of the file are skipped: the ELF reader notices that.
     int range(std::uint64_t offset, std::uint64_t size) {
         if (offset >= bytes) {
             return 0;
@@ -37,7 +38,7 @@ struct Copying {
                 continue;
             }
             if (got <= 0) {
-                return got < 0 ? errno : 0;  // truncated meanwhile
+                return got < 0 ? errno : 0;  // the file was truncated meanwhile
             }
             const ssize_t put = ::pwrite(copy, shared.buffer, static_cast<std::size_t>(got),
                                          static_cast<off_t>(offset));
@@ -72,7 +73,7 @@ int copy_sections(Copying &to, const Elf64_Ehdr &header) {
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff >= to.bytes) {
         return 0;
     }
-    // More of them than fit into the header's number are counted in the first.
+    // If their number does not fit into the header, the first section has it.
     Elf64_Shdr section{};
     std::uint64_t count = header.e_shnum;
     if (::pread(to.file, &section, sizeof(section), static_cast<off_t>(header.e_shoff)) !=
@@ -84,7 +85,7 @@ int copy_sections(Copying &to, const Elf64_Ehdr &header) {
         return error;
     }
     for (std::uint64_t i = 0; i < count; i++) {
-        // From the copy: what was copied is what is looked at.
+        // Read from the copy: the bytes checked here are the bytes that were copied.
         if (::pread(to.copy, &section, sizeof(section),
                     static_cast<off_t>(header.e_shoff + i * sizeof(section))) !=
             static_cast<ssize_t>(sizeof(section))) {
@@ -116,7 +117,7 @@ int copy_segments(Copying &to, const Elf64_Ehdr &header, bool with_code) {
             return 0;
         }
         const bool is_code = segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0;
-        // Where there are no sections, symbols lie in the segments that are only read.
+        // Without sections, the symbols are in the read-only segments.
         const bool has_symbols =
             segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0 && header.e_shnum == 0;
         const bool is_small = segment.p_type != PT_LOAD && segment.p_filesz < max_small_section;

@@ -31,7 +31,7 @@ bool is_address(int family, const std::string &host) {
 }
 
 Result<ListenAddress> parse_unix(std::string_view path) {
-    // With the NUL that ends it.
+    // Room for the NUL at the end.
     constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;
     if (path.size() < 2 || path.front() != '/' || path.back() == '/' ||
         path.find('\0') != std::string_view::npos) {

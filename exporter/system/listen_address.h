@@ -1,4 +1,4 @@
-// Where a server listens, as the Prometheus programs write it.
+// Where a server listens, in the form that Prometheus programs use.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace gpusnoop {
 
 // `host` is an IPv4 or IPv6 address without brackets, or empty for all addresses of both families.
-// Port 0 lets the kernel choose. Of a Unix socket there is only its path, which is absolute and
+// With port 0, the kernel chooses the port. A Unix socket has only `path`, which is absolute and
 // fits into a sockaddr_un.
 struct ListenAddress {
     std::string host;
@@ -27,8 +27,8 @@ struct ListenAddress {
 // "unix:/run/gpusnoop/http.sock".
 [[nodiscard]] Result<ListenAddress> parse_listen_address(std::string_view text);
 
-// The first of the addresses that says what one before it says, if there is such: only one of them
-// can be listened on. Port 0 is another port each time.
+// The first address that repeats an earlier one, if any: only one of them can be listened on. Port
+// 0 is another port each time.
 [[nodiscard]] std::optional<std::size_t> find_repeated_address(
     std::span<const std::string> addresses);
 

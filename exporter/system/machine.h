@@ -1,4 +1,4 @@
-// Small questions to the operating system.
+// Small queries to the operating system.
 #pragma once
 
 #include <time.h>
@@ -8,14 +8,14 @@
 
 namespace gpusnoop {
 
-// What a clock says, such as CLOCK_MONOTONIC, which is the kernel's in records.
+// The time of a clock, such as CLOCK_MONOTONIC, which BPF programs use in records.
 [[nodiscard]] std::chrono::nanoseconds now_on(clockid_t clock);
 
-// Raises the limit of open files as far as it goes: attaching by perf takes two per function.
+// Raises the limit of open files to its maximum: attaching with perf events needs two per function.
 void allow_many_files();
 
-// What to do about a failure of this errno, to be put behind its sentence: for EMFILE, which limit
-// it is and where it is raised. Empty for others.
+// Advice to append to the error message of this errno: for EMFILE, which limit it is and where it
+// is raised. Empty for others.
 [[nodiscard]] std::string limit_hint(int code);
 
 }  // namespace gpusnoop

@@ -1,4 +1,4 @@
-// Tells the service manager how the program is doing, in the protocol of sd_notify(3): datagrams of
+// Sends the program's state to the service manager, in the protocol of sd_notify(3): datagrams of
 // lines NAME=value to the socket that NOTIFY_SOCKET names.
 #pragma once
 
@@ -13,14 +13,15 @@ namespace gpusnoop {
 
 class Notifier {
 public:
-    // `socket` is a path, or begins with '@' for one in the abstract namespace; empty: nobody
-    // listens.
+    // `socket` is a path, or begins with '@' for one in the abstract namespace; empty: there is no
+    // service manager.
     explicit Notifier(std::string socket) : socket_(std::move(socket)) {}
-    // Of the service manager that started this process, if one did.
+    // For the service manager that started this process, if one did.
     static Notifier from_environment();
 
-    // Lines such as "READY=1\nSTATUS=serving"; the last needs no line end. Never waits: a manager
-    // that does not read gets nothing. Fails where there is a socket, but no sending to it.
+    // Sends lines such as "READY=1\nSTATUS=serving"; the last needs no line end. Never waits: if
+    // the manager does not read, the lines are dropped. Fails if there is a socket, but sending to
+    // it fails.
     [[nodiscard]] Result<> send(std::string_view lines) const;
 
     [[nodiscard]] bool is_heard() const { return !socket_.empty(); }
@@ -29,16 +30,16 @@ private:
     std::string socket_;
 };
 
-// What the service manager allows between two signs of life, if it wants any from this process:
-// WATCHDOG_USEC, where WATCHDOG_PID is absent or ours.
+// The longest time that the service manager allows between two watchdog notifications, if it
+// expects any from this process: WATCHDOG_USEC, if WATCHDOG_PID is absent or names this process.
 [[nodiscard]] std::optional<std::chrono::microseconds> watchdog_timeout();
 
-// When the next sign of life is due: three times as often as must be. For one thread.
+// When the next watchdog notification is due: three times as often as required. For one thread.
 class Heartbeat {
 public:
     explicit Heartbeat(std::optional<std::chrono::microseconds> timeout) : timeout_(timeout) {}
 
-    // True once for each time that is due; never without a timeout.
+    // True once for each notification that is due; never without a timeout.
     [[nodiscard]] bool is_due(std::chrono::steady_clock::time_point now);
 
 private:

@@ -17,7 +17,7 @@ void allow_niceness(int niceness) {
 }
 
 bool prefer_this_thread(int niceness) {
-    // Of Linux, these two mean the calling thread, and not its process.
+    // On Linux, these two apply to the calling thread, not to its process.
     errno = 0;
     const int now = ::getpriority(PRIO_PROCESS, 0);
     if (errno == 0 && now <= niceness) {

@@ -13,7 +13,7 @@ namespace gpusnoop {
 namespace {
 
 constexpr std::array names = {
-    // Other programs and processes. What it reads of them it reads from /proc.
+    // Other programs and processes. The exporter reads other processes from /proc.
     "execve", "execveat", "process_vm_writev", "pidfd_getfd", "process_madvise", "kcmp",
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     "ptrace",  // the leak sanitizer stops its own threads by it
@@ -26,7 +26,8 @@ constexpr std::array names = {
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
     "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname",
     "syslog", "acct", "iopl", "ioperm", "modify_ldt", "vhangup",
-    // Other ways to what is refused, and large parts of the kernel that it does not use.
+    // Other ways to the refused calls, and large parts of the kernel that the exporter does not
+    // use.
     "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "personality",
     "add_key", "request_key", "keyctl", "fanotify_init", "landlock_restrict_self", "memfd_secret"};
 
@@ -45,14 +46,14 @@ Result<> refuse_system_calls() {
     if (!filter) {
         return fail("make a filter of system calls: out of memory");
     }
-    // Set by keep_capabilities(), where there was something to give up.
+    // Set by keep_capabilities(), if capabilities had to be given up.
     (void)::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_NNP, 1);
-    // A tree, as each call of the process goes through it.
+    // A tree, because each system call of the process passes through it.
     (void)::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
     for (const char *name : names) {
         const int number = ::seccomp_syscall_resolve_name(name);
         if (number == __NR_SCMP_ERROR || number < 0) {
-            continue;  // unknown to the library, or not on this architecture
+            continue;  // unknown to libseccomp, or not on this architecture
         }
         if (const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EPERM), number, 0);
             error != 0) {
