@@ -1,4 +1,4 @@
-// How a probe is to attach to functions of libraries, as its settings say.
+// How a probe attaches to functions of libraries, from its settings.
 #pragma once
 
 #include <string_view>
@@ -11,13 +11,13 @@ namespace gpusnoop::ebpf {
 
 enum class Attach { automatic, session, multi, perf };
 
-// How the ends of calls may be seen.
+// How a probe sees the ends of calls.
 enum class Endings {
-    automatic,  // by return probes where they are harmless as far as a file shows
+    automatic,  // by return probes, if the file shows no reason against them
     exits,      // by probes on the instructions that leave a function, never by a return probe
 };
 
-// As the configuration says them.
+// Their names in the configuration.
 inline constexpr std::pair<std::string_view, Attach> attach_names[] = {{"auto", Attach::automatic},
                                                                        {"session", Attach::session},
                                                                        {"multi", Attach::multi},
@@ -25,7 +25,7 @@ inline constexpr std::pair<std::string_view, Attach> attach_names[] = {{"auto", 
 inline constexpr std::pair<std::string_view, Endings> endings_names[] = {
     {"auto", Endings::automatic}, {"exits", Endings::exits}};
 
-// The mode that is wanted by name, or all that work on this machine, best first.
+// The mode named by the setting, or all modes that work on this machine, best first.
 [[nodiscard]] std::vector<AttachMode> attach_modes(Attach wanted, const Features &features);
 
 }  // namespace gpusnoop::ebpf

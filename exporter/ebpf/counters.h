@@ -1,4 +1,4 @@
-// What a probe's BPF programs have counted of themselves.
+// Reads the counters that a probe's BPF programs keep of themselves.
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@ inline constexpr std::array<std::string_view, DEATH_SIGNAL_COUNT> death_signal_n
 // Sums the per-CPU accounts. `map_fd` is a probe's `account` map.
 Result<probe_account> read_account(int map_fd);
 
-// Calls that have been entered and have neither returned nor been given up. The sums are read while
-// calls run, so this can be off by the few that were in between; never below 0.
+// Calls that were entered and have neither returned nor been given up. The sums are read while
+// calls run, so the result can be wrong by the few calls that change meanwhile; never below 0.
 std::uint64_t in_flight(const probe_account &account);
 
-// Calls without an event, for whatever reason.
+// Calls without an event, for any reason.
 std::uint64_t lost_calls(const probe_account &account);
 
 }  // namespace gpusnoop::ebpf

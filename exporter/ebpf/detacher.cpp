@@ -10,7 +10,8 @@ namespace gpusnoop::ebpf {
 namespace {
 
 constexpr std::size_t max_threads = 16;
-// In which whoever waits for the kernel's lock can attach to all of a library.
+// In this pause, a thread that waits for the kernel's lock can attach to all functions of a
+// library.
 constexpr std::chrono::milliseconds pause_between_perf_events{30};
 
 }  // namespace
@@ -42,7 +43,8 @@ void Detacher::detach(Job job) {
     changed_.notify_all();
 }
 
-// Starts another one where it helps. False: there is none, as the machine allows no more.
+// Starts one more thread if that helps. False: there is no thread, because the machine allows no
+// more.
 bool Detacher::has_thread() {
     const std::size_t most = mode_ == AttachMode::perf ? 1 : max_threads;
     if (idle_ < entries_.size() && threads_.size() < most) {
@@ -55,13 +57,13 @@ bool Detacher::has_thread() {
     return true;
 }
 
-// One of which a link can be closed.
+// An entry that has a link to close.
 Detacher::Entries::iterator Detacher::next() {
     return std::ranges::find_if(entries_,
                                 [](const Entry &entry) { return !entry.job.probes.is_empty(); });
 }
 
-// In the thread's last round, too, until nothing is left.
+// The last round, too, runs until no link is left.
 void Detacher::work(const std::stop_token &stop) {
     std::unique_lock lock(mutex_);
     const auto has_work = [this] { return next() != entries_.end(); };
@@ -71,7 +73,7 @@ void Detacher::work(const std::stop_token &stop) {
         idle_--;
         const auto entry = next();
         if (entry == entries_.end()) {
-            return;  // only when it is to stop
+            return;  // only when asked to stop
         }
         Fd link = entry->job.probes.take_link();
         entry->has_begun = true;
@@ -96,8 +98,8 @@ void Detacher::work(const std::stop_token &stop) {
     }
 }
 
-// A link of a session or of multi probes has all functions of the file: of what has begun, nothing
-// or little is left.
+// A link of a session or of multi probes holds all functions of the file: once its detaching has
+// begun, little or nothing of it is left.
 bool Detacher::can_be_taken_back(const Entry &entry) const {
     return !entry.job.is_changed && !entry.job.done &&
            (!entry.has_begun || mode_ == AttachMode::perf);
@@ -123,7 +125,7 @@ bool Detacher::must_wait_for(const FileId &file) {
     bool must_wait = false;
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const auto one = entry++;
-        // Under another number each, functions of named groups can be attached to twice.
+        // Named groups attach under a new number each time, so they can attach to a function twice.
         const bool is_harmless = one->job.done && !one->job.is_changed;
         if (one->job.file == file && !is_harmless && !can_be_taken_back(*one)) {
             entries_.splice(entries_.begin(), entries_, one);

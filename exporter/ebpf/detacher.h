@@ -1,4 +1,4 @@
-// Detaches in the background: the kernel takes its time for it, and attaching must not wait.
+// Detaches in the background: detaching is slow, and attaching must not wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -16,10 +16,10 @@
 
 namespace gpusnoop::ebpf {
 
-// Closing a link waits until no CPU can be running its program any more: a twentieth of a second
-// and more, each. Links of session and multi probes wait side by side, so there are several
-// threads; perf events wait one after the other, under a lock of the kernel that attaching one
-// takes as well, so for them there is one thread, which pauses between two.
+// Closing a link waits until no CPU can still run its program: a twentieth of a second or more for
+// each link. Links of session and multi probes wait in parallel, so there are several threads. Perf
+// events wait one by one, under a kernel lock that attaching a perf event takes, too. So they have
+// one thread, which pauses between two.
 class Detacher {
 public:
     explicit Detacher(AttachMode mode) : mode_(mode) {}
@@ -31,8 +31,8 @@ public:
     struct Job {
         FileId file;
         UprobeSet probes;
-        // The file has other contents now: nothing of the old may be there when it is attached to
-        // again, as the kernel keeps the instructions that its breakpoints replaced.
+        // The file has other contents now: no old probe may be left when the file is attached to
+        // again, because the kernel keeps the instructions that its breakpoints replaced.
         bool is_changed = false;
         // Called by a thread of the detacher, when all is detached.
         std::function<void()> done{};
@@ -40,11 +40,11 @@ public:
     // Returns at once.
     void detach(Job job);
 
-    // What is still attached to the file and can stay so, for UprobeSet::attach(). Jobs with a
-    // `done` are not taken back.
+    // The probes that are still attached to the file and can stay, for UprobeSet::attach(). Jobs
+    // with a `done` are not taken back.
     [[nodiscard]] std::optional<UprobeSet> take_back(const FileId &file);
 
-    // Whether the file cannot be attached to yet. If so, it is the next to be detached.
+    // Whether the file cannot be attached to yet. If so, it becomes the next to be detached.
     [[nodiscard]] bool must_wait_for(const FileId &file);
 
 private:

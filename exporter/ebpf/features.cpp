@@ -20,13 +20,13 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
-// A function of ours to attach to. Only survives_without() calls it.
+// A function of the exporter to attach to. Only survives_without() calls it.
 __attribute__((noinline, used)) void attach_target() {
     asm volatile("nop");
 }
 
-// Where in the program's file the code at `address` is, by the program headers that the loader has.
-// 0: in no part of it.
+// The offset in the program's file of the code at `address`, by the loader's program headers. 0:
+// the address is in no segment.
 std::uint64_t file_offset(std::uintptr_t address) {
     struct Search {
         std::uintptr_t address;
@@ -102,8 +102,8 @@ Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
     return link;
 }
 
-// With a return probe on attach_target(), and a filter that does not know the system call
-// that it ends with, as Docker's did not when it was new.
+// Puts a return probe on attach_target() and runs it under a filter that does not know the system
+// call at the return, as Docker's did not when the call was new.
 Result<> try_return_under_seccomp() {
 #if defined(__x86_64__)
     constexpr int uretprobe = 335;  // __NR_uretprobe, which Debian's headers may not have yet
@@ -141,8 +141,8 @@ Result<> try_map(bpf_map_type type, std::uint32_t entries) {
     return {};
 }
 
-// As all of our programs do. A kernel that is locked down for confidentiality lets none
-// (LOCKDOWN_BPF_READ_KERNEL).
+// All programs of the exporter read kernel memory. A kernel that is locked down for confidentiality
+// refuses it (LOCKDOWN_BPF_READ_KERNEL).
 Result<> try_kernel_reads() {
     const std::array<bpf_insn, 7> code = {{
         {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 10, .off = 0, .imm = 0},
@@ -209,7 +209,7 @@ Features probe_features() {
         const auto at_return =
             try_multi(uprobe_multi_type, exe.get(), offset, BPF_F_UPROBE_MULTI_RETURN);
         features.list.push_back(verdict("uprobe_multi", without_value(at_return)));
-        // Kernels without the one are too old for the other.
+        // Kernels that lack the first are too old for the second.
         features.list.push_back(verdict(std::string(harmless_return_probes),
                                         at_return ? try_return_under_seccomp() : Result<>()));
     }

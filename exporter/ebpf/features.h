@@ -1,4 +1,4 @@
-// What this kernel and our privileges allow, found by trying, never from the version.
+// Finds what this kernel and the exporter's privileges allow, by trying it, never from the version.
 #pragma once
 
 #include <string>
@@ -19,18 +19,17 @@ struct Features {
     std::vector<Feature> list;
 
     [[nodiscard]] const Feature *find(std::string_view name) const;
-    // False: a program whose seccomp filter does not know the system call that return probes end
-    // with (on x86_64 since Linux 6.11; since 6.14 no filter is asked) would die at the first
-    // return.
+    // False: a program would die at the first return if its seccomp filter does not know the system
+    // call that return probes end with (on x86_64 since Linux 6.11; since 6.14 no filter is asked).
     [[nodiscard]] bool has_harmless_return_probes() const;
-    // The ways to attach to a call that work here, best first.
+    // The ways to attach to a call that work on this machine, best first.
     [[nodiscard]] std::vector<AttachMode> attach_modes() const;
 };
 
-// Loads and attaches one-instruction programs (to a function of this very program).
+// Loads one-instruction programs and attaches them to a function of this program.
 Features probe_features();
 
-// The sentence for someone whose machine cannot run the exporter at all, or success.
+// Success, or an error sentence for a machine that cannot run the exporter at all.
 Result<> check_requirements(const Features &features);
 
 }  // namespace gpusnoop::ebpf

@@ -33,7 +33,7 @@ bool filter_out(int system_call) {
            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Its end is nobody's business but ours: no core, no report.
+// Its crash must leave no core file and no report.
 [[noreturn]] void work_alone(int system_call, void (*work)()) {
     const rlimit none{};
     ::setrlimit(RLIMIT_CORE, &none);

@@ -24,10 +24,10 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
-// In which others can attach: the kernel has one lock for both.
+// In this pause, others can attach: the kernel has one lock for attaching and detaching.
 constexpr timespec pause_between_links{.tv_sec = 0, .tv_nsec = 30'000'000};
 
-// What follows runs in the child of a process with threads: system calls only.
+// The code below runs in the child of a process with threads: system calls only.
 
 // The text of "/proc/self/fd/<fd>".
 class DescriptorPath {
@@ -60,13 +60,13 @@ Kind kind_of(int fd) {
         return errno == ENOENT ? Kind::closed : Kind::other;
     }
     const std::string_view text(target.data(), static_cast<std::size_t>(length));
-    // "bpf-link", or "bpf_link" on older kernels, and those of programs and maps.
+    // "bpf-link", or "bpf_link" on older kernels, and the names for programs and maps.
     return text.starts_with("anon_inode:bpf") || text.starts_with("anon_inode:[perf_event]")
                ? Kind::bpf
                : Kind::other;
 }
 
-// Whether closing it has taken the kernel a moment.
+// Closes the descriptor. True: that took the kernel more than a millisecond.
 bool close_slowly(int fd) {
     timespec before{};
     timespec after{};
@@ -82,13 +82,13 @@ bool close_slowly(int fd) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
         ::signal(signal, SIG_IGN);
     }
-    // Ports, locks, logs and files are free at once.
+    // Frees ports, locks, logs and files immediately.
     for (int fd = 0; fd < most_files; fd++) {
         if (fd != until_parent_ended && kind_of(fd) == Kind::other) {
             ::close(fd);
         }
     }
-    // Until then, what the parent closes costs it nothing.
+    // Until the parent has ended, it closes links without waiting: the child holds them, too.
     char nothing = 0;
     while (::read(until_parent_ended, &nothing, 1) < 0 && errno == EINTR) {
     }
@@ -100,7 +100,7 @@ bool close_slowly(int fd) {
     ::_exit(0);
 }
 
-// One more than the highest descriptor that is open.
+// The highest open descriptor, plus one.
 int end_of_descriptors() {
     int end = 3;
     std::error_code error;
@@ -129,7 +129,7 @@ void hand_over() {
         detach_alone(ends[0], most_files);
     }
     ::close(ends[0]);
-    // The other end stays open as long as this process lives, for the child to see when it ends.
+    // The parent keeps the other end open until it ends: that is how the child sees its end.
     if (child < 0) {
         log::warn(
             "cannot start a helper process to detach the remaining probes: the exporter ends when "

@@ -1,4 +1,4 @@
-// Ends this process soon, however much it is attached to.
+// Lets this process end quickly, however many functions it is attached to.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace gpusnoop::ebpf {
 
-// Whatever detaches while this lives has `patience` for it. What is attached then is inherited by a
-// process of its own, which does nothing but detach, after this one has ended: so closing links
-// costs this one no time any more. If that process is killed, the kernel does the same.
+// Code that detaches during its lifetime has `patience` to finish. Links that are left then are
+// inherited by a child process, which detaches them after this process has ended. So closing them
+// takes this process no more time. If the child is killed, the kernel detaches them.
 class Handover {
 public:
     explicit Handover(std::chrono::milliseconds patience = std::chrono::seconds(2));
@@ -22,7 +22,7 @@ public:
 private:
     std::mutex mutex_;
     std::condition_variable_any changed_;
-    std::jthread thread_;  // the last: it ends before what it uses
+    std::jthread thread_;  // the last member: it ends before the members that it uses
 };
 
 }  // namespace gpusnoop::ebpf

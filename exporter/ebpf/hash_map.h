@@ -18,10 +18,9 @@
 
 namespace gpusnoop::ebpf {
 
-// Calls use(key, value) for every entry of a hash map. Entries that come or go meanwhile may be
-// seen or not. While the kernel goes through the map for it, it runs no programs of kprobes on that
-// CPU, and as it can be preempted in the middle, that may take long
-// (bpf_disable_instrumentation()).
+// Calls use(key, value) for every entry of a hash map. Entries added or deleted meanwhile may be
+// seen or not. While the kernel walks the map, it runs no kprobe programs on that CPU
+// (bpf_disable_instrumentation()). The walk can be preempted, so that can take long.
 template <typename Key, typename Value, typename Use>
 Result<> for_each(int map, Use use) {
     constexpr std::size_t batch_size = 4'096;
@@ -46,11 +45,11 @@ Result<> for_each(int map, Use use) {
     }
 }
 
-// For the other way, which stops nobody: a program at iter/bpf_map_elem that writes an entry's key
-// and then its value.
+// For the other way, which disables no programs: a program at iter/bpf_map_elem that writes an
+// entry's key and then its value.
 Result<Link> link_to_entries(const bpf_program *program, int map);
 
-// As for_each(), but an entry may be seen twice when others come meanwhile.
+// As for_each(), but an entry may be seen twice if others are added meanwhile.
 template <typename Key, typename Value, typename Use>
     requires std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>
 Result<> for_each_entry(const Link &entries, Use use) {

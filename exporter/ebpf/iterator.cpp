@@ -17,7 +17,7 @@ Result<> read_iterator(int link, std::size_t record_bytes,
     if (!iterator) {
         return fail_errno("start a BPF iterator");
     }
-    // The kernel gathers eight pages at most, or one whole record.
+    // The kernel collects eight pages at most, or one whole record.
     std::vector<std::byte> buffer(std::max<std::size_t>(32'768, record_bytes));
     std::size_t filled = 0;
     while (true) {

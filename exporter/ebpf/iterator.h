@@ -1,4 +1,4 @@
-// Reads what the program of a BPF iterator writes.
+// Reads the output of a BPF iterator's program.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace gpusnoop::ebpf {
 
-// Runs an iterator once, and calls `use` for each record of what it writes: all are of one size.
-// `link` is a descriptor of the iterator's link. Errors: of the kernel, and fewer bytes at the end
-// than a record has.
+// Runs an iterator once, and calls `use` for each record of its output; all records have one size.
+// `link` is a descriptor of the iterator's link. Errors: an error of the kernel, or an incomplete
+// record at the end.
 Result<> read_iterator(int link, std::size_t record_bytes,
                        const std::function<void(std::span<const std::byte>)> &use);
 

@@ -58,10 +58,10 @@ Result<std::string> loaded_modules(const std::string &path) {
     constexpr std::size_t most = 1U << 20U;
     const auto text = read_start(path, most);
     if (!text) {
-        // A kernel without modules has none.
+        // A kernel without modules has no such file.
         return text.error().code == ENOENT ? Result<std::string>("") : tl::unexpected(text.error());
     }
-    // Name and address: the numbers of users between them change all the time.
+    // Only name and address: the use counts between them change all the time.
     std::string modules;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {

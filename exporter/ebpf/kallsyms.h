@@ -1,4 +1,4 @@
-// What the kernel and its modules have for functions.
+// Finds functions of the kernel and its modules.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace gpusnoop::ebpf {
 
-// Those of `names` that there are now, each with its address. `path` is /proc/kallsyms, which shows
-// the addresses to the privileged only (0 to others).
+// The symbols among `names` that exist now, each with its address. `path` is /proc/kallsyms, which
+// shows addresses only to privileged users (0 to others).
 [[nodiscard]] Result<std::map<std::string, std::uint64_t>> find_kernel_symbols(
     std::span<const std::string_view> names, const std::string &path = "/proc/kallsyms");
 
-// The modules that are loaded, in one text that differs whenever one comes or goes. Cheap, other
-// than reading all symbols.
+// The loaded modules, as one text that changes when a module is loaded or unloaded. Cheap, unlike
+// reading all symbols.
 [[nodiscard]] Result<std::string> loaded_modules(const std::string &path = "/proc/modules");
 
 }  // namespace gpusnoop::ebpf

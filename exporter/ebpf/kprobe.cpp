@@ -37,7 +37,7 @@ std::uint64_t kernel_stack_bytes() {
 
 Result<> KprobeSet::attach(const bpf_program *enter, const bpf_program *leave,
                            const KprobePoint &point) {
-    // The end first, as in UprobeSet::attach().
+    // The return first, as in UprobeSet::attach().
     auto at_return = link_one(leave, point, true);
     if (!at_return) {
         return tl::unexpected(at_return.error());

@@ -13,7 +13,7 @@ struct bpf_program;
 
 namespace gpusnoop::ebpf {
 
-// Success, or why there are no kprobes here.
+// Success, or why this machine has no kprobes.
 [[nodiscard]] Result<> check_kprobes();
 
 // The size of a kernel thread's stack, for kernel_stack_bytes in bpf/lib/kcall.bpf.h.
@@ -24,7 +24,7 @@ struct KprobePoint {
     std::uint64_t cookie;
 };
 
-// Attached functions. Detaches when destroyed, or when the process dies however it dies.
+// Attached functions. Detaches when destroyed, or when the process ends in any way.
 class KprobeSet {
 public:
     // Attaches to the function's return, then to its entry: both or none.

@@ -19,7 +19,7 @@ int on_message(libbpf_print_level level, const char *format, va_list arguments) 
     if (level == LIBBPF_DEBUG || !spdlog::should_log(spdlog::level::debug)) {
         return 0;
     }
-    // What the verifier prints is long, and its last lines say why.
+    // The verifier's log is long, and its last lines give the reason.
     std::string text(std::size_t{1} << 20, '\0');
     const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
     text.resize(std::min(text.size() - 1, static_cast<std::size_t>(std::max(length, 0))));

@@ -1,4 +1,4 @@
-// Owns one attachment made by libbpf: detached when it goes.
+// Owns one attachment made by libbpf; detaches it when destroyed.
 #pragma once
 
 #include <memory>

@@ -38,8 +38,8 @@ Mapping to_mapping(const mapping_record &record) {
         {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))}};
 }
 
-// Since 6.1 the kernel walks only the process asked for; before, it walks all and our program
-// skips.
+// Since 6.1 the kernel walks only the requested process; before, it walks all, and the program
+// skips the others.
 Fd link_iterator(const bpf_program *program, std::uint32_t tgid) {
     bpf_iter_link_info info{};
     info.task.pid = tgid;
@@ -57,7 +57,7 @@ Fd link_iterator(const bpf_program *program, std::uint32_t tgid) {
     return Fd(fd);
 }
 
-// A mapping of a file that nobody reads through: truncating the file cannot hurt us.
+// A mapping of a file that is never read through: truncating the file cannot crash the exporter.
 class UntouchedMapping {
 public:
     explicit UntouchedMapping(int fd)

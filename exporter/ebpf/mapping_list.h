@@ -15,7 +15,7 @@ namespace gpusnoop::ebpf {
 
 struct Mapping {
     std::uint32_t tgid;
-    std::uint32_t tid;  // of a thread that lives: /proc/TID is there when /proc/TGID is empty
+    std::uint32_t tid;  // of a running thread: /proc/TID works even if /proc/TGID is empty
     std::uint64_t start;
     std::uint64_t end;
     std::uint64_t file_offset;  // of `start`
@@ -34,12 +34,12 @@ public:
     MappingList(const MappingList &) = delete;
     MappingList &operator=(const MappingList &) = delete;
 
-    // Of one process, or of all but those that the exporter forked itself. A process that is gone
-    // has none.
+    // Of one process, or of all processes except the exporter's own children. A process that has
+    // ended has no mappings.
     Result<std::vector<Mapping>> read(std::optional<std::uint32_t> tgid);
 
-    // The identity of an open file, as its mappings would show it. (fstat does not do: it shows the
-    // overlay's inode.)
+    // The identity of an open file, as its mappings would show it. (fstat does not show it: it
+    // returns the overlay's inode.)
     Result<FileId> identify(int fd);
 
     // Of the file that a process has mapped at the address.

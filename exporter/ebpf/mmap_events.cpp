@@ -14,7 +14,7 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
-// Of each CPU: 16 KiB of records, about 100 of them between two looks.
+// For each CPU: 16 KiB of records, about 100 of them between two reads.
 constexpr std::size_t data_pages = 4;
 
 std::size_t page_bytes() {
@@ -107,7 +107,7 @@ Result<std::unique_ptr<MmapEvents>> MmapEvents::open() {
         auto buffer = std::make_unique<Buffer>();
         const auto opened = buffer->open(cpu);
         if (!opened && opened.error().code == ENODEV) {
-            continue;  // an offline CPU; the slow rescan covers it should it come online
+            continue;  // an offline CPU; if it comes online, the slow rescan covers it
         }
         if (!opened) {
             return tl::unexpected(opened.error());
@@ -128,7 +128,7 @@ std::uint64_t MmapEvents::read(const OnMap &on_map) {
             perf_event_header header;
             buffer->copy(tail, reinterpret_cast<std::byte *>(&header), sizeof(header));
             if (header.size < sizeof(header) || tail + header.size > head) {
-                tail = head;  // not what the kernel writes: skip it all, look at all processes
+                tail = head;  // not a record of the kernel: skip it all, scan all processes
                 dropped++;
                 break;
             }

@@ -1,4 +1,4 @@
-// Hears of every executable file mapping that any process makes, as it happens.
+// Reports every executable file mapping that any process makes, as it happens.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace gpusnoop::ebpf {
 
-// Perf's MMAP2 records, one small buffer per CPU, read by polling: a wakeup per mapping would cost
-// more than looking every few milliseconds. One thread reads.
+// Perf's MMAP2 records, in one small buffer per CPU, read by polling: a wakeup per mapping would
+// cost more than polling every few milliseconds. One thread reads.
 class MmapEvents {
 public:
-    // The process and the path of what it mapped (in its own mount namespace; valid during the
-    // call).
+    // The process and the path of the mapped file (in the process's mount namespace; valid during
+    // the call).
     using OnMap = std::function<void(std::uint32_t tgid, std::string_view path)>;
 
     // Needs CAP_PERFMON or kernel.perf_event_paranoid <= 0.
@@ -26,8 +26,7 @@ public:
     MmapEvents(const MmapEvents &) = delete;
     MmapEvents &operator=(const MmapEvents &) = delete;
 
-    // Returns how many events the kernel dropped since the last call: if any, look at all
-    // processes.
+    // Returns how many events the kernel dropped since the last call: if any, scan all processes.
     std::uint64_t read(const OnMap &on_map);
 
 private:

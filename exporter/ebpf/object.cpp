@@ -20,7 +20,7 @@ Runs runs_of(const bpf_program *program) {
     return {info.run_cnt, info.run_time_ns, info.recursion_misses};
 }
 
-// The programs of each mode, by what follows the probe in their names.
+// The programs of each mode, by the part of their names after the probe's.
 struct NamesOfMode {
     AttachMode mode;
     std::string_view enter, leave, exit;

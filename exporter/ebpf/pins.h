@@ -11,12 +11,12 @@
 
 namespace gpusnoop::ebpf {
 
-// A directory of pins, locked for as long as this lives: two exporters cannot share one.
+// A directory of pins, locked while this object lives: two exporters cannot share one.
 class Pins {
 public:
-    // Pins lie in `root`/`generation`, which is made. Those of other generations belong to another
-    // version or another configuration; they are removed, which detaches what they held. Fails when
-    // `root` is not in a BPF file system, or when another exporter has it.
+    // Pins are in `root`/`generation`, which is created. Pins of other generations belong to
+    // another version or configuration; they are removed, which detaches their links. Fails if
+    // `root` is not in a BPF file system, or if another exporter uses it.
     static Result<Pins> open(const std::string &root, const std::string &generation);
 
     [[nodiscard]] std::string path_of(std::string_view name) const;
@@ -37,11 +37,11 @@ private:
     std::string directory_;
 };
 
-// What there is of an exporter that is not running any more.
+// Whether an exporter that has ended left pins.
 [[nodiscard]] bool has_pins(const std::string &root);
 
-// Removes everything, which ends what was kept going. The number of objects; fails when an exporter
-// uses them.
+// Removes all pins, which detaches the probes that they kept attached. Returns the number of
+// objects; fails if an exporter uses them.
 [[nodiscard]] Result<unsigned> remove_pins(const std::string &root);
 
 }  // namespace gpusnoop::ebpf

@@ -1,4 +1,4 @@
-// Raw bytes from a ring -> a record, size-checked and copied out.
+// Copies a record out of the raw bytes of a ring, and checks its size.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace gpusnoop::ebpf {
 
-// The record, or nothing when the bytes are not exactly one.
+// The record, or empty if the bytes are not exactly one.
 template <typename T>
     requires std::is_trivially_copyable_v<T>
 [[nodiscard]] std::optional<T> decode(std::span<const std::byte> bytes) {

@@ -13,8 +13,8 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
-// A record is behind a header of 8 bytes, of which the first 4 are its size and what becomes of it,
-// and takes a multiple of 8 bytes.
+// A record follows a header of 8 bytes, whose first 4 are its size and its state, and takes a
+// multiple of 8 bytes.
 constexpr std::size_t header_bytes = BPF_RINGBUF_HDR_SZ;
 
 constexpr std::uint64_t rounded(std::uint64_t bytes) {
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
                                           info.max_entries, page, std::move(on_record)));
 }
 
-// In one piece.
+// The record in one piece.
 std::span<const std::byte> Ring::record(std::uint64_t at, std::size_t size) {
     const std::size_t start = at & (size_ - 1);
     const std::size_t until_end = std::min(size, size_ - start);
@@ -90,10 +90,10 @@ std::span<const std::byte> Ring::record(std::uint64_t at, std::size_t size) {
 
 void Ring::drain(std::uint64_t position) {
     if (draining_) {
-        return;  // called by what it calls
+        return;  // called from its own callback
     }
     draining_ = true;
-    // Up to the position, and not what comes meanwhile: producers could be as fast as we are.
+    // Only up to the position: producers could write as fast as this thread reads.
     const std::uint64_t end = std::min(position, produced());
     for (std::uint64_t at = consumed(); at < end;) {
         const auto header = read<std::uint32_t>(records_ + (at & (size_ - 1)));
@@ -105,7 +105,7 @@ void Ring::drain(std::uint64_t position) {
             on_record_(record(at + header_bytes, size));
         }
         at += rounded(header_bytes + size);
-        // From here on the kernel may write there.
+        // The kernel may overwrite the records before this position.
         __atomic_store_n(reinterpret_cast<std::uint64_t *>(consumer_.address()), at,
                          __ATOMIC_RELEASE);
     }

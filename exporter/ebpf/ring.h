@@ -23,9 +23,9 @@ public:
     Ring(const Ring &) = delete;
     Ring &operator=(const Ring &) = delete;
 
-    // Hands over the records up to a position of produced(). A record that is just being written
-    // holds back those behind it; it is waited for, but not long. False: it took too long, or this
-    // was called by what it calls.
+    // Hands over the records up to a position of produced(). An unfinished record blocks the
+    // records behind it; this waits for it, but not long. False: it took too long, or this was
+    // called from its own callback.
     bool drain_to(std::uint64_t position);
 
     // Positions since the ring was made, in bytes. A record that begins before `produced()` is
@@ -34,7 +34,7 @@ public:
     [[nodiscard]] std::uint64_t consumed() const;
 
 private:
-    // Memory of the map, until it goes.
+    // Memory of the map, unmapped on destruction.
     class Mapping {
     public:
         Mapping(int map_fd, std::size_t size, bool is_writable, std::size_t offset);
@@ -54,16 +54,16 @@ private:
     void drain(std::uint64_t position);
     [[nodiscard]] std::span<const std::byte> record(std::uint64_t at, std::size_t size);
 
-    // Of the map's memory: the position that we write; the one that the kernel writes, and behind
-    // that the records. (Mapped once, unlike by libbpf, which maps the records twice, so that all
-    // of them are in one piece there: what is mapped counts as resident memory, each time.)
+    // Memory of the map: the consumer position, which this class writes, and the producer position,
+    // which the kernel writes, with the records behind it. (Mapped once. libbpf maps the records
+    // twice, so that each is in one piece; but each mapping counts as resident memory.)
     Mapping consumer_;
     Mapping producer_;
     const std::byte *records_;
     std::size_t size_;  // of the records, a power of two
     OnRecord on_record_;
     bool draining_ = false;
-    std::vector<std::byte> whole_;  // a record that goes on at the begin of the ring
+    std::vector<std::byte> whole_;  // a record that wraps around the end of the ring
 };
 
 }  // namespace gpusnoop::ebpf

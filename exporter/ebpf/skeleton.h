@@ -5,8 +5,8 @@
 
 namespace gpusnoop::ebpf {
 
-// `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. Links are not
-// kept in it: attach through kernel/uprobe.h or kernel/link.h, and destroy those first.
+// `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. It keeps no
+// links: attach through ebpf/uprobe.h or ebpf/link.h, and destroy those first.
 template <typename S>
 struct SkeletonDeleter {
     void operator()(S *skeleton) const { S::destroy(skeleton); }

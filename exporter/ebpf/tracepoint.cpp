@@ -10,7 +10,7 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
-// The number behind "<key>:" in a line such as "field:int pid;\toffset:4;\tsize:4;\tsigned:1;".
+// The number after "<key>:" in a line such as "field:int pid;\toffset:4;\tsize:4;\tsigned:1;".
 std::optional<std::uint32_t> number_of(std::string_view line, std::string_view key) {
     const std::size_t at = line.find(key);
     if (at == std::string_view::npos) {

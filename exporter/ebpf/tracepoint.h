@@ -1,4 +1,4 @@
-// What a tracepoint's record looks like.
+// Reads the layout of a tracepoint's record.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct TracepointField {
 
 using TracepointFields = std::map<std::string, TracepointField, std::less<>>;
 
-// From the text of a tracepoint's file `format`; lines that are none of a field are passed over.
+// Parses the text of a tracepoint's file `format`; skips lines that describe no field.
 [[nodiscard]] TracepointFields parse_tracepoint_format(std::string_view text);
 
-// As the running kernel has it, from tracefs, wherever of the two usual places that is mounted. The
-// code of the failure is ENOENT where there is no such tracepoint, or no tracefs.
+// As the running kernel describes it, from tracefs, which is mounted at one of the two usual
+// places. The failure's code is ENOENT if the tracepoint or tracefs does not exist.
 [[nodiscard]] Result<TracepointFields> tracepoint_fields(const std::string &category,
                                                          const std::string &name);
 

@@ -59,7 +59,7 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     return Fd(static_cast<int>(fd));
 }
 
-// What perf_event_open() needs for a uprobe.
+// The values that perf_event_open() needs for a uprobe.
 struct PerfUprobes {
     std::uint32_t type = 0;
     unsigned return_bit = 0;  // of `config`
@@ -82,7 +82,7 @@ struct PerfUprobes {
     }
 };
 
-// One descriptor: the link keeps its perf event.
+// One descriptor: the link keeps its perf event open.
 Result<Fd> link_perf(const PerfUprobes &uprobes, const bpf_program *program, int file_fd,
                      const AttachPoint &point, bool at_return) {
     const auto failed = [](const std::string &what) {
@@ -118,8 +118,8 @@ Result<Fd> link_perf(const PerfUprobes &uprobes, const bpf_program *program, int
     return link;
 }
 
-// Is it an instruction that the kernel allows no uprobe on? On x86_64 it says ENOTSUPP, which is a
-// code of its own, or ENOEXEC where it cannot decode it; on arm64 EINVAL
+// Whether the kernel refuses a uprobe on the instruction. On x86_64 the error is ENOTSUPP, a
+// kernel-internal code, or ENOEXEC for an instruction that it cannot decode; on arm64 EINVAL
 // (arch_uprobe_analyze_insn()).
 bool is_refusal(int code) {
 #if defined(__aarch64__)
@@ -177,7 +177,7 @@ Fd UprobeSet::take_link() {
     return link;
 }
 
-// The kernel does not say which of them it refuses: halves are tried until it is alone.
+// The kernel does not say which point it refuses: bisect until the point is alone.
 Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, const Target &target,
                                   std::span<const AttachPoint> points, bool at_return,
                                   std::vector<std::uint64_t> &refused) {
@@ -233,7 +233,7 @@ Result<> UprobeSet::link_each(const bpf_program *program, const Target &target,
     return {};
 }
 
-// To all points but those that are refused, or have been before.
+// Links all points except the refused ones, now or earlier.
 Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, const Target &target,
                              const std::vector<AttachPoint> &points, bool at_return,
                              std::vector<std::uint64_t> &refused) {
@@ -258,10 +258,10 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
     UprobeSet set = std::move(kept);
     const bool is_perf = programs.mode == AttachMode::perf;
     if (!is_perf && !set.is_empty()) {
-        return set;  // all of it
+        return set;  // `kept` already has every link
     }
     set.refused_ = {};
-    // The ends first: a return without an entry is counted as such and harmless, while an entry
+    // The ends first: a return without an entry is counted as unmatched and harmless, but an entry
     // without a return would look like a call that never ends.
     auto linked = set.link_all(programs.exit, is_perf ? AttachMode::perf : AttachMode::multi,
                                target, exits, false, set.refused_.exits);

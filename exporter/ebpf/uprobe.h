@@ -1,4 +1,4 @@
-// Attaching BPF programs to functions of a file, in the three ways that kernels offer.
+// Attaches BPF programs to functions of a file, in the three ways that kernels offer.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ std::string_view to_string(AttachMode mode);
 inline constexpr int uprobe_multi_type = 48;
 inline constexpr int uprobe_session_type = 57;
 
-// Sets the program's attach type to the session's, which libbpf 1.4 has no name for. Before load.
+// Sets the program's attach type to session, which libbpf 1.4 has no name for. Call it before load.
 void expect_session(bpf_program *program);
 
 struct AttachPoint {
     std::uint64_t file_offset;
     std::uint64_t cookie;
-    bool entry_only = false;  // a session's program decides that by itself
+    bool entry_only = false;  // a session's program decides it itself
 };
 
 // The programs of CALL_PROGRAMS in bpf/lib/call.bpf.h that belong to one mode: in a session `enter`
@@ -46,46 +46,46 @@ struct CallPrograms {
     const bpf_program *exit = nullptr;  // for instructions that leave a function
 };
 
-// Places of a file where the kernel allows no probe, as it can neither step nor emulate the
+// Places of a file where the kernel allows no probe, because it can neither step nor emulate the
 // instruction there.
 struct Refused {
     std::vector<std::uint64_t> entries;
     std::vector<std::uint64_t> exits;
 };
 
-// Attached functions of one file. Detaches when destroyed, or when the process dies however it
-// dies.
+// Attached functions of one file. Detaches when destroyed, or when the process ends in any way.
 class UprobeSet {
 public:
     UprobeSet();  // attached to nothing
 
-    // Attaches to all points but those that the kernel refuses; where it refuses one of the exits,
-    // or for any other failure, to none. `file_fd` is the library, opened once; it need not stay
+    // Attaches to all points except the refused ones. If the kernel refuses an exit, or on any
+    // other failure, attaches to no point. `file_fd` is the library, opened once; it need not stay
     // open. The failure's code is the kernel's errno: EACCES and EPERM mean a missing capability.
-    // `exits` are instructions that leave the functions of entry-only points. `kept` is an
-    // earlier set of the same points; in the mode perf, links may have been taken off it.
-    // `on_link` is called after each link: in the mode perf, each probe is one, and can wait for
-    // 0.1 s while others are detached.
+    // `exits` are instructions that leave the functions of entry-only points. `kept` is an earlier
+    // set of the same points; in the mode perf, links may have been taken off it. `on_link` is
+    // called after each link: in the mode perf, each probe is a link, and can wait for 0.1 s while
+    // others are detached.
     static Result<UprobeSet> attach(
         const CallPrograms &programs, int file_fd, const std::vector<AttachPoint> &points,
         const std::vector<AttachPoint> &exits = {}, UprobeSet kept = {},
         std::function<void()> on_link = [] {});
 
-    // Probes that another process attached; they are detached with their last link.
+    // Takes over probes that another process attached; they are detached with their last link.
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
 
     [[nodiscard]] std::size_t functions() const { return functions_; }
     [[nodiscard]] bool is_empty() const { return links_.empty(); }
     [[nodiscard]] const Refused &refused() const { return refused_; }
-    // Descriptors of its BPF links, which the set keeps.
+    // Descriptors of its BPF links; the set still owns them.
     [[nodiscard]] std::vector<int> links() const;
 
-    // Takes a link off the set, entries before ends, as a return without an entry is harmless.
-    // Closing it detaches what it held. An invalid one: there was none left.
+    // Removes a link from the set, entries before ends, because a return without an entry is
+    // harmless. Closing the link detaches its functions. Returns an invalid one if no link is left.
     Fd take_link();
 
 private:
-    // What a link of the mode perf holds. Several functions have a link together in other modes.
+    // The functions that a link of the mode perf holds. In other modes, several functions share a
+    // link.
     struct Held {
         Fd link;
         std::uint64_t file_offset = 0;
