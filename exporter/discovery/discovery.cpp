@@ -1,4 +1,4 @@
-// Which files processes use.
+// Finds the files that processes use.
 #include "exporter/discovery/discovery.h"
 
 #include <fcntl.h>
@@ -15,9 +15,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How long files that do not answer at once may keep all others waiting, in one round.
+// How long files that answer slowly may delay all others, in one round.
 constexpr milliseconds patience_in_round{50};
-// How long new processes may be looked at before the events are read again.
+// How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
 
 std::string_view last_part(std::string_view path) {
@@ -84,7 +84,7 @@ bool Discovery::wanted(std::string_view name) const {
 
 void Discovery::run(const std::stop_token &stop) {
     look_at_all(true);
-    const auto ready_at = Clock::now() + seconds(5);  // whatever takes longer than that
+    const auto ready_at = Clock::now() + seconds(5);  // at the latest; slow files may take longer
     auto rescan_at = Clock::now() + settings_.rescan_interval;
     auto look_after_loss_at = Clock::now();
     while (!stop.stop_requested()) {
@@ -131,7 +131,7 @@ void Discovery::hear_of_mappings() {
     news_.missed_some = news_.missed_some || dropped > 0;
 }
 
-// First those of which nothing bad is known.
+// Processes without failed files come first.
 void Discovery::look_at_changed() {
     openings_.patience = patience_in_round;
     if (news_.processes.empty()) {
@@ -166,8 +166,8 @@ void Discovery::look_at(std::uint32_t tgid) {
     }
 }
 
-// Every wanted library, and the programs of the processes that map one: a library may be linked
-// into them as well. What others call inside comes last, see Attacher::is_inner().
+// Considers every wanted library, and the programs of the processes that map one: a library may be
+// linked into a program. Libraries that others call inside come last, see Attacher::is_inner().
 void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
     std::set<std::pair<Attacher *, std::uint32_t>> users;
     std::vector<std::pair<Attacher *, const ebpf::Mapping *>> inner;
@@ -220,7 +220,8 @@ void Discovery::look_at_all(bool timed) {
     forget_unused();
 }
 
-// Two rescans without a user: a program that is restarted finds the probes still there.
+// After two rescans without a user: a program that is restarted meanwhile finds the probes in
+// place.
 void Discovery::forget_unused() {
     std::erase_if(known_, [this](auto &entry) {
         auto &[key, known] = entry;
@@ -267,7 +268,8 @@ void Discovery::make_changes() {
     }
 }
 
-// Also what no process maps at this moment: the probes in it are to be those that are wanted now.
+// Includes files that no process maps at this moment: their probes must follow the new settings,
+// too.
 void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     failures_.begin_rescan();

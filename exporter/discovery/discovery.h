@@ -1,4 +1,4 @@
-// Finds the libraries that probes attach to, in every process, from its start on.
+// Finds the libraries that probes attach to, in every process, from the process's start.
 #pragma once
 
 #include <chrono>
@@ -29,19 +29,19 @@
 
 namespace gpusnoop::discovery {
 
-// A thread that hears of new mappings (ebpf::MmapEvents), asks the kernel which files they are
-// (ebpf::MappingList), and has each wanted file attached to once. A slow rescan of all processes
-// is the net below, and notices what nobody maps any more.
+// A thread that receives new mappings (ebpf::MmapEvents), asks the kernel which files they are
+// (ebpf::MappingList), and offers each wanted file to its attachers once. A slow rescan of all
+// processes finds the mappings that the events missed, and the files that no process maps any more.
 //
-// It does not wait for files that others own (FileOpener), and what one process maps keeps it from
-// others for milliseconds only.
+// It does not wait for files that others own (FileOpener), and the mappings of one process delay
+// others by milliseconds only.
 class Discovery {
 public:
     struct Settings {
         std::chrono::milliseconds look_interval{10};
         std::chrono::milliseconds rescan_interval{30'000};
-        // Why a file is to be left alone, if it is: first asked with the path alone, and then with
-        // what is in it.
+        // Returns why a file must not be attached to, or empty. Called first with the path alone,
+        // and then with the file's contents.
         std::function<std::optional<std::string>(const Library &)> exclude = {};
     };
 
@@ -52,46 +52,47 @@ public:
     Discovery(const Discovery &) = delete;
     Discovery &operator=(const Discovery &) = delete;
 
-    // Starts the thread, which looks at every running process first. Returns when it has, or when
-    // it is stuck.
+    // Starts the thread, which first scans every running process. Returns after that scan, or when
+    // the thread is stuck.
     void start();
 
-    // Has the thread end, and waits for that so long. False if it has not: it waits in the kernel.
+    // Asks the thread to end, and waits so long. False if it has not ended: it is blocked in the
+    // kernel.
     [[nodiscard]] bool stop(std::chrono::milliseconds patience);
 
-    // Has the thread call `change`, and if that returns true, offer the attacher all files again:
-    // those that it was offered before, attached to or not, and then all others that are mapped.
-    // Returns when it has, or fails if that takes very long: then it is done later, so `change`
-    // must not refer to what is the caller's. For other threads, while this one runs.
+    // Makes the thread call `change`. If that returns true, the thread offers the attacher all
+    // files again: first the files offered before, attached to or not, and then all others that are
+    // mapped. Returns when that is done, or fails after a long wait: then it is done later, so
+    // `change` must not refer to objects of the caller. For other threads, while this one runs.
     Result<> change(Attacher &attacher, std::function<bool()> change);
 
     // The files that attachers want and processes use. For any thread.
     [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
 
-    // How the thread gets on. For any thread.
+    // The thread's progress. For any thread.
     [[nodiscard]] const Progress &progress() const { return progress_; }
 
 private:
     using Clock = std::chrono::steady_clock;
     using Key = std::pair<Attacher *, FileId>;
 
-    // What became of a wanted file.
+    // The state of a wanted file.
     struct Known {
-        bool settled = false;  // attached, or refused for good
+        bool settled = false;  // attached, or refused permanently
         bool is_due = false;   // settled, and to be offered again
-        bool is_slow = false;  // it did not answer when it was last tried
-        int idle_rescans = 0;  // in a row that found no process mapping it
-        FileState state;       // when it was settled, as it is mapped
+        bool is_slow = false;  // it did not answer at the last try
+        int idle_rescans = 0;  // in a row, without a process that maps it
+        FileState state;       // when it was settled, from its mapping
         // While it is attached to:
         Fd file;  // names it
         std::string path;
         std::optional<FileState> attached_as;
 
         std::unique_ptr<processes::FileOpener::Opening> opening;
-        std::optional<ebpf::Mapping> last;  // that was opened
-        std::optional<ebpf::Mapping> next;  // another way to it
-        Clock::time_point not_before{};     // it is tried again then
-        std::uint32_t failed_for = 0;       // only for this process, unless it is 0
+        std::optional<ebpf::Mapping> last;  // the mapping that was opened
+        std::optional<ebpf::Mapping> next;  // another mapping to open it by
+        Clock::time_point not_before{};     // the next try is not earlier
+        std::uint32_t failed_for = 0;       // the only process that must wait; 0: all
 
         [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
     };
@@ -104,7 +105,7 @@ private:
 
     Discovery(Settings settings, std::vector<Attacher *> attachers);
 
-    // Which files processes use: discovery.cpp.
+    // discovery.cpp: find the files that processes use.
     void run(const std::stop_token &stop);
     void hear_of_mappings();
     void look_at_changed();
@@ -116,7 +117,7 @@ private:
     void offer_again(Attacher &attacher);
     [[nodiscard]] bool wanted(std::string_view name) const;
 
-    // What becomes of each: discovery_files.cpp.
+    // discovery_files.cpp: open each file and offer it.
     void forget_changed();
     void let_go(const Key &key, Known &known);
     void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);

@@ -1,4 +1,4 @@
-// What becomes of each file that somebody wants to attach to.
+// Opens each file that an attacher wants, and offers it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// After a lease, and after what may have passed.
+// After a lease, and after an error that may pass.
 constexpr seconds before_next_try{1};
-// While something is detached from it.
+// While a probe is being detached from the file.
 constexpr milliseconds before_next_wait{20};
-// For the files that answer, by whoever changed the configuration.
+// How long a configuration change waits for files that answer.
 constexpr seconds patience_of_changes{5};
 
-// Is it worth trying again what failed so?
+// Whether a retry after this error may succeed.
 bool may_pass(int code) {
     switch (code) {
         case ENOENT:
@@ -52,8 +52,8 @@ void Discovery::forget_changed() {
     }
 }
 
-// A file that was overwritten in place has other code where our probes are, and they would break
-// it.
+// A file that was overwritten in place has other code where the probes are; probes would break that
+// code.
 void Discovery::let_go(const Key &key, Known &known) {
     if (known.is_attached()) {
         log::warn("a library was overwritten while it was traced",
@@ -70,13 +70,13 @@ void Discovery::let_go(const Key &key, Known &known) {
 }
 
 bool Discovery::must_wait_for(const FileId &id) {
-    // Whoever is still attached to it: they share the kernel's breakpoints.
+    // Any attacher counts: all share the kernel's breakpoints.
     return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
 }
 
 void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
-    // Our own mapping of it: it is linked into us.
+    // The exporter's own mapping of the file: a library that it links.
     if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
         return;
     }
@@ -150,7 +150,7 @@ void Discovery::go_on_opening() {
     }
 }
 
-// Whoever asked for a change waits for the files that answer.
+// A configuration change waits for the files that answer.
 void Discovery::finish_opening() {
     const auto until = Clock::now() + patience_of_changes;
     const auto answers = [this](const Key &key) {
@@ -201,7 +201,7 @@ void Discovery::count_slow_files() {
         std::ranges::count_if(known_, [](const auto &entry) { return entry.second.is_slow; })));
 }
 
-// Any user can have many files of a library's name, all of them bad.
+// Limited, because any user can have many bad files with a library's name.
 void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
     if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
         log::warn(what, {{"library", mapping.name},
@@ -224,12 +224,12 @@ bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &m
     return reason.has_value();
 }
 
-// What cannot be opened.
+// Handles a file that cannot be opened.
 void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mapping,
                        const Error &error) {
     Attacher &attacher = *key.first;
     if (is_gone(error.code)) {
-        // With its process: another one that maps it brings us back.
+        // Gone with its process: another process that maps it brings it back.
         if (known.next) {
             openings_.keys.insert(key);
         }
@@ -255,8 +255,8 @@ void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mappin
     complain("cannot open a library", mapping, error);
 }
 
-// One that cannot be attached to is not tried again while it is in use: the same bytes would fail
-// the same way. Nothing of it stays open.
+// A file that cannot be attached to is not tried again while it is in use: the same bytes would
+// fail the same way. No descriptor of it stays open.
 void Discovery::offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
                       processes::MappedFile file) {
     const ebpf::Mapping &mapping = opening.mapping();

@@ -1,5 +1,5 @@
-// How many files of each process came to nothing: whoever maps one bad file after the other has to
-// wait for all others.
+// Counts the files of each process that failed: a process that maps one bad file after the other
+// has to wait for all others.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace gpusnoop::discovery {
 
 class FailedFiles {
 public:
-    // Of one process, in one look and between two rescans. The others of that process wait.
+    // The limits for one process, in one scan and between two rescans. Over them, its other files
+    // wait.
     static constexpr int max_in_look = 4;
     static constexpr int max_between_rescans = 32;
 

@@ -12,7 +12,7 @@ namespace gpusnoop::discovery {
 
 namespace {
 
-// A process that we may not send a signal to runs as well.
+// A process that the exporter may not send a signal to (EPERM) runs, too.
 bool runs(std::uint32_t tgid) {
     return ::kill(static_cast<pid_t>(tgid), 0) == 0 || errno == EPERM;
 }
@@ -48,7 +48,7 @@ void FoundLibraries::used(const Attacher &attacher, const FileId &id, const std:
     if (in_look_) {
         file.users_in_look.insert(tgid);
     }
-    // Between two looks at all, short-lived processes must not pile up.
+    // Between two full scans, short-lived processes must not pile up.
     if (file.users.size() >= file.prune_at) {
         std::erase_if(file.users, [](std::uint32_t user) { return !runs(user); });
         file.prune_at = std::max<std::size_t>(1024, 2 * file.users.size());

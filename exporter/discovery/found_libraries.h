@@ -1,5 +1,5 @@
-// What discovery knows of the files that somebody wants to attach to, for people: written by its
-// thread, read by any.
+// The files that attachers want, as discovery knows them, for display: written by its thread, read
+// by any.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,32 @@ namespace gpusnoop::discovery {
 struct FoundLibrary {
     FileId id;
     std::string name;  // last part of its path: untrusted
-    std::string path;  // as a process that maps it has it; empty if it is not known: untrusted
+    std::string path;  // as in a process that maps it; empty if not known: untrusted
     bool is_program = false;
-    std::size_t processes = 0;  // that map it, as the last look found them, and still run
-    // Who could not attach to it, and why not.
+    std::size_t processes = 0;  // that map it, by the last scan, and still run
+    // The attachers that could not attach to it, and their reasons.
     std::map<const Attacher *, std::string> problems;
 };
 
 class FoundLibraries {
 public:
-    // What used() tells from here to end_look() are all processes that map anything.
+    // The calls of used() from here to end_look() report all processes that map a wanted file.
     void begin_look();
     void end_look();
 
     // The process maps the file, which the attacher wants.
     void used(const Attacher &attacher, const FileId &id, const std::string &name,
               std::uint32_t tgid);
-    // The attacher has made up its mind.
+    // The attacher has attached to it or refused it.
     void settled(const Attacher &attacher, const Library &library);
     void failed(const Attacher &attacher, const FileId &id, const std::string &problem);
-    // It is of no interest to the attacher any more.
+    // The attacher does not need the file any more.
     void forget(const Attacher &attacher, const FileId &id);
 
-    // By path. Asks for each process whether it still runs, which takes microseconds.
+    // Sorted by path. Asks for each process whether it still runs, which takes microseconds.
     [[nodiscard]] std::vector<FoundLibrary> list() const;
 
-    // Processes that are kept for one file, those that have ended since the last look too.
+    // Processes that are kept for one file, including those that ended since the last scan.
     [[nodiscard]] std::size_t remembered(const FileId &id) const;
 
 private:

@@ -1,4 +1,4 @@
-// How discovery's thread gets on, for those who watch over it.
+// The progress of discovery's thread, for the code that watches it.
 #pragma once
 
 #include <atomic>
@@ -15,27 +15,27 @@ class Progress {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // Of the thread.
+    // For the thread itself.
     void come_round() { last_round_ = Clock::now().time_since_epoch().count(); }
     void first_look_is_over() { set(is_ready_); }
     void end() { set(has_ended_); }
-    // Before the thread starts: nothing will be found.
+    // Before the thread starts: discovery cannot work.
     void note_problem(std::string problem) { problem_ = std::move(problem); }
     void note_slow_files(std::uint64_t files) { slow_files_ = files; }
 
-    // Of any thread.
+    // For any thread.
     [[nodiscard]] bool is_ready() const { return is_ready_; }
     [[nodiscard]] Clock::duration since_last_round() const {
         return Clock::now().time_since_epoch() - Clock::duration(last_round_.load());
     }
-    // It comes round every few milliseconds, and after a look at all processes.
+    // A round ends every few milliseconds, or after a scan of all processes.
     [[nodiscard]] bool is_stuck() const { return since_last_round() >= std::chrono::seconds(10); }
-    // Why nothing is found, empty if something may be.
+    // Why discovery cannot work; empty if it may.
     [[nodiscard]] const std::string &problem() const { return problem_; }
-    // Files that did not answer, and are not attached to for that.
+    // Files that are not attached to because they did not answer.
     [[nodiscard]] std::uint64_t slow_files() const { return slow_files_; }
 
-    // Whether it is so before the time is over.
+    // Waits until it is so. False: the time is over.
     bool wait_until_ready(std::chrono::milliseconds most) { return wait(is_ready_, most); }
     bool wait_until_ended(std::chrono::milliseconds most) { return wait(has_ended_, most); }
 

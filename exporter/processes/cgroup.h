@@ -24,7 +24,7 @@ struct ContainerIdentity {
 // container, like kind, is read as its pods, because the container around it is in no pod.)
 
 // `content` is that of /proc/<pid>/cgroup: cgroup v2, v1 or both, and paths with ".." as seen from
-// inside a cgroup namespace. At most 64 KiB of it is looked at.
+// inside a cgroup namespace. Reads at most 64 KiB of it.
 [[nodiscard]] ContainerIdentity parse_cgroup_file(std::string_view content);
 
 // The names of a cgroup v2 directory and of its parent, as a BPF program saw them; each may be

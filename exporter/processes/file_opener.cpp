@@ -20,15 +20,15 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Children at a time; and of those, how many copy: each may have as much as it copies in memory.
+// The most children at work, and the most that copy: each copy may take as much memory as the file.
 constexpr std::size_t max_working = 12;
 constexpr std::size_t max_copying = 2;
 constexpr std::size_t max_idle = 2;
-// Past it, only file systems that always answer are touched.
+// Over this limit, only files on file systems that always answer are opened.
 constexpr std::size_t max_stuck = 24;
-// Of a file system that did not answer.
+// How long a file system that did not answer is left alone.
 constexpr std::chrono::seconds left_alone{5};
-// However slowly it gets on.
+// The longest time for one file, even if its child makes progress.
 constexpr std::chrono::seconds longest{30};
 
 // From linux/magic.h, and from the file systems that are not in it.
@@ -51,7 +51,7 @@ constexpr std::array<std::uint32_t, 16> local = {
     0x3153464A,  // jfs
 };
 
-// Ready to run, it only waits for a CPU.
+// The process is not blocked: it waits only for a CPU.
 bool is_runnable(pid_t pid) {
     const auto stat = read_start("/proc/" + std::to_string(pid) + "/stat", 256);
     const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
@@ -68,14 +68,14 @@ bool always_answers(std::uint32_t file_system) {
 namespace {
 
 std::string without_mark(std::string_view path) {
-    constexpr std::string_view gone = " (deleted)";  // of a file without a name any more
+    constexpr std::string_view gone = " (deleted)";  // the file's name was deleted
     if (path.ends_with(gone)) {
         path.remove_suffix(gone.size());
     }
     return std::string(path);
 }
 
-// For who may not enter map_files, which takes CAP_DAC_READ_SEARCH or root. All mappings are read.
+// For exporters that may not enter map_files (CAP_DAC_READ_SEARCH or root). Reads all mappings.
 Result<std::string> path_in_maps(const ebpf::Mapping &mapping) {
     const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
     std::ifstream maps(file);
@@ -111,9 +111,9 @@ Result<std::string> mapped_path(const ebpf::Mapping &mapping) {
     return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
 }
 
-// The kernel's own link to the file, right even after the path was replaced or unlinked, which
-// needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; else its path below the process's root, and below
-// ours.
+// Asks for the kernel's own link to the file, which is right even after the path was replaced or
+// unlinked, but needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN; else for the file's path below the
+// process's root, and then below the exporter's.
 Result<> FileOpener::ask_to_open(Opening &opening) {
     const ebpf::Mapping &mapping = opening.mapping_;
     const std::string process = "/proc/" + std::to_string(mapping.tid);
@@ -232,7 +232,7 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
                             : fail_errno("open " + mapping.name, answer.error).value();
     } else if (mappings_->identify(static_cast<std::uint32_t>(reader.pid()), answer.number) ==
                mapping.file) {
-        // Whatever way led to it, it is the mapped one.
+        // Whichever way found it, it is the mapped file.
         opening.is_found_ = true;
         opening.named_ = std::move(answer.file);
         const auto asked =
@@ -242,7 +242,7 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         opening.last_ = {"the path " + opening.path() + " leads to another file", EACCES};
     }
     if (++opening.way_ > 2) {
-        // It is mapped, so it is not gone: we cannot get to it.
+        // It is mapped, so it exists, but the exporter cannot reach it.
         opening.last_.code = opening.last_.code == EINVAL ? EINVAL : EACCES;
         return end(opening, tl::unexpected(opening.last_));
     }
@@ -255,7 +255,7 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
         used_ = Clock::now();
         working_--;
         copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
-        // One that has found another file has that open still.
+        // A child that found another file still has that file open.
         if (idle_.size() < max_idle && (result || !opening.is_in_use_)) {
             idle_.push_back(std::move(opening.reader_));
         } else if (!opening.reader_->end()) {

@@ -1,4 +1,5 @@
-// Opens files that other processes have mapped, and never waits for one longer than it is told to.
+// Opens files that other processes have mapped, and never waits longer for one than the caller
+// allows.
 #pragma once
 
 #include <chrono>
@@ -18,17 +19,17 @@
 namespace gpusnoop::processes {
 
 struct MappedFile {
-    Fd file;     // names the file, and reads it where there is no copy
+    Fd file;     // names the file, and reads it if there is no copy
     Fd content;  // a copy in memory of what can be of use, if the file's owner may keep readers
                  // waiting
 
     [[nodiscard]] int readable() const { return content ? content.get() : file.get(); }
 };
 
-// What may wait is done by child processes. One that does not answer for a second is killed, and
-// until it is gone, and some seconds, nothing else of its file's file system is touched. Files of
-// kinds of file systems that always answer are opened and handed over; others (FUSE, NFS) are
-// copied by the child, as we would have to close them. Used by one thread.
+// Child processes make the calls that may wait. A child that does not answer for a second is
+// killed. Until it has ended, and for some seconds, no other file of that file system is opened. On
+// file systems that always answer, files are opened and handed over; on others (FUSE, NFS), the
+// child copies the file, because closing it could block the exporter. Used by one thread.
 class FileOpener {
 public:
     static constexpr std::chrono::milliseconds max_wait{1000};
@@ -36,7 +37,7 @@ public:
     // One file that is being opened.
     class Opening {
     public:
-        // With `again`, a descriptor that names the file is tried first; it must stay open.
+        // With `again`, tries that descriptor first, which names the file; it must stay open.
         Opening(ebpf::Mapping mapping, Result<std::string> path, ForeignReader::Part part,
                 int again = -1)
             : mapping_(std::move(mapping)),
@@ -45,7 +46,7 @@ public:
               again_(again),
               way_(again >= 0 ? -1 : 0) {}
         [[nodiscard]] const ebpf::Mapping &mapping() const { return mapping_; }
-        // As mapped_path() says.
+        // As mapped_path() returns it.
         [[nodiscard]] std::string path() const { return path_.value_or(""); }
 
     private:
@@ -56,10 +57,10 @@ public:
         Result<std::string> path_;
         ForeignReader::Part part_;
         int again_;
-        int way_;  // that is tried: see ask_to_open()
+        int way_;  // the current way: see ask_to_open()
         std::unique_ptr<ForeignReader> reader_;
-        bool is_found_ = false;   // it is open, and is to be handed over
-        bool is_in_use_ = false;  // the child has a file open, or is gone
+        bool is_found_ = false;   // it is open, and can be handed over
+        bool is_in_use_ = false;  // the child has a file open, or has ended
         Fd named_;
         Error last_;
         struct Progress {
@@ -73,23 +74,23 @@ public:
     // `mappings` must outlive it.
     explicit FileOpener(ebpf::MappingList &mappings) : mappings_(&mappings) {}
 
-    // Exactly the mapped file, or a failure: ENOENT or ESRCH when the process or the mapping is
-    // gone, EAGAIN when somebody has a lease on it, ETIMEDOUT when it does not answer. Empty while
-    // it is not known yet: call it again then. Once it is, the Opening is of no use any more.
+    // Exactly the mapped file, or a failure: ENOENT or ESRCH if the process or the mapping is gone,
+    // EAGAIN if a process has a lease on the file, ETIMEDOUT if it does not answer. Empty: not
+    // finished, call it again. After a result, the Opening cannot be used again.
     [[nodiscard]] std::optional<Result<MappedFile>> advance(Opening &opening,
                                                             std::chrono::milliseconds patience);
-    // All in one.
+    // Opens the file in one call.
     [[nodiscard]] Result<MappedFile> open(const ebpf::Mapping &mapping, ForeignReader::Part part);
 
-    // Nothing more is wanted of it.
+    // Gives up opening the file.
     void abandon(Opening &opening);
-    // Whether a file of that file system would not be touched now.
+    // Whether files of that file system are not opened now.
     [[nodiscard]] bool is_blocked(const ebpf::Mapping &mapping);
 
-    // Ends the children that nothing was asked of for so long: they keep memory.
+    // Ends children that were idle for so long: they keep memory.
     void rest(std::chrono::seconds unused);
 
-    // Children that did not answer and are not gone yet.
+    // Children that did not answer and have not ended yet.
     [[nodiscard]] std::size_t stuck() const { return stuck_.size(); }
 
 private:
@@ -99,10 +100,10 @@ private:
     };
     struct Slow {
         std::uint32_t device;
-        std::chrono::steady_clock::time_point until;  // it is left alone
+        std::chrono::steady_clock::time_point until;  // no file of it is opened before
     };
 
-    // Empty: there is no room for it now.
+    // Empty: too many children are at work now.
     std::optional<Result<>> begin(Opening &opening);
     Result<> ask_to_open(Opening &opening);
     std::optional<Result<MappedFile>> answered(Opening &opening, ForeignReader::Answer answer);
@@ -119,11 +120,12 @@ private:
     std::size_t copying_ = 0;
 };
 
-// Whether reading a file of such a file system waits for nobody but the machine itself.
+// Whether a read on such a file system waits only for this machine, never for a server or a
+// program.
 [[nodiscard]] bool always_answers(std::uint32_t file_system);
 
-// The path of the mapped file as /proc shows it: from our own root where the file can be reached
-// from there, else from the root of the process's mount namespace.
+// The path of the mapped file as /proc shows it: from the exporter's root if the file can be
+// reached from there, else from the root of the process's mount namespace.
 [[nodiscard]] Result<std::string> mapped_path(const ebpf::Mapping &mapping);
 
 }  // namespace gpusnoop::processes

@@ -7,10 +7,10 @@
 
 namespace gpusnoop::processes {
 
-// Opens exactly the mapped file, or fails: code ENOENT or ESRCH when the process or the mapping is
+// Opens exactly the mapped file, or fails: code ENOENT or ESRCH if the process or the mapping is
 // gone. The process controls its own paths, so they are resolved below its root, without magic
-// links, and what was opened is compared with what is mapped. For those who open few files; it
-// takes a second at most where there is no answer.
+// links, and the opened file is compared with the mapped one. For callers that open few files;
+// takes a second at most if the file does not answer.
 Result<MappedFile> open_mapped(const ebpf::Mapping &mapping, ebpf::MappingList &mappings);
 
 }  // namespace gpusnoop::processes

@@ -22,7 +22,7 @@ std::chrono::nanoseconds tick() {
 
 // Field `number` of /proc/PID/stat, counted as in proc_pid_stat(5).
 Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
-    const auto line = read_start(path_of(tgid, "stat"), 1024);  // it has some 300 bytes
+    const auto line = read_start(path_of(tgid, "stat"), 1024);  // it has about 300 bytes
     if (!line) {
         return tl::unexpected(line.error());
     }

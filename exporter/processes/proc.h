@@ -1,4 +1,5 @@
-// What /proc says of a process. All of it may be gone, or another process's, by the next line.
+// Reads the state of a process from /proc. The process may end, and its id be reused, between two
+// calls.
 #pragma once
 
 #include <chrono>
@@ -11,11 +12,11 @@
 
 namespace gpusnoop::processes {
 
-// When the process started, since boot, in whole clock ticks (10 ms). The code of the failure is
-// ENOENT or ESRCH when there is no process.
+// When the process started, since boot, in whole clock ticks (10 ms). The failure's code is ENOENT
+// or ESRCH if the process does not exist.
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
 
-// The process that started it, or took it over.
+// The process that started or adopted it.
 std::optional<std::uint32_t> parent_of(std::uint32_t tgid);
 
 // The name of its first thread: untrusted bytes; empty if it cannot be read.
@@ -23,17 +24,17 @@ std::string name_of(std::uint32_t tgid);
 
 enum class Presence {
     running,
-    gone,    // there is none, or another one with its id
+    gone,    // it has ended; another process may have its id
     unsure,  // /proc could not be read
 };
 
-// What became of the process that started then.
+// The state of the process with that start time.
 Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started);
 
-// Path of its program, in its own mount namespace: untrusted bytes; empty if it cannot be read.
+// Path of its executable, in its own mount namespace: untrusted bytes; empty if it cannot be read.
 std::string executable_path(std::uint32_t tgid);
 
-// From its cgroups; empty on the host and where it cannot be read.
+// From its cgroups; empty on the host, or if they cannot be read.
 ContainerIdentity container_of(std::uint32_t tgid);
 
 }  // namespace gpusnoop::processes

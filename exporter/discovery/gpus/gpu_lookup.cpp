@@ -12,12 +12,12 @@ namespace gpusnoop::discovery {
 
 namespace {
 
-// Threads that may wait for ever.
+// The most threads that may be blocked forever.
 constexpr unsigned most_given_up = 8;
 
 }  // namespace
 
-// What a thread and its owner share: either may be gone first.
+// State that a thread shares with its owner: either may end first.
 struct GpuLookup::Worker {
     std::vector<Gpu> gpus;
     std::mutex mutex;

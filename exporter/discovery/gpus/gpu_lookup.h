@@ -1,4 +1,4 @@
-// Asks for the GPUs of processes without letting one of them hold up whoever asks.
+// Finds the GPUs of processes; no process can block the caller.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace gpusnoop::discovery {
 
-// Reading a process's environment and devices touches memory and file systems that are its own, and
-// that can make a reader wait for ever. So it is done by a thread that is given up when it takes
-// too long.
+// A process owns its environment and devices, so reading them touches its memory and file systems,
+// and it can block the reader forever. So a thread reads them, and is given up when it takes too
+// long.
 class GpuLookup {
 public:
     explicit GpuLookup(std::vector<Gpu> gpus);
@@ -24,8 +24,8 @@ public:
 
     [[nodiscard]] const std::vector<Gpu> &gpus() const { return gpus_; }
 
-    // Without an answer in time: what can be known without looking. Where the node has at most one
-    // GPU there is nothing to look for.
+    // Without an answer in time: only the facts that need no reading. A node with at most one GPU
+    // needs no reading.
     [[nodiscard]] VisibleGpus of(std::uint32_t tgid, std::chrono::milliseconds patience);
 
 private:

@@ -25,7 +25,7 @@ namespace gpusnoop::discovery {
 
 namespace {
 
-// The driver itself knows fewer; with more, this is no directory of the driver.
+// The driver's own limit is lower; a directory with more is not the driver's.
 constexpr std::size_t max_gpus = 256;
 constexpr std::size_t max_information_bytes = 16 * 1024;
 constexpr std::size_t max_name_bytes = 128;
@@ -76,7 +76,7 @@ std::string_view trim(std::string_view text) {
     return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
-// What the driver cannot read it writes with question marks.
+// The driver writes question marks for a UUID that it cannot read.
 std::string uuid_of(std::string_view text) {
     constexpr std::string_view form = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
     const bool whole =
@@ -120,7 +120,7 @@ bool read_information(std::string_view text, Gpu &gpu) {
     return !excluded;
 }
 
-// The names in a directory that `wanted` says yes to, at most one more than there can be GPUs.
+// The names in a directory that `wanted` accepts, at most one more than there can be GPUs.
 template <typename Wanted>
 std::vector<std::string> names_in(const std::string &directory, const Wanted &wanted) {
     std::vector<std::string> names;
@@ -135,7 +135,7 @@ std::vector<std::string> names_in(const std::string &directory, const Wanted &wa
     return names;
 }
 
-// The directory `mig` is there on every GPU that could be divided; its gi<id> are the instances.
+// The directory `mig` exists on every GPU that can be divided; its gi<id> are the instances.
 bool has_instances(const std::string &nvidia_proc, int minor) {
     const std::string mig = fmt::format("{}/capabilities/gpu{}/mig", nvidia_proc, minor);
     return minor >= 0 &&
@@ -161,7 +161,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
         gpu.index = static_cast<unsigned>(gpus.size());
         gpu.pci_bus_id = fmt::format("{:08X}:{:02X}:{:02X}.{:X}", address.domain, address.bus,
                                      address.slot, address.function);
-        // One that says nothing still has its index.
+        // A GPU whose information cannot be read still has its index.
         if (read_information(
                 read_start(directory + "/information", max_information_bytes).value_or(""), gpu)) {
             gpu.mig = has_instances(nvidia_proc, gpu.minor);
@@ -176,7 +176,7 @@ std::optional<std::vector<Gpu>> gpus_below(const std::string &root, const std::v
     if (!directory) {
         return std::nullopt;
     }
-    // The process made what is below: no link of its own leads out of its root.
+    // The process controls the directories below: its links must not lead out of its root.
     open_how how{};
     how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;

@@ -8,9 +8,9 @@
 namespace gpusnoop::discovery {
 
 struct Gpu {
-    // The host's index: the place in the order of the PCI addresses, as nvidia-smi counts.
+    // The host's index: the position in the order of the PCI addresses, as nvidia-smi counts.
     unsigned index = 0;
-    // "GPU-" and a UUID. Empty if it cannot be read, as before a GPU was first opened.
+    // "GPU-" and a UUID. Empty if it cannot be read, as before a GPU is first opened.
     std::string uuid;
     std::string pci_bus_id;  // as NVML and dcgm-exporter write it: 00000000:3B:00.0
     std::string name;        // the model; empty if it cannot be read
@@ -27,8 +27,8 @@ struct Gpu {
 // again while a UUID is empty, not at every scrape. Indices hold until a GPU is added or removed.
 [[nodiscard]] std::vector<Gpu> read_gpus(const std::string &nvidia_proc = "/proc/driver/nvidia");
 
-// Those of `gpus` whose /dev/nvidia<minor> is below the directory `root`, or all of them if none is
-// there: drivers make the nodes when they are first used. None if that cannot be found out.
+// The GPUs whose /dev/nvidia<minor> is below the directory `root`, or all of them if no such file
+// exists: drivers create these files at first use. Empty optional if that cannot be found out.
 [[nodiscard]] std::optional<std::vector<Gpu>> gpus_below(const std::string &root,
                                                          const std::vector<Gpu> &gpus);
 

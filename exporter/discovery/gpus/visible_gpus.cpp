@@ -26,7 +26,7 @@ std::string_view take_until(std::string_view &rest, char separator) {
     return part;
 }
 
-// The first one counts, as for getenv. One without a NUL at its end may be cut short.
+// Returns the first one, as getenv() does. One without a NUL at its end may be cut short.
 std::optional<std::string_view> variable(std::string_view environment, std::string_view name) {
     environment = environment.substr(0, environment.rfind('\0') + 1);
     while (!environment.empty()) {
@@ -38,7 +38,7 @@ std::optional<std::string_view> variable(std::string_view environment, std::stri
     return std::nullopt;
 }
 
-// Whether all of it is as exec left it: a title that was written over it leaves NULs behind.
+// Whether the whole environment is as exec left it: a title written over it leaves NULs behind.
 bool is_intact(std::string_view environment) {
     if (!environment.empty() && !environment.ends_with('\0')) {
         return false;
@@ -61,9 +61,9 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
            ::strncasecmp(text.data(), start.data(), start.size()) == 0;
 }
 
-// Reads the list of CUDA_VISIBLE_DEVICES. That it ends before the first invalid entry, and that the
-// start of a UUID is enough, is documented. That a device named twice leaves none, that numbers are
-// read as by strtoul, and that all entries are of the first one's kind, is how PyTorch reads it.
+// Reads the list of CUDA_VISIBLE_DEVICES. Documented: the list ends before the first invalid entry,
+// and the start of a UUID is enough. As PyTorch reads it: a device named twice leaves no devices,
+// numbers are read as by strtoul, and all entries are of the first one's kind.
 class ListReader {
 public:
     // `numbers_known`: the numbers count `seen` in its order.
@@ -97,7 +97,7 @@ private:
     enum class Validity {
         valid,
         invalid,  // the list ends before it
-        unsure,   // CUDA may end the list before it, or go on after it
+        unsure,   // CUDA may end the list before it or accept it
     };
 
     struct Entry {
@@ -158,7 +158,7 @@ private:
             return {Validity::valid, unreadable.front(), text};  // or the list ends here
         }
         if (matching.empty() || (uuid.size() < uuid_size && !unreadable.empty())) {
-            return {Validity::unsure, nullptr, text};  // it may be the start of one more
+            return {Validity::unsure, nullptr, text};  // it may be the start of an unreadable UUID
         }
         return {Validity::valid, matching.front(), text};
     }
@@ -174,7 +174,7 @@ private:
         return with_uuid(uuid, text);
     }
 
-    // MIG-<uuid>: the UUID says nothing of the GPU, but there may be only one that it can be.
+    // MIG-<uuid>: the UUID does not name the GPU, but only one GPU may have instances.
     [[nodiscard]] Entry instance(std::string_view text) const {
         const auto first = std::ranges::find_if(seen_, &Gpu::mig);
         const bool single = std::ranges::count_if(seen_, &Gpu::mig) == 1;
@@ -190,7 +190,7 @@ private:
     }
 
     [[nodiscard]] Ordinals ordinals(Kind kind) const {
-        // With a divided GPU among them, CUDA may leave out others.
+        // If one of the GPUs is divided, CUDA may leave out others.
         const bool all_there =
             kind != Kind::gpu || entries_.size() == 1 || std::ranges::none_of(seen_, &Gpu::mig);
         const bool known = all_there && (kind != Kind::number || numbers_known_);
@@ -208,7 +208,7 @@ private:
 };
 
 // Whether CUDA counts these GPUs in the order of their addresses. By default it begins with the
-// fastest, by a rule that is not documented; equal ones it leaves in that order.
+// fastest, by a rule that is not documented; equal GPUs stay in that order.
 bool in_order(const std::vector<Gpu> &seen, bool by_address) {
     const auto same_model = [&](const Gpu &gpu) {
         return !gpu.name.empty() && gpu.name == seen.front().name;
@@ -217,7 +217,8 @@ bool in_order(const std::vector<Gpu> &seen, bool by_address) {
            (by_address || std::ranges::all_of(seen, same_model));
 }
 
-// None if it is too long, or empty: a process that ends has none, and programs have some.
+// Empty if it is too long or has no bytes: a process that is ending has no environment, and some
+// programs have none.
 std::optional<std::string> read_environment(const std::string &path) {
     auto environment = read_start(path, max_environment_bytes + 1);
     if (!environment || environment->empty() || environment->size() > max_environment_bytes) {
@@ -244,7 +245,7 @@ VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu>
             ordinals.push_back(numbers_known ? std::optional(gpu.index) : std::nullopt);
         }
     }
-    // Whatever the entries mean, it can only be this one.
+    // Whatever the entries mean, only this GPU is possible.
     if (seen.size() == 1) {
         std::fill(ordinals.begin(), ordinals.end(), seen.front().index);
     }

@@ -1,4 +1,4 @@
-// Which GPU of the host a process means by the number of a CUDA device.
+// Maps a process's CUDA device numbers to GPUs of the host.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace gpusnoop::discovery {
 
-// The CUDA devices of one process, by ordinal (what cudaSetDevice and cuDeviceGet take). Where CUDA
-// could mean more than one GPU, none is named.
+// The CUDA devices of one process, by ordinal (as passed to cudaSetDevice and cuDeviceGet). If CUDA
+// could mean more than one GPU, the device is unknown.
 class VisibleGpus {
 public:
-    // Nothing is known.
+    // No device is known.
     VisibleGpus() = default;
 
-    // What CUDA makes of CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. `environment` is that of the
-    // start, NAME=value and a NUL each, as untrusted bytes; `seen` are the GPUs that the process
-    // can open, in the order of their PCI addresses.
+    // The devices by CUDA's rules for CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. `environment` is
+    // the environment at the start, NAME=value and a NUL each, as untrusted bytes; `seen` are the
+    // GPUs that the process can open, in the order of their PCI addresses.
     //
-    // A process that writes over its environment, as those do that set their title, has no known
-    // devices unless there is but one GPU. One that sets the variable in itself before its first
-    // CUDA call, as Python programs do, cannot be told from one that does not.
+    // A process that overwrites its environment, as programs that set their title do, has no known
+    // devices unless there is only one GPU. A process that sets the variable itself before its
+    // first CUDA call, as Python programs do, cannot be recognized.
     [[nodiscard]] static VisibleGpus of(std::string_view environment, const std::vector<Gpu> &seen);
 
-    // For an environment that cannot be read: all that is known is a GPU that is the only one.
+    // For an environment that cannot be read: a device is known only if there is one GPU.
     [[nodiscard]] static VisibleGpus of_unknown(const std::vector<Gpu> &seen);
 
-    // Index on the host of a device; none if there is no such device or it cannot be known.
+    // Host index of a device; empty if the device does not exist or cannot be known.
     [[nodiscard]] std::optional<unsigned> host_index(unsigned ordinal) const;
 
-    // The one GPU that all devices of the process are on; none if that cannot be known.
+    // The GPU of all devices of the process, if they are on one; empty if that cannot be known.
     [[nodiscard]] std::optional<unsigned> only() const;
 
 private:
@@ -41,11 +41,12 @@ private:
 };
 
 // The devices of a running process on a node with these `gpus`. Reads at most 1 MiB of its
-// environment and looks at names in its /dev; where it cannot, only a node's only GPU is known.
+// environment and the names in its /dev; if it cannot, a device is known only on a node with one
+// GPU.
 //
-// The environment is that of the last exec, so ask after the process's first CUDA call, and compare
-// its start afterwards: the id may be another process's by then. Both reads touch what the process
-// controls (its memory, its mounts) and may wait for a file system of its own, so this is not for a
+// The environment is that of the last exec, so call this after the process's first CUDA call, and
+// compare its start time afterwards: the id may have been reused by then. Both reads touch memory
+// and mounts that the process controls, and may wait for its own file system, so this is not for a
 // thread that others wait for. `proc` is where /proc is mounted.
 [[nodiscard]] VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
                                           const std::string &proc = "/proc");
