@@ -10,8 +10,8 @@
 
 namespace gpusnoop::config {
 
-// A type has operator==, and T{} is what an empty file means. Copies share the values, which nobody
-// changes.
+// A type has operator==, and T{} holds the values of an empty file. Copies share the values, which
+// do not change.
 class Blocks {
 public:
     // Valid until the next set().

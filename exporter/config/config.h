@@ -19,17 +19,17 @@
 
 namespace gpusnoop::config {
 
-// What an operator can set. A Config{} is what an empty file means; /config.yaml says the same with
-// a comment for each setting.
+// The settings of an operator. A Config{} holds the values of an empty file; /config.yaml has the
+// same values, with a comment for each setting.
 struct Config {
-    std::string file;  // that it was read from; empty: nothing but defaults
+    std::string file;  // path of the file; empty: defaults only
 
     struct Web {
         std::vector<std::string> listen_addresses = {":19435"};
         std::string telemetry_path = "/metrics";
-        // By flags only.
+        // Set by flags only.
         std::string config_file = {};  // TLS and logins; empty: none
-        bool systemd_socket = false;   // in the place of the addresses
+        bool systemd_socket = false;   // instead of the addresses
         bool operator==(const Web &) const = default;
     } web;
 
@@ -69,7 +69,7 @@ struct Config {
         bool operator==(const Discovery &) const = default;
     } discovery;
 
-    // What probes and sinks read: each folder has its own settings.
+    // The settings of probes and sinks: each folder has its own.
     Blocks blocks;
     template <typename Block>
     [[nodiscard]] const Block &of() const {
@@ -87,7 +87,7 @@ struct Config {
 
 class Section;
 
-// Reads a block of the file, the keys of which only its reader knows, and sets it.
+// Reads a block of the file, whose keys only this reader knows, and sets it.
 using ReadBlock = std::function<void(Section &file, Config &config)>;
 
 // Reads `text`, or the file at `path`. An error's message holds every problem found, one per line

@@ -27,8 +27,8 @@ Position position_at(std::string_view text, std::size_t offset) {
             static_cast<int>(offset - line_start)};
 }
 
-// What yaml-cpp must not see: it takes 0x04 for the end of the file, guesses UTF-16 from NULs, and
-// passes broken UTF-8 on.
+// Bytes that yaml-cpp must not get: it treats 0x04 as the end of the file, guesses UTF-16 from
+// NULs, and passes broken UTF-8 on.
 std::optional<std::pair<std::size_t, std::string>> find_bad_byte(std::string_view text) {
     const std::size_t invalid = find_invalid_utf8(text);
     const std::string_view valid = text.substr(0, invalid);
@@ -70,8 +70,8 @@ private:
     std::vector<Position> positions_;
 };
 
-// Where the second document starts, if there is one. YAML::LoadAll could tell too, but on "&a,b" it
-// makes documents without end, until there is no memory.
+// Where the second document starts, if there is one. YAML::LoadAll could find it, too, but on
+// "&a,b" it makes documents without end, until memory runs out.
 std::optional<Position> find_second_document(const std::string &text) {
     std::istringstream stream(text);
     YAML::Parser parser(stream);

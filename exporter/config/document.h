@@ -13,15 +13,14 @@
 
 namespace gpusnoop::config {
 
-// Hands the one document in `text` to `read`, which writes to the Problems what is wrong with it.
-// An error's message holds every problem, one per line and in the file's order:
-// "file:line:column: key.path: sentence", line and column from 1 (the column counts bytes). `name`
-// is the file's name in them.
+// Hands the one document in `text` to `read`, which reports mistakes to the Problems. An error's
+// message holds every problem, one per line and in the file's order: "file:line:column: key.path:
+// sentence", line and column from 1 (the column counts bytes). `name` is the file's name in them.
 [[nodiscard]] Result<> read_document(
     std::string_view text, const std::string &name,
     const std::function<void(const YAML::Node &, Problems &)> &read);
 
-// All of the file, of which 1 MiB is the most.
+// The whole file, which may have 1 MiB at most.
 [[nodiscard]] Result<std::string> read_config_file(const std::string &path,
                                                    ReadingDeadline until = reading_deadline());
 

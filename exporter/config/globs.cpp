@@ -20,7 +20,7 @@ public:
     // `at` is where the set begins.
     SetReader(std::string_view glob, std::size_t at) : glob_(glob), at_(at) {}
 
-    // What is wrong with it, "" if nothing; then end() is behind its ].
+    // The mistake in the set, "" if it has none; then end() is behind its ].
     std::string read() {
         at_++;
         if (has('!') || has('^')) {

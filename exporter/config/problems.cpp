@@ -11,7 +11,7 @@ namespace gpusnoop::config {
 
 namespace {
 
-// More than anyone reads; a file of another kind can have a problem in each line.
+// More than anyone reads; a file of another type can have a problem in each line.
 constexpr std::size_t max_shown = 100;
 
 // How many characters must be changed, added, left out or swapped with their neighbour.
@@ -86,7 +86,7 @@ std::string Problems::text() const {
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string> &known) {
     std::string_view best;
-    // A third of the word may differ: "pdi" is pid, "foo" is nothing. Long words are not keys, and
+    // A third of the word may differ: "pdi" is pid, "foo" is no key. Long words are not keys, and
     // would make the comparison slow.
     std::size_t allowed = word.size() > 128 ? 0 : std::max<std::size_t>(word.size() / 3, 1);
     for (const std::string &candidate : known) {

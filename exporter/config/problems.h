@@ -1,4 +1,4 @@
-// What is wrong with a configuration file: all of it, in the file's order.
+// Collects all mistakes of a configuration file, in the file's order.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace gpusnoop::config {
 
-// Where in the file, counted from 0 as yaml-cpp does.
+// A position in the file, counted from 0 as yaml-cpp does.
 struct Position {
     int line = 0;
     int column = 0;
@@ -19,7 +19,7 @@ public:
     // `file` names the file in messages, `source` is its text, which must outlive this object.
     explicit Problems(std::string_view file, std::string_view source = {});
 
-    // What the file has at that place, up to the end of the line.
+    // The file's text from that position to the end of the line.
     [[nodiscard]] std::string_view line_from(Position at) const;
 
     // `key` is the dotted path of the setting, empty for the whole file.
@@ -41,14 +41,14 @@ private:
     std::vector<Problem> list_;
 };
 
-// `, did you mean "pid"?` where `word` was probably meant to be one of `known`, else empty.
+// `, did you mean "pid"?` if `word` is probably a misspelling of one of `known`, else empty.
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        const std::vector<std::string> &known);
 
 // "session, multi or perf".
 [[nodiscard]] std::string one_of(const std::vector<std::string> &names);
 
-// `text` from the file as a message may hold it: in double quotes, on one line, not long.
+// `text` from the file in a form for messages: in double quotes, on one line, shortened.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 }  // namespace gpusnoop::config

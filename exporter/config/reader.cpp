@@ -37,7 +37,7 @@ std::optional<std::vector<std::string>> read_file_name_globs(const Value &list) 
     return globs;
 }
 
-// Without problems and without repetitions.
+// The texts without the wrong ones and without repetitions.
 std::optional<std::vector<std::string>> read_texts(
     const Value &list, std::string_view what,
     const std::function<std::string(const std::string &)> &problem_of) {
@@ -255,7 +255,7 @@ void Section::reject(const std::string &key, std::string_view sentence) {
 
 std::string Section::path_of(std::string_view key) const {
     const std::string &own = mapping_.path();
-    // Keys are the file's: an unknown one may hold anything.
+    // An unknown key comes from the file and may contain anything.
     const std::string shown = quoted(key);
     return (own.empty() ? "" : own + ".") + shown.substr(1, shown.size() - 2);
 }

@@ -1,5 +1,5 @@
-// A strict reader of one YAML mapping: it knows which keys were asked for and complains about the
-// rest, about duplicates (of which yaml-cpp silently keeps the first) and about wrong values.
+// A strict reader of one YAML mapping: it knows which keys were read and reports all other keys,
+// duplicates (yaml-cpp silently keeps the first) and wrong values.
 #pragma once
 
 #include <yaml-cpp/node/node.h>
@@ -21,8 +21,8 @@
 
 namespace gpusnoop::config {
 
-// One mapping of the file. Every read function leaves its value as it is, the default, when the key
-// is absent or wrong, and writes what is wrong to the Problems, which must outlive the Section.
+// One mapping of the file. If the key is absent or wrong, every read function keeps the default in
+// its value, and reports mistakes to the Problems, which must outlive the Section.
 class Section {
 public:
     struct Entry {
@@ -31,8 +31,8 @@ public:
         Value value;
     };
 
-    // A value without content (`web:` and nothing else) is an empty mapping. `values`, if there is
-    // one, is told every value that is read here and in the sections of this one, absent or not.
+    // A value without content (`web:` and nothing else) is an empty mapping. `values`, if not null,
+    // receives every value that is read here and in subsections, absent or not.
     explicit Section(const Value &mapping, Values *values = nullptr);
 
     [[nodiscard]] Section section(const std::string &key);
@@ -50,7 +50,7 @@ public:
     void absolute_path(const std::string &key, std::string &value);
     void file_name_globs(const std::string &key, std::vector<std::string> &value);
     // A list of at most 1000 texts, each of them once: `what` is "names of processes" or the like.
-    // `problem_of` says what is wrong with one, "" if nothing.
+    // `problem_of` returns the mistake in a text, "" if it has none.
     void texts(const std::string &key, std::string_view what, std::vector<std::string> &value,
                const std::function<std::string(const std::string &)> &problem_of);
     // A mapping of metric names to numbers; `metrics` are the valid names, empty if not known.
@@ -86,15 +86,17 @@ public:
     void note(const std::string &key, const std::vector<std::string> &texts);
     // A change of this key, which has been read, takes effect while the exporter runs.
     void set_live(const std::string &key);
-    // All there is, where the keys are names that the user chose; finish() is not for these.
+    // All entries, for a mapping whose keys are names chosen by the user; do not call finish()
+    // then.
     [[nodiscard]] const std::vector<Entry> &entries() const { return entries_; }
 
-    // Reports every key that no function above asked for. Call it last.
+    // Reports every key that was not read. Call it last.
     void finish();
 
-    // A problem with the value of `key`, if the file has it, for checks that only the caller knows.
+    // Reports a problem with the value of `key`, if the file has it, for checks that only the
+    // caller knows.
     void reject(const std::string &key, std::string_view sentence);
-    // A problem with the mapping as a whole.
+    // Reports a problem with the mapping as a whole.
     void reject(std::string_view sentence) const { mapping_.reject(sentence); }
 
     // The dotted path of a key of this mapping.

@@ -34,7 +34,7 @@ std::optional<std::uint64_t> parse_with_unit(std::string_view text, const Unit (
     }
     const std::string_view suffix(stop, static_cast<std::size_t>(end - stop));
     for (const Unit &unit : units) {
-        // The limit leaves room in the signed type that std::chrono counts in.
+        // The limit keeps the value in the range of std::chrono's signed type.
         if (suffix == unit.suffix &&
             number <= std::numeric_limits<std::int64_t>::max() / unit.factor) {
             return number * unit.factor;

@@ -9,7 +9,7 @@
 
 namespace gpusnoop::config {
 
-// "500ms", "10s", "5m", "1h", and the other way round.
+// "500ms", "10s", "5m", "1h"; and the reverse.
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 [[nodiscard]] std::string to_text(std::chrono::milliseconds duration);
 
@@ -17,11 +17,11 @@ namespace gpusnoop::config {
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_short_duration(std::string_view text);
 [[nodiscard]] std::string short_text(std::chrono::nanoseconds duration);
 
-// "4096", "64KiB", "4MiB" in bytes, and the other way round.
+// "4096", "64KiB", "4MiB" in bytes; and the reverse.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 
-// Whether Prometheus would take `name` for a metric.
+// Whether Prometheus accepts `name` as a metric name.
 [[nodiscard]] bool is_metric_name(std::string_view name);
 
 }  // namespace gpusnoop::config

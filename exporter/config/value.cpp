@@ -14,7 +14,7 @@ namespace gpusnoop::config {
 
 namespace {
 
-// yaml-cpp gives plain values the tag "?" and quoted ones "!"; anything else was written out.
+// yaml-cpp gives plain values the tag "?" and quoted ones "!"; any other tag is in the file.
 bool has_explicit_tag(const YAML::Node &node) {
     return !node.Tag().empty() && node.Tag() != "?" && node.Tag() != "!";
 }

@@ -1,4 +1,4 @@
-// One value of the file with its place: what it is read as, and what is wrong with it.
+// Reads one value of the file, with its position, and reports mistakes in it.
 #pragma once
 
 #include <yaml-cpp/node/node.h>
@@ -19,15 +19,15 @@ namespace gpusnoop::config {
 // Where `node` starts.
 [[nodiscard]] Position position_of(const YAML::Node &node);
 
-// What a message calls `node`: its text in quotes, or what kind of thing it is.
+// The name of `node` in a message: its text in quotes, or its type.
 [[nodiscard]] std::string describe(const YAML::Node &node);
 
-// Each read function gives nothing where the value is wrong, and writes what is wrong to the
-// Problems, which must outlive the Value.
+// If the value is wrong, each read function returns an empty optional and reports the mistake to
+// the Problems, which must outlive the Value.
 class Value {
 public:
-    // `path` is the dotted path of the value. `fallback` is its place where there is no value at
-    // all (`web:` and nothing else), which has no place of its own.
+    // `path` is the dotted path of the value. `fallback` is the position of an empty value (`web:`
+    // and nothing else), which has none of its own.
     Value(const YAML::Node &node, std::string path, Position fallback, Problems &problems);
     Value(const Value &) = default;
     // Assigning to a YAML::Node changes the document.
@@ -38,12 +38,12 @@ public:
     [[nodiscard]] Position position() const { return at_; }
     [[nodiscard]] Problems &problems() const { return *problems_; }
     [[nodiscard]] bool is_mapping() const;
-    // Whether this is just that word, for those that are no value of the type that is expected.
-    // "null" is one that YAML reads as nothing.
+    // Whether this is exactly that word: for special words instead of a value of the expected type.
+    // YAML reads the word "null" as an empty value.
     [[nodiscard]] bool is_word(std::string_view word) const;
 
-    // A scalar. `expected` says what belongs here, where there is something else. With `plain`, a
-    // scalar in quotes is something else.
+    // A scalar. `expected` names the expected value in the message about any other. With `plain`, a
+    // scalar in quotes is a mistake.
     [[nodiscard]] std::optional<std::string> text(std::string_view expected,
                                                   bool plain = false) const;
     [[nodiscard]] std::optional<bool> boolean() const;
@@ -54,8 +54,7 @@ public:
     [[nodiscard]] std::optional<std::uint32_t> size(std::uint32_t min, std::uint32_t max) const;
     // The index of the scalar in `names`.
     [[nodiscard]] std::optional<std::size_t> choice(const std::vector<std::string> &names) const;
-    // The items of a list of `min` to `max` things: `expected` is "a list of ...", `items` the
-    // "...".
+    // A list of `min` to `max` items: `expected` is "a list of ...", `items` the "...".
     [[nodiscard]] std::optional<std::vector<Value>> list(std::string_view expected,
                                                          std::string_view items, std::size_t min,
                                                          std::size_t max) const;
@@ -64,7 +63,7 @@ public:
     void reject(std::string_view sentence) const;
 
 private:
-    // Whether 0100 is meant to be 64 or 100 is not known.
+    // It is not clear whether 0100 means 64 or 100.
     [[nodiscard]] bool rejects_leading_zero(std::string_view number) const;
 
     YAML::Node node_;

@@ -1,4 +1,5 @@
-// Every setting of a configuration as text, by its key: what two configurations differ in.
+// Every setting of a configuration as text, by its key, to find the differences between two
+// configurations.
 #pragma once
 
 #include <string>
@@ -9,17 +10,18 @@ namespace gpusnoop::config {
 
 class Values {
 public:
-    // `key` is the dotted path. The same value has the same text, whether the file says it or not.
+    // `key` is the dotted path. The same value has the same text, whether it is in the file or a
+    // default.
     void set(std::string key, std::string text);
     // A change of this key takes effect while the exporter runs.
     void set_live(std::string_view key);
-    // The command line overrides this key: the file does not matter.
+    // The command line overrides this key: the file's value has no effect.
     void erase(std::string_view key);
 
     // In the order in which they were read.
     [[nodiscard]] std::vector<std::string> keys() const;
 
-    // It says nothing that the settings themselves do not say.
+    // Always equal: a Values only repeats the settings.
     bool operator==(const Values & /*other*/) const { return true; }
 
 private:
@@ -36,8 +38,8 @@ private:
     std::vector<Entry> entries_;
 };
 
-// The keys of which `wanted` says something else than `started`, with which the exporter was
-// started, and that only a restart brings into effect.
+// The keys whose value in `wanted` differs from `started`, the exporter's settings at its start,
+// and that only a restart changes.
 [[nodiscard]] std::vector<std::string> keys_for_restart(const Values &started,
                                                         const Values &wanted);
 

@@ -18,16 +18,16 @@ namespace {
 constexpr std::size_t max_users = 256;
 constexpr std::size_t max_name = 255;
 constexpr std::size_t max_header = 4'096;
-// Each step doubles the time of a login: this is seconds.
+// Each step doubles the time of a login: at this limit, it takes seconds.
 constexpr int max_cost = 15;
 
 struct CipherSuite {
-    std::string_view name;  // as the standard and the toolkit have it
+    std::string_view name;  // its name in the standard and the toolkit
     std::string_view openssl;
     bool is_tls13 = false;
 };
 
-// Those of the toolkit that hold today.
+// The toolkit's suites that are still secure.
 constexpr std::array<CipherSuite, 13> known_cipher_suites = {{
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256", true},
     {"TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384", true},
@@ -44,7 +44,7 @@ constexpr std::array<CipherSuite, 13> known_cipher_suites = {{
     {"TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA", "ECDHE-RSA-AES256-SHA"},
 }};
 
-// A path of the file, seen from where the exporter runs.
+// A path in the file, made relative to the exporter's working directory.
 std::string resolved(const std::string &path, const std::filesystem::path &directory) {
     return path.empty() || path.front() == '/' ? path : (directory / path).string();
 }
@@ -108,7 +108,7 @@ void read_curves(Section &section, WebTls &tls) {
     }
 }
 
-// Whether clients' certificates go with where they are checked.
+// Whether the settings for clients' certificates and for their authorities agree.
 void check_client_auth(Section &section, const WebTls &tls) {
     const bool verifies = tls.client_auth == ClientAuth::verify_if_given ||
                           tls.client_auth == ClientAuth::require_and_verify;
@@ -127,7 +127,7 @@ std::optional<WebTls> read_tls(Section section, const std::filesystem::path &dir
     const bool has_cert = section.find("cert_file") != nullptr;
     const bool has_key = section.find("key_file") != nullptr;
     if (section.entries().empty()) {
-        return std::nullopt;  // as the toolkit has it: no TLS
+        return std::nullopt;  // no TLS, as in the toolkit
     }
     if (!has_cert || !has_key) {
         section.reject(std::string("has no ") + (has_cert ? "key_file" : "cert_file") +
@@ -182,7 +182,7 @@ bool is_bcrypt(std::string_view hash) {
 std::map<std::string, std::string> read_users(const Value &value) {
     std::map<std::string, std::string> users;
     if (value.node().IsScalar() || value.node().IsSequence()) {
-        // Without what stands here, which may be a hash.
+        // The message omits the value, which may be a hash.
         value.reject("expected a mapping of names to bcrypt hashes");
         return users;
     }
@@ -199,7 +199,7 @@ std::map<std::string, std::string> read_users(const Value &value) {
                                      " bytes long and has no colon, which ends it in a login");
             continue;
         }
-        // What stands here is nobody's business, also where it is wrong.
+        // The value stays secret, even if it is wrong.
         const YAML::Node &node = user.value.node();
         if (!node.IsScalar() || !is_bcrypt(node.Scalar())) {
             user.value.reject(
@@ -245,7 +245,7 @@ void read_headers(Section section, std::map<std::string, std::string> &headers) 
 }
 
 void read_http_server(Section section, WebConfig &config) {
-    // There is no HTTP/2 here, whatever it says: clients that could speak it speak HTTP/1.1 then.
+    // Has no effect: the exporter has no HTTP/2. Clients that could use it use HTTP/1.1.
     bool http2 = false;
     section.boolean("http2", http2);
     read_headers(section.section("headers"), config.headers);

@@ -21,7 +21,7 @@ namespace gpusnoop::sinks {
 
 namespace {
 
-// Without an answer for so long, a TCP receiver is gone.
+// A TCP receiver that acknowledges nothing for so long is gone.
 constexpr unsigned tcp_patience_ms = 30'000;
 
 struct FreeAddresses {
@@ -41,7 +41,7 @@ Result<Addresses> look_up(const Target &target) {
     return Addresses(list);
 }
 
-// Waits for a connection that is being made.
+// Waits until a connection is made.
 Result<> wait_connected(int fd, int stop_fd) {
     std::array<pollfd, 2> events = {{{fd, POLLOUT, 0}, {stop_fd, POLLIN, 0}}};
     const int patience_ms =
@@ -62,7 +62,7 @@ Result<> wait_connected(int fd, int stop_fd) {
     return {};
 }
 
-// The receiver has nothing to say: what it sends is read away, so that its end can be seen.
+// Reads and drops the data that the receiver sends, so that the end of the connection is seen.
 bool is_open(int fd) {
     std::array<char, 4096> bytes{};
     while (true) {
@@ -116,7 +116,7 @@ Result<Connection> Connection::open_unix(const Target &target) {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, target.path.data(),
                 std::min(target.path.size(), sizeof(address.sun_path) - 1));
-    // It is made at once, or not: EAGAIN says that too many wait for the receiver.
+    // A Unix socket connects immediately or not: EAGAIN means that the receiver's backlog is full.
     if (::connect(fd.get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0) {
         return fail_errno("connect");
     }
@@ -172,7 +172,7 @@ bool Connection::is_current(const Target &target) const {
         return is_open(fd_.get());
     }
     if (inode_ == 0) {
-        pollfd state{fd_.get(), 0, 0};  // a fifo without a reader has an error
+        pollfd state{fd_.get(), 0, 0};  // poll() reports an error for a fifo without a reader
         return ::poll(&state, 1, 0) < 0 || (state.revents & POLLERR) == 0;
     }
     struct stat status{};

@@ -1,5 +1,5 @@
-// An open target: a file, a fifo or a socket. Only connecting to a name can wait for long, for the
-// resolver of names.
+// An open target: a file, a fifo or a socket. Only connecting to a host name can wait long, for the
+// name resolver.
 #pragma once
 
 #include <sys/types.h>
@@ -16,22 +16,22 @@ namespace gpusnoop::sinks {
 
 class Connection {
 public:
-    // A connection that is not made in this time has failed, or when `stop_fd` becomes readable.
+    // Connecting fails after this time, or when `stop_fd` becomes readable.
     static constexpr std::chrono::seconds connect_patience{5};
 
     static Result<Connection> open(const Target &target, int stop_fd);
 
-    // How many bytes were taken; 0 where none can be now. An error of code ENOSPC or EDQUOT leaves
-    // it usable.
+    // How many bytes were written; 0 if none can be written now. After an error of code ENOSPC or
+    // EDQUOT, the connection is still usable.
     [[nodiscard]] Result<std::size_t> write(std::string_view bytes) const;
 
-    // Whether it is still what the target names, and its receiver there: a file that was renamed or
-    // deleted, or a closed socket, is not.
+    // Whether the target still names it and its receiver is connected: not so for a file that was
+    // renamed or deleted, or a closed socket.
     [[nodiscard]] bool is_current(const Target &target) const;
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] bool is_socket() const { return is_socket_; }
-    // Of a regular file: which one it is, 0 for others.
+    // Identify a regular file; 0 for other targets.
     [[nodiscard]] dev_t device() const { return device_; }
     [[nodiscard]] ino_t inode() const { return inode_; }
 

@@ -38,7 +38,8 @@ std::size_t LineQueue::bytes() const {
     return taken_ + waiting_.size();
 }
 
-// An eventfd fails only where it is readable already, or was.
+// Failures are harmless: a write fails only if the eventfd is readable already, a read only if it
+// was cleared.
 void LineQueue::wake() const {
     const std::uint64_t one = 1;
     (void)!::write(wake_.get(), &one, sizeof(one));

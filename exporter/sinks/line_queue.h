@@ -1,4 +1,4 @@
-// Lines on their way to a sink: bounded, from any thread to one that writes them.
+// A bounded queue of lines for a sink: any thread pushes, one thread writes.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@ namespace gpusnoop::sinks {
 
 class LineQueue {
 public:
-    // `max_bytes` is for all that was pushed and is not done. `wake` is an eventfd that does not
-    // block.
+    // `max_bytes` limits the lines that were pushed and are not done(). `wake` is a non-blocking
+    // eventfd.
     LineQueue(std::size_t max_bytes, Fd wake) : max_bytes_(max_bytes), wake_(std::move(wake)) {}
 
-    // Adds a newline. False: there is no room. Never waits for the reader.
+    // Adds the line and a newline. False: the queue is full. Never waits for the reader.
     [[nodiscard]] bool push(std::string_view line);
 
-    // All that waits, without waiting for more. It takes room until it is done().
+    // All queued lines, without waiting for more. They count as queued until done().
     [[nodiscard]] std::string take();
     void done(std::size_t bytes);
 
-    // Bytes that were pushed and are not done.
+    // Bytes that were pushed and are not done().
     [[nodiscard]] std::size_t bytes() const;
 
-    // Makes wake_fd() readable, as push() does; clear() ends that.
+    // Makes wake_fd() readable, as push() does; clear() resets it.
     void wake() const;
     void clear() const;
     [[nodiscard]] int wake_fd() const { return wake_.get(); }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int file_flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 constexpr mode_t file_mode = 0640;
-constexpr int most_links = 40;  // as the kernel has it
+constexpr int most_links = 40;  // the kernel's limit
 
 using Names = std::deque<std::string>;
 
@@ -45,8 +45,8 @@ Result<Fd> open_root() {
     return root;
 }
 
-// What everybody may write to, anybody may put a link, a FIFO or a file of his own into. The sticky
-// bit keeps what is there, but not new names away.
+// In a directory that everybody may write to, any user can put a link, a FIFO or a file of his own.
+// The sticky bit protects existing names, but does not prevent new names.
 Result<> check_directory(const Fd &directory, bool is_last) {
     struct stat status{};
     if (::fstat(directory.get(), &status) != 0) {
@@ -66,7 +66,7 @@ bool is_below_proc(const Fd &directory) {
     return ::fstatfs(directory.get(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
-// Where the link `link` leads; nothing if it is another user's.
+// The target of the symbolic link `link`; an error if it is another user's.
 Result<std::string> follow(const Fd &link, const struct stat &status) {
     if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
         return fail("its path leads through a symbolic link of another user", ELOOP);
@@ -79,12 +79,12 @@ Result<std::string> follow(const Fd &link, const struct stat &status) {
     return std::string(target.data(), static_cast<std::size_t>(size));
 }
 
-// Goes from the root to the file, a name at a time.
+// Walks from the root to the file, one name at a time.
 class Walk {
 public:
     Walk(Fd root, Names names) : directory_(std::move(root)), names_(std::move(names)) {}
 
-    // Nothing yet, or the file.
+    // The file, or empty if the walk continues.
     Result<std::optional<Fd>> step() {
         const std::string name = names_.front();
         const bool is_last = names_.size() == 1;
@@ -100,7 +100,7 @@ public:
             return fail_errno("open");
         }
         if (next && S_ISLNK(status.st_mode)) {
-            // Links such as /proc/self/fd/1 are the kernel's, and lead to no path.
+            // Links such as /proc/self/fd/1 are the kernel's, and their targets are not paths.
             return is_last && is_below_proc(directory_) ? open_here(name, 0)
                                                         : follow_link(next, status);
         }

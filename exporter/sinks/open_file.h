@@ -8,10 +8,10 @@
 
 namespace gpusnoop::sinks {
 
-// Opens the file at `path`, which is absolute, to append to it, and makes it if it is not there.
-// Symbolic links are followed only if they are root's or the exporter's own user's, on the way as
-// well as at the end. An error where everybody may write to the directory of the file, or to one on
-// the way that has no sticky bit. Never waits: a FIFO that nobody reads is ENXIO.
+// Opens the file at `path`, which is absolute, to append to it, and creates it if it does not
+// exist. Follows symbolic links, on the way and at the end, only if they belong to root or to the
+// exporter's own user. An error if everybody may write to the file's directory, or to a directory
+// on the way that has no sticky bit. Never waits: a FIFO without a reader is ENXIO.
 [[nodiscard]] Result<Fd> open_to_append(const std::string &path);
 
 }  // namespace gpusnoop::sinks

@@ -25,7 +25,7 @@ std::string article(TargetType type) {
     return type == TargetType::file ? "a file" : type == TargetType::tcp ? "tcp" : "a Unix socket";
 }
 
-// The key that says where, of the two that there are.
+// Reads the target from its key, one of the two that exist.
 std::optional<Target> read_target(Section &section, TargetType type) {
     const bool is_tcp = type == TargetType::tcp;
     const Value *const place = section.find(is_tcp ? "address" : "path");
@@ -91,7 +91,7 @@ std::optional<SinkConfig> read_sink(const Value &value) {
     }
     section.size("queue_bytes", sink.queue_bytes, min_queue, max_queue);
     auto target = type ? read_target(section, *type) : std::nullopt;
-    if (!type) {  // which of them it should have is not known
+    if (!type) {  // it is not known which key the sink should have
         (void)section.find("path");
         (void)section.find("address");
     }
@@ -104,7 +104,7 @@ std::optional<SinkConfig> read_sink(const Value &value) {
     return sink;
 }
 
-// Wrong ones are left out, and reported.
+// Wrong sinks are skipped and reported.
 SinkConfigs read_list(const Value &list) {
     SinkConfigs sinks;
     if (list.node().IsNull()) {

@@ -1,4 +1,4 @@
-// Where events go besides the page: files and sockets that somebody reads.
+// Targets for events besides the page: files and sockets.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 namespace gpusnoop::sinks {
 
 enum class Events : std::uint8_t {
-    slow,  // slow calls, with what is known of them
-    all,   // each call of a function that is traced
+    slow,  // slow calls, with their details
+    all,   // each call of a traced function
 };
 
 struct SinkConfig {
     std::string name;  // the value of the label `sink`; at most max_sink_name bytes
     Target target;
     Events events = Events::slow;
-    bool entries = false;  // one more event of each call, when it begins; of Events::all only
-    // What may wait for a receiver; a power of two.
+    bool entries = false;  // also one event when a call begins; with Events::all only
+    // The most bytes that may wait for the receiver; a power of two.
     std::uint32_t queue_bytes = 4U << 20U;
     bool operator==(const SinkConfig &) const = default;
 };

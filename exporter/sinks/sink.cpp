@@ -20,14 +20,14 @@ using namespace std::chrono_literals;
 
 constexpr auto patience_at_end = 1s;
 constexpr auto between_complaints = 60s;
-// How often a file is looked at that nothing is written to.
+// How often an idle file is checked.
 constexpr auto longest_wait = 60s;
 
 std::uint64_t count_lines(std::string_view bytes) {
     return static_cast<std::uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
 }
 
-// Writing to a fifo without a reader is an error, not the end of the program.
+// Writing to a fifo without a reader must return an error, not end the program.
 void block_sigpipe() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -160,12 +160,12 @@ void Sink::send() {
 void Sink::disconnect(const Error &why) {
     connection_.reset();
     if (settings_.target.type == TargetType::file && why.code == 0) {
-        return;  // moved or deleted: another file is there by now, or will be made
+        return;  // moved or deleted: another file has its name or will be created
     }
     pause(why);
 }
 
-// What goes wrong is tried again later, and said at first and now and then.
+// Retries failures later, and logs the first and then only some of them.
 void Sink::pause(const Error &why) {
     const auto now = Clock::now();
     backoff_.pause = std::clamp(backoff_.pause * 2, settings_.first_pause, settings_.longest_pause);
@@ -186,8 +186,8 @@ void Sink::rewind() {
     batch_.sent = batch_.counted;
 }
 
-// Until there is something to do: `for_receiver`, that it takes more or is gone. Without, only the
-// end counts.
+// Waits until there is work, at most until `until`. With `for_receiver`, the receiver that takes
+// more or is gone ends the wait, too.
 void Sink::wait(Clock::time_point until, bool for_receiver) const {
     until = end_ ? std::min(until, *end_) : until;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();

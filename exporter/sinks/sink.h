@@ -1,5 +1,5 @@
-// Sends lines to a target from a thread of its own. Whoever offers them never waits: what does not
-// fit into the queue while the target is slow, missing or full is counted.
+// Sends lines to a target from its own thread. Callers that offer lines never wait: lines that do
+// not fit into the queue, while the target is slow, missing or full, are counted as lost.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,10 @@
 
 namespace gpusnoop::sinks {
 
-// How a sink is doing. Lines that were offered are sent, lost, or still waiting.
+// The state of a sink. Each offered line is sent, lost, or still waiting.
 struct Status {
     std::string name;
-    std::uint64_t sent = 0;                     // the kernel has taken them
+    std::uint64_t sent = 0;                     // written to the kernel
     std::map<std::string, std::uint64_t> lost;  // by reason
 };
 
@@ -35,13 +35,14 @@ public:
         std::string name;
         Target target;
         std::size_t queue_bytes = 4U << 20U;
-        // Between attempts to open the target, or to write to a full disk; doubled each time.
+        // The pause between attempts to open the target, or to write to a full disk; doubled each
+        // time.
         std::chrono::milliseconds first_pause{100};
         std::chrono::milliseconds longest_pause{5'000};
     };
 
     static Result<std::unique_ptr<Sink>> start(Settings settings);
-    // Gives what waits a second to be taken. The rest is lost, and the log says how much it was.
+    // Gives waiting lines a second to be sent. The others are lost, and the log says how many.
     ~Sink();
     Sink(const Sink &) = delete;
     Sink &operator=(const Sink &) = delete;
@@ -73,7 +74,7 @@ private:
     };
     Counts counts_;
 
-    // Of the thread.
+    // For the thread only.
     std::optional<Connection> connection_;
     struct Batch {
         std::string text;
@@ -93,9 +94,9 @@ private:
     };
     Backoff backoff_;
     LineLimit lines_;
-    std::optional<Clock::time_point> end_;  // once it is to stop
+    std::optional<Clock::time_point> end_;  // set when the sink is to stop
 
-    std::jthread thread_;  // the last member: it ends before what it uses goes
+    std::jthread thread_;  // the last member: it ends before the members that it uses
 };
 
 }  // namespace gpusnoop::sinks

@@ -11,7 +11,7 @@
 namespace gpusnoop::sinks {
 
 enum class TargetType : std::uint8_t {
-    file,  // appended to; a fifo as well
+    file,  // appended to; may be a fifo
     unix_socket,
     tcp,
 };
@@ -33,7 +33,7 @@ inline constexpr std::size_t max_socket_path = 107;  // bytes, sun_path without 
 // "collector:9000", "10.0.0.1:9000" or "[::1]:9000".
 [[nodiscard]] Result<Target> parse_tcp(std::string_view address);
 
-// A path of a file or a Unix socket. The sentence says what is wrong with it.
+// A path of a file or a Unix socket. The error sentence gives the mistake.
 [[nodiscard]] Result<Target> parse_path(TargetType type, std::string_view path);
 
 }  // namespace gpusnoop::sinks
