@@ -12,8 +12,8 @@ namespace {
 constexpr Owner nobody = 0;
 constexpr std::string_view other = "other";
 
-// Handles of folded sets, besides those of shown sets and candidates: 12 bytes each. They last as
-// long as their owner, also those of sets that were forgotten.
+// Handles of folded sets, besides those of shown sets and candidates: 12 bytes each. A handle lasts
+// as long as its owner, even if its set was forgotten.
 constexpr std::size_t max_spare_handles = 262'144;
 
 std::size_t stride_of(const Description &description) {
@@ -36,7 +36,7 @@ Family::Family(Description description, std::uint32_t budget)
       stride_(stride_of(*description_)) {
     const auto &labels = description_->labels;
     has_details_ = std::ranges::any_of(labels, &Label::detail);
-    // Where all labels are bounded there is no "other".
+    // If all labels are bounded, the family has no "other" set.
     promotes_ =
         description_->type == Type::counter && !std::ranges::all_of(labels, &Label::bounded);
 }
@@ -111,7 +111,7 @@ Family::Index Family::other_of(const LabelValues &values) {
     return found != index_.end() ? found->second : insert(nobody, folded, Level::other, true);
 }
 
-// The set that a folded one is counted in: the coarse one, if it is or may be made, or "other".
+// The set that counts a folded one: the coarse set, if it exists or may be made, or "other".
 Family::Index Family::parent_of(Owner owner, const LabelValues &values, Level level) {
     if (level != Level::full || !has_details_) {
         return other_of(values);
@@ -121,7 +121,7 @@ Family::Index Family::parent_of(Owner owner, const LabelValues &values, Level le
         return other_of(values);
     }
     if (const auto found = index_.find(coarse); found != index_.end()) {
-        // One of another owner may leave before those that it would be the parent of.
+        // A coarse set of another owner may be removed before its child sets.
         return entries_[found->second].owner == owner ? found->second : other_of(values);
     }
     if (shown(Level::coarse) < limit(Level::coarse)) {
@@ -159,7 +159,7 @@ Family::Index Family::insert(Owner owner, const LabelValues &values, Level level
     return entry;
 }
 
-// Of an entry that is no "other" set. Its handles are the caller's business.
+// Erases an entry that is not an "other" set. The caller handles its handles.
 void Family::erase(Index entry) {
     index_.erase(entries_[entry].labels.get());
     if (entries_[entry].shown) {
@@ -195,7 +195,7 @@ Slot Family::handle_of(Index entry) {
 
 void Family::observe(Slot slot, std::uint64_t value) {
     const auto &bounds = description_->bounds;
-    // A bucket holds the values up to and with its bound.
+    // A bucket holds the values up to and including its bound.
     const auto bucket = std::ranges::lower_bound(bounds, value) - bounds.begin();
     std::uint64_t *values = &values_[cell(slot)];
     values[bucket]++;
@@ -204,7 +204,7 @@ void Family::observe(Slot slot, std::uint64_t value) {
 
 void Family::set_exemplar(Slot slot, Exemplar exemplar) {
     const auto entry = static_cast<Index>(cell(slot) / stride_);
-    // Of what is folded it would be one of many.
+    // A folded set has many observations: an exemplar of one would not represent it.
     if (!entries_[entry].shown || entries_[entry].level == Level::other) {
         return;
     }

@@ -19,9 +19,10 @@ enum class Type { counter, gauge, histogram };
 
 struct Label {
     std::string name;
-    // A bounded label has few values by its nature (kind, mode, gpu): it survives folding.
+    // A bounded label has few values by its nature (kind, mode, gpu): it keeps its value when
+    // folded.
     bool bounded = false;
-    // A detail (grid, block) is folded first; only what does not fit even so loses all its
+    // A detail (grid, block) is folded first; only sets that still do not fit lose all their
     // unbounded labels. A family with details keeps half of its budget for label sets without them.
     bool detail = false;
 };
@@ -40,15 +41,15 @@ struct Description {
 
 using LabelValues = std::vector<std::string>;
 
-// Label sets with the same owner leave together. Owner 0 stays for ever.
+// All label sets of an owner are removed together. Owner 0 is never removed.
 using Owner = std::uint32_t;
 
 // A handle of a label set of one family; valid until its owner is removed, whether the set is shown
-// or folded at the moment.
+// or folded.
 enum class Slot : std::uint32_t {};
 
-// One observation behind a value, to look further with. For texts that are short: a page leaves out
-// what has more than 128 characters.
+// One observation behind a value, for a closer look. For short texts: the page leaves out an
+// exemplar with more than 128 characters.
 struct Exemplar {
     std::vector<std::pair<std::string, std::string>> labels;
     double value = 0;                // in base units
@@ -62,38 +63,39 @@ struct FamilySnapshot {
     std::size_t stride = 1;
     std::vector<std::shared_ptr<const LabelValues>> labels;
     std::vector<std::uint64_t> values;
-    // Empty, or one for each label set, null where there is none.
+    // Empty, or one for each label set; null for a set without one.
     std::vector<std::shared_ptr<const Exemplar>> exemplars = {};
 };
 
-// Past its budget a family folds new label sets into sets with "other" in their unbounded labels.
+// Over its budget, a family folds new label sets into sets with "other" in their unbounded labels.
 //
-// Gauges and histograms stay as they were first met. A counter's folded sets are candidates: they
-// are counted on their own too, and rebalance() shows the heaviest in the place of the lightest.
-// What a set counted before it was shown stays in "other", and what it counted until it left goes
-// there, so the family's sum is exact and "other" never decreases. A set that is shown again starts
-// again at 0, which Prometheus takes for the counter reset that it is.
+// Gauges and histograms never change between shown and folded. A counter's folded sets are
+// candidates: they are counted on their own, too, and rebalance() replaces the lightest shown sets
+// with the heaviest candidates. A set's count from before it was shown stays in "other", and its
+// count while shown goes there when it is replaced, so the family's sum is exact and "other" never
+// decreases. A set that is shown again starts at 0, which Prometheus correctly treats as a counter
+// reset.
 //
 // Not thread-safe: the aggregating thread owns it.
 class Family {
 public:
-    // `budget`: how many label sets are shown, those of "other" not counted. At most four times as
-    // many are candidates. When more come, the lightest are forgotten: their handles count as
-    // "other" from then on, unless the label set is asked for again.
+    // `budget`: how many label sets are shown, without the "other" sets. The limit for candidates
+    // is four times as many. Over it, the lightest are forgotten: their handles count as "other"
+    // from then on, until the label set is requested again.
     Family(Description description, std::uint32_t budget);
 
-    // The label set's handle, made at its first mention with the value 0. `values` are in the order
+    // The label set's handle, made at the first request with the value 0. `values` are in the order
     // of the description's labels.
     Slot slot(Owner owner, const LabelValues &values);
 
     void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
     void observe(Slot slot, std::uint64_t value);
-    // For histograms: values that were counted elsewhere, as a snapshot has them: one count per
+    // For histograms: adds values that were counted elsewhere, in a snapshot's form: one count per
     // bucket, and then their sum.
     void observe_all(Slot slot, std::span<const std::uint64_t> counts);
-    // For gauges: label sets that are folded into one have one value.
+    // For gauges: label sets folded into the same set share one value.
     void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
-    // For counters: the last one is shown, while the label set is shown on its own.
+    // For counters: the last exemplar is shown, while the label set is shown on its own.
     void set_exemplar(Slot slot, Exemplar exemplar);
     [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }
 
@@ -101,11 +103,11 @@ public:
     // added lately, and an eighth of them fades at each call. Does nothing within the budget.
     void rebalance();
 
-    // Forgets every label set of the owner. What is shown under "other" stays.
+    // Forgets every label set of the owner. The counts under "other" stay.
     void remove(Owner owner);
 
-    // The same for single label sets, of a family without details. Handles of sets that it forgot
-    // by itself stay valid, as they lead to "other".
+    // The same for single label sets, in a family without details. Handles of sets that were
+    // forgotten over the limit stay valid: they lead to "other".
     void remove_if(const std::function<bool(const LabelValues &)> &is_gone);
 
     [[nodiscard]] FamilySnapshot snapshot() const;
@@ -132,22 +134,22 @@ private:
     using Index = std::uint32_t;  // of an entry, or of a handle
     static constexpr Index none = ~Index{0};
 
-    // What is left of a label set: all of it, all but its details, only its bounded labels.
+    // How much of a label set is kept: all of it, all but its details, only its bounded labels.
     enum class Level : std::uint8_t { full, coarse, other };
 
-    // A label set. The values of one that is not shown are part of its nearest shown ancestor's:
-    // full sets have a coarse or an "other" set above them, coarse ones an "other" set, and those
-    // are always shown.
+    // A label set. The values of a set that is not shown are part of its nearest shown ancestor's:
+    // full sets have a coarse or an "other" set above them, coarse sets an "other" set, and "other"
+    // sets are always shown.
     struct Entry {
         std::shared_ptr<const LabelValues> labels;  // null: free
         Owner owner = 0;
         Level level = Level::full;
         bool shown = false;
         Index parent = none;        // set while it is not shown
-        Index first_handle = none;  // not all that lead to an "other" set: that never leaves
+        Index first_handle = none;  // an "other" set lists only some: it is never removed
         std::uint32_t born = 0;
         std::uint64_t weight = 0;
-        std::uint64_t weighed = 0;  // its value, as far as it is in its weight; while shown
+        std::uint64_t weighed = 0;  // the part of its value that is in its weight; while shown
     };
 
     [[nodiscard]] std::size_t cell(Slot slot) const {

@@ -1,4 +1,4 @@
-// The part of a family that decides which label sets are shown when not all can be.
+// Decides which label sets a family shows when its budget is too small for all.
 #include <algorithm>
 #include <tuple>
 
@@ -9,19 +9,19 @@ namespace gpusnoop::series {
 
 namespace {
 
-// A swap makes a counter start again, so it must be worth it.
+// A swap restarts a counter at 0, so swaps are few and must be worth it.
 constexpr std::size_t max_swaps = 16;
 constexpr std::uint64_t least_weight = 64;
 constexpr std::uint64_t times_as_heavy = 8;
 
-// Rounded up, so that what adds nothing gets to 0.
+// Rounded up, so that a set without additions reaches 0.
 std::uint64_t faded(std::uint64_t weight) {
     return weight - (weight + 7) / 8;
 }
 
 }  // namespace
 
-// Moves what candidates have counted to where it is shown already, and all that is new into the
+// Moves the counts of candidates to the shown sets that include them, and all new counts into the
 // weights. Nothing changes on the page; candidates are at 0 after it.
 void Family::settle() {
     if (counts_.candidates == 0) {
@@ -47,7 +47,7 @@ void Family::settle() {
     }
 }
 
-// Makes room for new candidates: a quarter at once, so that it costs each of them little.
+// Makes room for new candidates: forgets a quarter of them together, so that each costs little.
 void Family::forget_lightest() {
     settle();
     std::vector<std::tuple<std::uint64_t, std::uint32_t, Index>> lightest;  // the oldest of them
@@ -102,12 +102,12 @@ void Family::rebalance() {
         entry.weight = faded(entry.weight);
     }
     settle();
-    // Full sets first: what leaves goes into coarse sets as they are now.
+    // Full sets first: a demoted full set goes into the coarse sets as they are now.
     const std::size_t swaps = swap(Level::full, max_swaps);
     swap(Level::coarse, max_swaps - swaps);
 }
 
-// How many there were. Candidates are at 0: settle() came before.
+// Returns the number of swaps. Candidates are at 0: settle() came before.
 std::size_t Family::swap(Level level, std::size_t at_most) {
     TopN<max_swaps> heavy;
     TopN<max_swaps> light;  // by the complement of the weight
@@ -140,7 +140,7 @@ std::size_t Family::swap(Level level, std::size_t at_most) {
     return swaps;
 }
 
-// What is shown on its own is no part of its parent's weight.
+// The weight of a set shown on its own is not part of its parent's.
 void Family::promote(Index entry) {
     Entry &promoted = entries_[entry];
     std::uint64_t &above = entries_[promoted.parent].weight;
@@ -164,7 +164,7 @@ void Family::demote(Index entry) {
     counts_.candidates++;
     const Index at = shown_ancestor(parent);
     values_[at] += values_[entry];
-    entries_[at].weighed += values_[entry];  // old news
+    entries_[at].weighed += values_[entry];  // already in its weight
     values_[entry] = 0;
 }
 

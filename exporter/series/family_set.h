@@ -16,14 +16,14 @@ namespace gpusnoop::series {
 // The budget of a family, by its full name: how many label sets it shows.
 using Budget = std::function<std::uint32_t(std::string_view)>;
 
-// References to its families stay valid as long as the set. Not thread-safe, as Family.
+// References to its families are valid as long as the set. Not thread-safe, like Family.
 class FamilySet {
 public:
-    // With `pid_label`, each family has the label pid behind comm and container.
+    // With `pid_label`, each family has the label pid after comm and container.
     FamilySet(Budget budget, bool pid_label);
 
-    // Names without the prefix gpusnoop_. `own` labels follow those of the process: comm, container
-    // and pid. What is counted is shown divided by `divisor`, histograms' `bounds` too.
+    // Names are without the prefix gpusnoop_. `own` labels follow the process's: comm, container
+    // and pid. Values and histograms' `bounds` are divided by `divisor` on the page.
     Family &counter(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
     Family &gauge(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
     Family &histogram(std::string name, std::string help, std::vector<Label> own,
@@ -31,7 +31,7 @@ public:
     // A family without the process's labels, under its full name.
     Family &add(Description description);
 
-    // Shows the heaviest label sets of the families that are past their budget. For once a second.
+    // Rebalances the families that are over their budget. Call it once a second.
     void rebalance();
     // Forgets every label set of the owner, in all families.
     void remove(Owner owner);

@@ -1,4 +1,4 @@
-// The few heaviest of many things, without allocation.
+// Selects the few heaviest of many items, without allocation.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ public:
         std::ranges::push_heap(kept(), std::greater<>(), &Item::weight);
     }
 
-    // Ends the offering. Valid as long as this is.
+    // Ends the offering. The result is valid while this object exists.
     std::span<const Item> descending() {
         std::ranges::sort(kept(), std::greater<>(), &Item::weight);
         return kept();
