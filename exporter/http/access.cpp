@@ -83,7 +83,7 @@ Access::Stamp Access::stamp_of(const std::string &path) {
         return {};
     }
     if (!S_ISREG(status.st_mode)) {
-        // What a pipe holds changes while it is written and read, and is read once.
+        // A pipe's content changes while it is written and read, and can be read only once.
         return {.device = status.st_dev, .inode = status.st_ino};
     }
     return {.device = status.st_dev,
@@ -93,7 +93,7 @@ Access::Stamp Access::stamp_of(const std::string &path) {
             .changed_ns = nanoseconds(status.st_ctim)};
 }
 
-// Stamps come before what is read: what changes in between is read again.
+// Takes each file's stamp before reading it: a change in between causes another reading.
 Result<AccessRules> Access::read() {
     for (auto &[file, stamp] : stamps_) {
         stamp = stamp_of(file);
@@ -119,7 +119,7 @@ bool Access::is_unchanged() const {
 
 std::shared_ptr<const AccessRules> Access::rules() noexcept {
     try {
-        // Files may take their time. Whoever comes meanwhile gets the rules as they are.
+        // Reading files may take time. Requests that come meanwhile get the old rules.
         if (const std::unique_lock looking(looking_, std::try_to_lock); looking) {
             look();
         }
@@ -159,7 +159,7 @@ void Access::read_again() {
         return;
     }
     if (const auto before = current(); read->config.users == before->config.users) {
-        read->auth = before->auth;  // with the logins that it remembers
+        read->auth = before->auth;  // with its remembered logins
     }
     auto rules = std::make_shared<const AccessRules>(*std::move(read));
     {

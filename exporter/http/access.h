@@ -1,4 +1,4 @@
-// TLS and logins: the web configuration in use, read again when its files change.
+// TLS and logins: the current web configuration, read again when its files change.
 #pragma once
 
 #include <chrono>
@@ -16,35 +16,35 @@
 
 namespace gpusnoop::http {
 
-// What one reading of the files made. Does not change, but for the logins that it remembers.
+// The result of one reading of the files. Only its remembered logins change.
 struct AccessRules {
     config::WebConfig config;
     std::shared_ptr<const TlsSettings> tls;  // null: no TLS
     std::shared_ptr<BasicAuth> auth;
 };
 
-// Reads the web configuration and all the files that it names.
+// Reads the web configuration and all files that it names.
 [[nodiscard]] Result<AccessRules> load_access_rules(const std::string &path);
 
-// The rules of now, for any thread. Files that changed are read again, once they are asked for, and
-// no more than once in `every`, by one thread; others have the old rules until it is done. If they
-// are wrong then, the old rules stay, and the log says so, once. Whether there is TLS at all stays
-// as it was at the start.
+// The current rules, for any thread. Changed files are read again at a request, at most once in
+// `every`, by one thread; other threads get the old rules until it is done. If the changed files
+// are wrong, the old rules stay, and the log says so once. Whether TLS is used does not change
+// after the start.
 class Access {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // Without a path, everybody may come in, by HTTP.
+    // Without a path, every client is admitted, by HTTP.
     [[nodiscard]] static Result<std::unique_ptr<Access>> open(
         const std::string &path, Clock::duration every = std::chrono::seconds(1));
 
-    // Does not throw: without memory the old rules stay.
+    // Does not throw: if memory runs out, the old rules stay.
     [[nodiscard]] std::shared_ptr<const AccessRules> rules() noexcept;
 
     [[nodiscard]] bool has_tls() const { return has_tls_; }
 
 private:
-    // Of a file, whatever changes with its content; zeros where there is none.
+    // Attributes of a file that change with its content; zeros if it does not exist.
     struct Stamp {
         std::uint64_t device = 0;
         std::uint64_t inode = 0;
@@ -67,8 +67,8 @@ private:
     const Clock::duration every_;
     bool has_tls_ = false;
 
-    std::mutex looking_;  // of the two after it
-    Stamps stamps_;       // of the files as they were when they were last read
+    std::mutex looking_;  // guards the next two members
+    Stamps stamps_;       // of the files at the last reading
     Clock::time_point looked_{};
 
     mutable std::mutex mutex_;

@@ -28,7 +28,7 @@ Admission::Decision Admission::admit(const std::shared_ptr<Exchange> &exchange) 
     return {};
 }
 
-// A job whose response requests of this text share. Null: there is none yet.
+// A job whose response requests with this key share. Null: there is no such job yet.
 std::shared_ptr<Admission::Job> Admission::find(const std::string &key) const {
     const auto find_in = [&](const auto &jobs) {
         const auto found = std::ranges::find_if(

@@ -1,4 +1,4 @@
-// Keeps a policy: which requests run, which wait, which share a response, and which are refused.
+// Applies a policy: which requests run, which wait, which share a response, and which are refused.
 #pragma once
 
 #include <deque>
@@ -12,18 +12,19 @@
 
 namespace gpusnoop::http {
 
-// For any thread. A request that waits has no thread: whoever ran one asks for the next.
+// For any thread. A waiting request has no thread: the thread that finishes one asks for the next.
 class Admission {
 public:
-    // Exchanges that get one response.
+    // Exchanges that share one response.
     struct Job {
-        std::shared_ptr<Exchange> first;  // the one that runs
+        std::shared_ptr<Exchange> first;  // the one that is run
         std::string key;
-        std::vector<std::shared_ptr<Exchange>> exchanges;  // with the first
+        std::vector<std::shared_ptr<Exchange>> exchanges;  // including the first
         bool is_closed = false;
     };
     struct Decision {
-        std::shared_ptr<Job> to_run;  // by the caller; null: it waits or shares, or is refused
+        std::shared_ptr<Job> to_run;  // for the caller to run; null: it waits, shares, or is
+                                      // refused
         bool is_refused = false;
     };
 
@@ -31,10 +32,11 @@ public:
 
     [[nodiscard]] Decision admit(const std::shared_ptr<Exchange> &exchange);
 
-    // All that share the job's response, which is made. Nobody joins it from now on.
+    // All exchanges that share the job's response, which is ready. No other can join it from now
+    // on.
     [[nodiscard]] std::vector<std::shared_ptr<Exchange>> close(Job &job);
 
-    // The job is done. What has waited longest, to be run in its place; null: nothing waits.
+    // Ends the job. Returns the job that has waited longest, to be run next; null: no job waits.
     [[nodiscard]] std::shared_ptr<Job> next(const std::shared_ptr<Job> &done);
 
 private:

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t max_login = 1'024;
 
-// What stands behind "Basic ".
+// Decodes the text after "Basic ".
 std::optional<std::string> decode_base64(std::string_view text) {
     if (text.empty() || text.size() % 4 != 0 || text.size() > max_login) {
         return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     const auto is_digit = [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '/';
     };
-    // OpenSSL's decoder lets spaces through, and padding where none belongs.
+    // OpenSSL's decoder accepts spaces and misplaced padding.
     if (!std::ranges::all_of(text.substr(0, text.size() - padding), is_digit)) {
         return std::nullopt;
     }
@@ -126,13 +126,13 @@ BasicAuth::Verdict BasicAuth::recall(std::string_view authorization) const {
 bool BasicAuth::check(std::string_view authorization) {
     const std::lock_guard checking(checking_mutex_);
     if (const Verdict known = recall(authorization); known != Verdict::unknown) {
-        return known == Verdict::allowed;  // perhaps by one that was checked meanwhile
+        return known == Verdict::allowed;  // another thread may have checked it meanwhile
     }
     const auto login = parse_login(authorization);
     const auto &[user, password] = *login;
     const auto found = users_.find(user);
     const bool is_right = matches(password, found == users_.end() ? nobody_ : found->second);
-    // A NUL would end the password for crypt_r.
+    // crypt_r would read the password only up to a NUL.
     if (!is_right || found == users_.end() || password.find('\0') != std::string::npos) {
         return false;
     }

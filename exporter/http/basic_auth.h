@@ -17,23 +17,23 @@ public:
     enum class Verdict : std::uint8_t {
         allowed,
         denied,
-        unknown,  // check() finds out
+        unknown,  // only check() can decide
     };
 
-    // `users`: bcrypt hashes by name. Without any, everybody is allowed.
+    // `users`: bcrypt hashes by name. Without users, everybody is allowed.
     explicit BasicAuth(std::map<std::string, std::string> users);
 
     // Both are for any thread; `authorization` is that header's value, empty if there is none.
-    // What is known at once: without users everybody is allowed, what is no login is denied, and a
-    // login that was right before is remembered.
+    // Decides without bcrypt: without users everybody is allowed, a malformed login is denied, and
+    // a remembered right login is allowed.
     [[nodiscard]] Verdict recall(std::string_view authorization) const;
-    // Whether the login is right. Takes as long as bcrypt does, for a user who does not exist as
-    // long as the dearest hash, and one is checked at a time.
+    // Whether the login is right. Takes as long as bcrypt does; for an unknown user, as long as the
+    // most expensive hash. Checks one login at a time.
     [[nodiscard]] bool check(std::string_view authorization);
 
     [[nodiscard]] bool is_needed() const { return !users_.empty(); }
 
-    // Logins that are remembered.
+    // The limit of remembered logins.
     static constexpr std::size_t max_remembered = 128;
 
 private:
@@ -43,9 +43,9 @@ private:
     [[nodiscard]] bool remembers(const Digest &login) const;
 
     std::map<std::string, std::string> users_;
-    // A hash as dear as the dearest of them, of nobody's password.
+    // A hash as expensive as the most expensive one, which no password matches.
     std::string nobody_;
-    // Makes what is remembered worth nothing elsewhere.
+    // Makes the remembered digests useless to other programs.
     Digest secret_{};
 
     mutable std::mutex remembered_mutex_;

@@ -16,7 +16,7 @@ namespace gpusnoop::http {
 
 namespace {
 
-// The authorities of a whole operating system have a quarter of a MiB.
+// A complete set of an operating system's authorities has a quarter of a MiB.
 constexpr std::size_t max_bytes = 4U << 20U;
 
 struct Free {
@@ -34,7 +34,7 @@ tl::unexpected<Error> wrong(const std::string &what, const std::string &path) {
     return fail(what + " " + printable(path) + ": " + openssl_reason());
 }
 
-// Without it OpenSSL asks for a password on the terminal.
+// Without this callback, OpenSSL asks for a password on the terminal.
 int no_password(char *, int, int, void *) {
     return -1;
 }
@@ -47,7 +47,7 @@ Owned<X509> next_certificate(BIO *file) {
     return Owned<X509>(PEM_read_bio_X509(file, nullptr, no_password, nullptr));
 }
 
-// After the last certificate. Something else may follow, but nothing that is broken.
+// Whether the last certificate has been read. Other PEM blocks may follow, but nothing broken.
 bool is_at_end() {
     const unsigned long code = ERR_peek_last_error();
     if (ERR_GET_LIB(code) != ERR_LIB_PEM || ERR_GET_REASON(code) != PEM_R_NO_START_LINE) {
@@ -67,7 +67,7 @@ bool use_chain(SSL_CTX *context, BIO *file) {
         if (SSL_CTX_add0_chain_cert(context, next.get()) != 1) {
             return false;
         }
-        (void)next.release();  // the context's by now
+        (void)next.release();  // owned by the context now
     }
     return is_at_end();
 }
@@ -87,7 +87,7 @@ bool has_name(const STACK_OF(X509_NAME) * names, const X509_NAME *name) {
     return false;
 }
 
-// Clients are told the authorities' names, each once.
+// Adds the authorities' names, each once, to the list that clients receive.
 bool use_authorities(SSL_CTX *context, BIO *file) {
     Owned<STACK_OF(X509_NAME)> names(sk_X509_NAME_new_null());
     X509_STORE *store = SSL_CTX_get_cert_store(context);

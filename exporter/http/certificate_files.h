@@ -1,5 +1,5 @@
-// Certificates, keys and authorities for OpenSSL, read by our own reader: OpenSSL's waits for a
-// FIFO without end.
+// Certificates, keys and authorities for OpenSSL, read by the exporter's own reader: OpenSSL's
+// reader waits forever for a FIFO.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ struct ssl_ctx_st;
 
 namespace gpusnoop::http {
 
-// Why OpenSSL's last call failed, and forgets it. The first of its errors is behind the others.
+// Why OpenSSL's last call failed; clears OpenSSL's errors. The first error is in front.
 [[nodiscard]] std::string openssl_reason();
 
-// Reads the files of the settings, and has the context use them. Errors name the file.
+// Reads the files of the settings into the context. Errors name the file.
 [[nodiscard]] Result<> use_certificates(ssl_ctx_st *context, const config::WebTls &config,
                                         ReadingDeadline until);
 

@@ -15,13 +15,14 @@ char *gpusnoop_origin_form(char *target) {
     }
     const size_t host = strcspn(target + scheme, "/?#");
     if (host == 0) {
-        return target + 4;  // without its beginning civetweb refuses it, instead of saying nothing
+        return target + 4;  // without its beginning, civetweb refuses it instead of sending no
+                            // response
     }
     char *path = target + scheme + host;
     if (*path == '/') {
         return path;
     }
-    // There is none, so that the character before the query is the host's last.
+    // The target has no path; this overwrites the host's last character with one.
     path[-1] = '/';
     return path - 1;
 }

@@ -12,28 +12,29 @@ extern "C" {
 #endif
 
 // The path and query of an absolute target, as proxies and some clients send it
-// ("http://node:19435/metrics"), in its own memory; other targets as they are. civetweb takes
-// absolute ones only where they name a port that it listens on, which is the client's word alone.
+// ("http://node:19435/metrics"), in its own memory; other targets unchanged. civetweb accepts an
+// absolute target only if it names a port that civetweb listens on, but the client chooses that
+// port.
 char *gpusnoop_origin_form(char *target);
 
-// The status for a request that civetweb refuses with `status`: 414 and 431 where its first line or
-// its head has filled the buffer.
+// The status for a request that civetweb refuses with `status`: 414 or 431 if its first line or its
+// head has filled the buffer.
 int gpusnoop_refusal_status(int status, const char *received, size_t size, size_t buffer_size);
 
-// Called by civetweb's master thread in the place of accepting: returns when the server stops.
-// `server` is its user data.
+// Called by civetweb's master thread instead of accept(): returns when the server stops. `server`
+// is its user data.
 void gpusnoop_serve_connections(void *server);
 
-// Called by a worker of civetweb's, whose pointer of its thread is `worker`: waits for a request.
-// 0 when the server stops.
+// Called by a civetweb worker; `worker` is its thread's pointer: waits for a request. 0 when the
+// server stops.
 int gpusnoop_next_request(void *worker);
 
-// Copies what is left of the worker's request, `size` bytes at most. -2 (civetweb's error of
-// reading) when nothing is left.
+// Copies the rest of the worker's request, `size` bytes at most. -2 (civetweb's read error) if
+// nothing is left.
 int gpusnoop_read_request(void *worker, char *buffer, int size);
 
-// Is in civetweb's source: the length of a request's head, 0 where it has no end yet, -1 where it
-// has a byte that may not be there.
+// Defined in civetweb's source: the length of a request's head, 0 if its end is not there yet, -1
+// if it has a forbidden byte.
 int gpusnoop_head_length(const char *text, int size);
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@ namespace gpusnoop::http {
 
 namespace {
 
-// Of an answer in one call: OpenSSL counts in ints.
+// The most bytes of a response in one call: OpenSSL counts in ints.
 constexpr std::size_t piece = 1U << 20U;
 // What a client sent besides its request, and is read before the connection is closed: with bytes
 // unread, the kernel would reset the connection and drop what of the answer is not sent yet.
@@ -80,7 +80,7 @@ Connection::Step Connection::shake_hands() {
         SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                      SSL_MODE_RELEASE_BUFFERS);
-        // Else a client that sends key updates without end keeps a worker inside of SSL_read().
+        // Else a client that sends key updates without end blocks a worker in SSL_read().
         SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
     }
     const int result = SSL_do_handshake(ssl_.get());
@@ -96,7 +96,7 @@ Connection::Step Connection::tls_wait(int result) const {
                                            : Step::closed;
 }
 
-// 0 at the end, also where that is an error; negative if it would have to wait, for `wait`.
+// 0 at the end or after an error; negative if it would block, with the condition in `wait`.
 std::ptrdiff_t Connection::read_some(std::span<char> buffer, Step &wait) {
     if (ssl_ == nullptr) {
         const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
@@ -112,7 +112,7 @@ std::ptrdiff_t Connection::read_some(std::span<char> buffer, Step &wait) {
     return wait == Step::closed ? 0 : -1;
 }
 
-// The same of writing.
+// The same for writing.
 std::ptrdiff_t Connection::write_some(std::span<const char> bytes, Step &wait) {
     if (ssl_ == nullptr) {
         const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// One client: its socket, its TLS, the request that it sends and the answer that it is sent.
+// One client: its socket, its TLS, its request and the response to it.
 #pragma once
 
 #include <chrono>
@@ -15,48 +15,47 @@ struct ssl_ctx_st;
 
 namespace gpusnoop::http {
 
-// Never waits for the client: what cannot be done now is done when the socket is ready. Used by one
-// thread at a time.
+// Never waits for the client: it continues when the socket is ready. Used by one thread at a time.
 class Connection {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // The client must have sent its request `request_timeout` after it connected, and must take
-    // `least_progress` bytes of the answer in each `stall_timeout`, and all of it within
-    // `answer_timeout`: while it does not have all, it keeps the page in memory.
+    // The client must have sent its request within `request_timeout` of connecting, and must take
+    // `least_progress` bytes of the response in each `stall_timeout`, and all of it within
+    // `answer_timeout`: until it has everything, it keeps the page in memory.
     static constexpr std::chrono::seconds request_timeout{2};
     static constexpr std::chrono::seconds stall_timeout{2};
     static constexpr std::chrono::seconds answer_timeout{60};
     static constexpr std::size_t least_progress = 256U << 10U;
-    // Of the request's first line and headers.
+    // The limit for the request's first line and headers.
     static constexpr std::size_t max_request = 4096;
 
     enum class Step : std::uint8_t {
-        wait_readable,  // go on when the socket can be read,
+        wait_readable,  // continue when the socket can be read,
         wait_writable,  // or written
-        request,        // as much of a request as will come is here
-        closed,         // nothing is left to do
+        request,        // the request is here, as far as it will come
+        closed,         // finished
     };
 
     // `tls`: null for plain HTTP. The socket does not block.
     Connection(Fd fd, ssl_ctx_st *tls, Clock::time_point now);
-    // Says goodbye, without waiting.
+    // Sends TLS's close notification, without waiting.
     ~Connection();
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
 
-    // Goes on with what is to be done: the handshake and the request, or the answer.
+    // Continues with the handshake and the request, or with the response.
     [[nodiscard]] Step advance();
 
-    // Takes what is left of the request, as much as `buffer` holds.
+    // Takes the remaining bytes of the request, as many as `buffer` holds.
     [[nodiscard]] std::size_t take_request(std::span<char> buffer);
 
-    // What advance() is to send from now on. Null is an empty body.
+    // Sets the response that advance() sends from now on. Null is an empty body.
     void answer(std::string head, std::shared_ptr<const std::string> body);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] Clock::time_point deadline() const { return deadline_; }
-    // Whether anything came: until then the connection has no memory but this.
+    // Whether any bytes came: until then, the connection allocates no other memory.
     [[nodiscard]] bool has_begun() const { return has_begun_; }
 
 private:

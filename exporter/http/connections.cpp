@@ -23,7 +23,7 @@ namespace {
 
 using Step = Connection::Step;
 
-// Clients that are accepted in one go: others are seen to in between.
+// Clients accepted in a row: between two rows, the other clients are served.
 constexpr int accepted_at_once = 64;
 constexpr std::chrono::milliseconds without_descriptors{100};
 
@@ -47,7 +47,7 @@ bool watch(const Fd &epoll, int operation, int fd, std::uint32_t events) {
 
 void send_at_once(int fd) {
     const int on = 1;
-    // Of a Unix socket this fails, and need not work.
+    // On a Unix socket this fails, which is harmless.
     (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
@@ -109,12 +109,12 @@ void Connections::serve(ssl_ctx_st *tls) {
     }
 }
 
-// Cuts off whoever has been idle longest. False: nobody is, as all are ready.
+// Closes the client that was idle longest. False: no client is idle, all are ready.
 bool Connections::make_room() {
     return longest_idle(parked_.silent.empty() ? parked_.begun : parked_.silent) != nullptr;
 }
 
-// Leaves the listener's clients waiting for a moment.
+// Makes the listener's new clients wait for a moment.
 void Connections::pause(int listener) {
     unwatched_.push_back(listener);
     (void)watch(epoll_, EPOLL_CTL_MOD, listener, 0);
@@ -130,7 +130,8 @@ void Connections::accept_from(int listener, ssl_ctx_st *tls) {
         }
         Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd && lacks_resources(errno)) {
-            // Whoever has been idle longest makes room; if nobody is, clients wait for a moment.
+            // The client that was idle longest makes room; if no client is idle, new ones wait for
+            // a moment.
             const std::lock_guard lock(mutex_);
             if (!make_room()) {
                 return pause(listener);
@@ -147,7 +148,7 @@ void Connections::accept_from(int listener, ssl_ctx_st *tls) {
             if (watch(epoll_, EPOLL_CTL_ADD, number, 0)) {
                 park(std::move(connection), Step::wait_readable);
             }
-        } catch (const std::exception &error) {  // out of memory: this client is cut off
+        } catch (const std::exception &error) {  // out of memory: this client is disconnected
             log::debug("http", {{"detail", error.what()}});
         }
     }
@@ -177,7 +178,7 @@ void Connections::make_ready(int fd) {
         const std::lock_guard lock(mutex_);
         auto connection = unpark(fd);
         if (connection == nullptr) {
-            return;  // cut off since
+            return;  // disconnected meanwhile
         }
         ready_.emplace_back(std::move(connection));
     }
@@ -194,7 +195,7 @@ void Connections::cut_off_expired() {
     }
 }
 
-// The socket is watched last, as it may be ready at once.
+// The socket is watched last, because it may be ready immediately.
 void Connections::park(std::unique_ptr<Connection> connection, Step wait) {
     const std::uint32_t events =
         EPOLLONESHOT | (wait == Step::wait_readable ? EPOLLIN | EPOLLRDHUP : EPOLLOUT);
@@ -240,7 +241,7 @@ std::unique_ptr<Connection> Connections::longest_idle(const Deadlines &from) {
     return from.empty() ? nullptr : unpark(from.begin()->second);
 }
 
-// Whether its request is here.
+// Continues with a client. True: its request is here.
 bool Connections::go_on(std::unique_ptr<Connection> &connection) {
     const Step step = connection->advance();
     if (step == Step::request) {
@@ -275,7 +276,7 @@ std::unique_ptr<Connection> Connections::next() {
                        connection->deadline() > Clock::now() && go_on(connection)) {
                 return std::move(connection);
             }
-        } catch (const std::exception &error) {  // out of memory: this client is cut off
+        } catch (const std::exception &error) {  // out of memory: this client is disconnected
             log::debug("http", {{"detail", error.what()}});
         }
     }

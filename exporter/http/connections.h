@@ -1,5 +1,5 @@
-// All clients of a server: waits for them with one descriptor each, and has threads for those that
-// are ready.
+// All clients of a server: waits for them with one descriptor each, and uses threads only for ready
+// ones.
 #pragma once
 
 #include <condition_variable>
@@ -23,42 +23,43 @@
 namespace gpusnoop::http {
 
 // One thread calls serve(), others next(). A client that is silent, slow, or slow in its TLS
-// handshake keeps none of them: it is parked until its socket is ready, and is cut off at its
-// deadline. Past the limits the one with the nearest deadline, which has been idle longest, makes
-// room for the new one.
+// handshake occupies no thread: it is parked until its socket is ready, and disconnected at its
+// deadline. Over the limits, the client with the nearest deadline, which was idle longest, is
+// disconnected for the new one.
 class Connections {
 public:
     using Clock = Connection::Clock;
-    // A thread of next() runs it.
+    // Run by a thread of next().
     using Work = std::function<void()>;
 
-    // Parked or ready at one time, but fewer where the process may have fewer files: half as many.
+    // The most clients parked or ready at one time; if the process may have fewer files, half that
+    // number.
     static constexpr std::size_t max_parked = 4096;
-    // Of these, those that have begun a handshake, a request or an answer: they take memory.
+    // The most of them that have begun a handshake, a request or a response: these use memory.
     static constexpr std::size_t max_begun = 512;
 
     // `listeners` must outlive this.
     [[nodiscard]] static Result<std::unique_ptr<Connections>> open(
         std::span<const Listener> listeners);
-    // Cuts off whoever is left.
+    // Disconnects the remaining clients.
     ~Connections() = default;
     Connections(const Connections &) = delete;
     Connections &operator=(const Connections &) = delete;
 
-    // Accepts clients (by TLS, if `tls` is not null), and sees to who is ready, until stop().
+    // Accepts clients (by TLS, if `tls` is not null) and serves ready ones, until stop().
     void serve(ssl_ctx_st *tls);
 
-    // Waits for a client whose request is here, and goes on with others meanwhile. Null after
+    // Waits for a client whose request is here, and serves other clients meanwhile. Null after
     // stop().
     [[nodiscard]] std::unique_ptr<Connection> next();
 
-    // Sends what the connection has been given as its answer.
+    // Sends the connection's response.
     void send(std::unique_ptr<Connection> connection);
 
-    // Has `work` done by a thread of next(), soon.
+    // Runs `work` on a thread of next(), soon.
     void post(Work work);
 
-    // For any thread: serve() and next() return, once what they are at is done.
+    // For any thread: serve() and next() return after their current step.
     void stop();
     [[nodiscard]] bool is_stopping() const;
 
@@ -83,9 +84,9 @@ private:
     const Fd epoll_;
     const Fd wake_;
     const std::size_t most_parked_;
-    std::vector<int> unwatched_;  // listeners that had no descriptor left for a client
+    std::vector<int> unwatched_;  // listeners paused for lack of room for a client
 
-    mutable std::mutex mutex_;  // of what follows
+    mutable std::mutex mutex_;  // guards the members below
     std::condition_variable changed_;
     bool is_stopping_ = false;
     struct Parked {

@@ -1,4 +1,4 @@
-// A request on its way to its response.
+// A request until its response is sent.
 #pragma once
 
 #include <memory>

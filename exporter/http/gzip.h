@@ -10,8 +10,8 @@ namespace gpusnoop::http {
 // Whether an Accept-Encoding header's value allows gzip: named, or "*", with a q above 0.
 [[nodiscard]] bool accepts_gzip(std::string_view accept_encoding);
 
-// `text` as a gzip file, at zlib's fastest level: metrics compress twentyfold even so. Empty where
-// zlib fails, which is only when there is no memory.
+// `text` as a gzip file, at zlib's fastest level: even so, metrics shrink to a twentieth. Empty if
+// memory runs out or the text has 4 GiB or more.
 [[nodiscard]] std::optional<std::string> gzip(std::string_view text);
 
 }  // namespace gpusnoop::http

@@ -76,7 +76,7 @@ sockaddr_un unix_address(const std::string &path) {
     return address;
 }
 
-// Whether the file at `path` is a socket that nobody listens on.
+// Whether the file at `path` is a socket without a listener.
 bool is_stale(const std::string &path) {
     struct stat status{};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) {
@@ -91,7 +91,7 @@ bool is_stale(const std::string &path) {
 
 std::pair<Fd, int> listen_at(const std::string &path) {
     Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    // The file gets the socket's mode, less the umask: never more than it should have in the end.
+    // The file gets the socket's mode, less the umask: it never has more rights than in the end.
     if (!fd || ::fchmod(fd.get(), socket_mode) != 0) {
         return {Fd(), errno};
     }
@@ -213,7 +213,7 @@ Result<> Listener::note_address() {
         const std::size_t length = size - offsetof(sockaddr_un, sun_path);
         std::string path(local->sun_path, length);
         if (path.starts_with('\0')) {
-            path.front() = '@';  // abstract: the rest is its name
+            path.front() = '@';  // abstract: the other characters are its name
         }
         address_ = "unix:" + path.substr(0, path.find('\0'));
     } else {

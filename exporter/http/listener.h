@@ -14,16 +14,16 @@
 
 namespace gpusnoop::http {
 
-// A listening socket. One that was made here at a path takes its file with it when it goes.
+// A listening socket. If it created a file at a path, it removes the file when destroyed.
 class Listener {
 public:
-    // Binds and listens. `address` is as parse_listen_address takes it; ":PORT" listens on IPv6 too
-    // where the machine has it. The file of a Unix socket is made for the exporter's user and group
-    // (0660); one that nobody listens on any more makes room. Errors:
-    // "cannot listen on :19435: address already in use".
+    // Binds and listens. `address` has the form for parse_listen_address; ":PORT" listens on IPv6,
+    // too, if the machine has it. The file of a Unix socket is created for the exporter's user and
+    // group (0660); a socket without a listener at that path is replaced. Errors: "cannot listen on
+    // :19435: address already in use".
     [[nodiscard]] static Result<Listener> open(const std::string &address);
-    // Takes over what another made: a stream socket that listens already. Errors say why it cannot
-    // be one.
+    // Takes over a socket from another program: a stream socket that listens already. Errors say
+    // why it is unsuitable.
     [[nodiscard]] static Result<Listener> adopt(Fd fd);
 
     Listener(Listener &&other) noexcept;
@@ -33,7 +33,7 @@ public:
     ~Listener();
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    // Where it really listens: "[::]:19435", "127.0.0.1:40123", "unix:/run/x.sock".
+    // The actual address: "[::]:19435", "127.0.0.1:40123", "unix:/run/x.sock".
     [[nodiscard]] const std::string &address() const { return address_; }
     // 0 for a Unix socket.
     [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -45,16 +45,16 @@ private:
     Fd fd_;
     std::string address_;
     std::uint16_t port_ = 0;
-    std::string own_path_;  // empty: none that goes with it
+    std::string own_path_;  // empty: no file to remove
     dev_t device_ = 0;      // of the file there
     ino_t inode_ = 0;
 };
 
-// Those that the configuration asks for.
+// The listeners of the configuration.
 [[nodiscard]] Result<std::vector<Listener>> open_listeners(const config::Config::Web &web);
 
-// Those that systemd passes with the socket's activation (LISTEN_PID, LISTEN_FDS), once: a second
-// call finds none. Errors: there are none, or they are no listening stream sockets.
+// The sockets passed by systemd's socket activation (LISTEN_PID, LISTEN_FDS). Only the first call
+// returns them. Errors: there are none, or one is not a listening stream socket.
 [[nodiscard]] Result<std::vector<Listener>> systemd_listeners();
 
 }  // namespace gpusnoop::http

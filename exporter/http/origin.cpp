@@ -12,7 +12,7 @@ bool equal_without_case(std::string_view a, std::string_view b) {
         a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "node" for "node:80": browsers leave out the port of the scheme, proxies may not.
+// "node" for "node:80": browsers omit the scheme's default port, proxies may not.
 std::string_view without_port(std::string_view host, std::string_view port) {
     return host.ends_with(port) ? host.substr(0, host.size() - port.size()) : host;
 }
@@ -29,7 +29,7 @@ bool names(std::string_view origin, std::string_view scheme, std::string_view po
 }  // namespace
 
 bool is_foreign_origin(std::string_view origin, std::string_view host) {
-    // Where TLS ends at a proxy, the scheme is the proxy's.
+    // If TLS ends at a proxy, the scheme is the proxy's.
     return !origin.empty() && !names(origin, "http://", ":80", host) &&
            !names(origin, "https://", ":443", host);
 }

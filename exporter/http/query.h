@@ -1,4 +1,4 @@
-// What follows '?' in a request.
+// Parses the part of a request after '?'.
 #pragma once
 
 #include <map>
@@ -10,7 +10,8 @@
 namespace gpusnoop::http {
 
 // "pid=12&comm=a%20b" as values by name, decoded; a name alone has an empty value. The bytes may be
-// anything. An error, a sentence for the client, where an escape is none or a name comes twice.
+// anything. An error is a sentence for the client: an invalid escape, or a name that is there
+// twice.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_query(std::string_view query);
 
 }  // namespace gpusnoop::http

@@ -1,4 +1,4 @@
-// What a server answers: requests, responses, and how many of them at a time.
+// What a server can answer: requests, responses, and the limits of a route.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace gpusnoop::http {
 
 struct Request {
     std::string
-        method;  // "GET" or "HEAD", or "POST" for an action; a handler need not tell them apart
+        method;  // "GET" or "HEAD", or "POST" for an action; a handler need not distinguish them
     std::string path;    // without the query, not decoded
-    std::string query;   // what follows '?', not decoded
-    std::string accept;  // the Accept header, empty if there is none
-    std::string origin;  // the same of Origin, and of Host
+    std::string query;   // the part after '?', not decoded
+    std::string accept;  // the Accept header, empty if absent
+    std::string origin;  // the Origin and Host headers, empty if absent
     std::string host;
     bool accepts_gzip = false;
 };
@@ -25,31 +25,32 @@ struct Response {
     int status = 200;
     std::string content_type = "text/plain; charset=utf-8";
     // Shared, so that one rendered page can serve many requests; null is empty. The server
-    // compresses it where the client wants that.
+    // compresses it if the client accepts that.
     std::shared_ptr<const std::string> body;
-    // Of a 405: the methods that work.
+    // For a 405: the methods that the route takes.
     std::string allow = "GET, HEAD";
-    // Lines of the head besides, each ended by "\r\n".
+    // More header lines, each ended by "\r\n".
     std::string more_head{};
-    // What of the request makes another body, besides whether it is compressed.
+    // The request headers that change the body, besides Accept-Encoding.
     std::string vary{};
 };
 
-// A response of one text.
+// A response with a plain text.
 [[nodiscard]] Response text_response(int status, std::string body);
 
-// Answers one request. Called by several threads at once. What it throws becomes a 500.
+// Answers one request. Called by several threads at the same time. An exception becomes a 500.
 using Handler = std::function<Response(const Request &)>;
 
-// How many requests are answered at a time. One that waits keeps its connection, but no thread.
+// How many requests are answered at the same time. A waiting request keeps its connection, but no
+// thread.
 struct Policy {
     std::size_t max_running = 1;
     // Requests over this are refused with 503.
     std::size_t max_waiting = 32;
-    // Requests of the same text share one response, that of the first of them, while it waits or is
-    // being made. Empty: each has its own.
+    // Requests with the same key share the response of the first of them, while that one waits or
+    // runs. Empty: each request has its own.
     std::function<std::string(const Request &)> share{};
-    // Requests that share one response; those over this are refused with 503.
+    // The most requests that share one response; requests over this are refused with 503.
     std::size_t max_sharing = 512;
 };
 
@@ -57,7 +58,7 @@ struct Route {
     std::vector<std::string> paths;  // exact; they share the policy
     Handler handler;
     Policy policy{};
-    // Takes POST and nothing else, and its requests' bodies are not read.
+    // Takes only POST, and ignores the requests' bodies.
     bool is_action = false;
     // Needs no login.
     bool is_open = false;

@@ -34,7 +34,7 @@ std::string head_of(const Response &response, std::size_t size, bool is_packed) 
         mg_get_response_code_text(nullptr, response.status), response.content_type, size);
     head += is_packed ? "Content-Encoding: gzip\r\n" : "";
     head += response.status == 405 ? fmt::format("Allow: {}\r\n", response.allow) : "";
-    // Every page says what is now.
+    // Every page shows the current state.
     head += "Cache-Control: no-store\r\nVary: Accept-Encoding";
     head += response.vary.empty() ? "" : ", " + response.vary;
     head += "\r\nX-Content-Type-Options: nosniff\r\n";
@@ -43,7 +43,7 @@ std::string head_of(const Response &response, std::size_t size, bool is_packed) 
     return head;
 }
 
-// Those of the configuration. One of them is ours anyway.
+// Adds the configuration's headers, except one that the exporter always sets.
 void add_headers(Response &response, const std::map<std::string, std::string> &headers) {
     for (const auto &[name, value] : headers) {
         if (name != "X-Content-Type-Options") {
@@ -52,7 +52,7 @@ void add_headers(Response &response, const std::map<std::string, std::string> &h
     }
 }
 
-// Why the route does not take the request, if it does not. Null: there is no route.
+// The response that refuses the request; empty if the route takes it. Null: there is no route.
 std::optional<Response> refusal(const Route *route, const Request &request) {
     if (route == nullptr) {
         return text_response(404, "There is nothing here. The pages are listed at /\n");
@@ -89,7 +89,7 @@ Response handle(const Route &route, const Request &request) {
     }
 }
 
-// Whoever's answer it was is cut off then; the next one may find some.
+// If memory runs out, this client is disconnected; later ones may find memory.
 template <typename Task>
 void unless_out_of_memory(Task task) {
     try {
@@ -228,7 +228,7 @@ void Server::begin(std::unique_ptr<Connection> connection, Request request,
     check_logins(std::move(decision.to_run));
 }
 
-// Another worker goes on with those that are allowed in, and the next login need not wait for that.
+// Another worker continues with an admitted request, and the next login does not wait for it.
 void Server::check_logins(std::shared_ptr<Admission::Job> job) {
     for (; job != nullptr && !connections_->is_stopping(); job = logins_.next(job)) {
         const std::shared_ptr<Exchange> exchange = job->first;

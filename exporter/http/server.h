@@ -1,6 +1,7 @@
-// The HTTP server: a few fixed paths, answered on request. Built to be left alone on a network:
-// small requests only, GET and HEAD only but where a path takes POST, short timeouts, no files, a
-// few threads that no client keeps, and for each route a policy of how many requests run and wait.
+// The HTTP server: a few fixed paths, answered on request. Built to run unattended on a network:
+// small requests only, GET and HEAD only except where a path takes POST, short timeouts, no files,
+// a few threads that no client occupies, and for each route a policy of how many requests run and
+// wait.
 #pragma once
 
 #include <cstddef>
@@ -23,35 +24,35 @@ namespace gpusnoop::http {
 
 class Server {
 public:
-    // Answers what comes in at `listeners` from now on, on threads of its own (which inherit the
-    // caller's signal mask), to clients that `access` admits.
+    // Serves clients of `listeners` that `access` admits, from now on, on its own threads (which
+    // inherit the caller's signal mask).
     [[nodiscard]] static Result<std::unique_ptr<Server>> start(std::vector<Listener> listeners,
                                                                std::unique_ptr<Access> access,
                                                                std::vector<Route> routes);
-    // The same at one address, for everybody.
+    // The same at one address, for every client.
     [[nodiscard]] static Result<std::unique_ptr<Server>> listen(
         const std::string &address, std::map<std::string, Handler> pages,
         std::map<std::string, Handler> actions = {});
 
-    // Stops listening, cuts off clients that send or wait, and waits for running handlers.
+    // Stops listening, disconnects clients that send or wait, and waits for running handlers.
     ~Server() = default;
     Server(const Server &) = delete;
     Server &operator=(const Server &) = delete;
 
     [[nodiscard]] const std::vector<Listener> &listeners() const { return listeners_; }
     [[nodiscard]] bool has_tls() const { return access_->has_tls(); }
-    // The first port that is listened on, also where the address said 0; 0 if there is none.
+    // The port of the first listener, even if the address had port 0; 0 if there is none.
     [[nodiscard]] std::uint16_t port() const;
 
-    // Threads that handle requests, and one more waits for clients. Handlers of all routes, logins
-    // and the reading of changed files may occupy some of them for a while: routes are to allow
-    // so few running requests that others are left for what comes in and goes out.
+    // Threads that handle requests; one more waits for clients. Handlers of all routes, logins and
+    // the reading of changed files may occupy some of them for a while: routes must allow so few
+    // running requests that threads are left for receiving and sending.
     static constexpr int workers = 10;
-    // Logins that may wait to be checked: one is, at a time.
+    // The most logins that wait to be checked; one is checked at a time.
     static constexpr std::size_t max_waiting_logins = 16;
 
 private:
-    // A route at work.
+    // A route and its admission.
     struct Way {
         explicit Way(Route of) : route(std::move(of)), admission(route.policy) {}
         Route route;
@@ -77,7 +78,8 @@ private:
     CurrentTls current_tls_;
     std::shared_ptr<ssl_ctx_st> tls_;
     std::shared_ptr<Connections> connections_;
-    std::unique_ptr<Workers> workers_;  // the last: they end before what they use
+    std::unique_ptr<Workers> workers_;  // the last member: they end before the members that they
+                                        // use
 };
 
 }  // namespace gpusnoop::http

@@ -17,7 +17,7 @@ namespace {
 using config::ClientAuth;
 using config::TlsVersion;
 
-// Names the sessions of this program; none is kept.
+// The context id of the sessions; no session is kept.
 constexpr std::array<unsigned char, 8> sessions = {'g', 'p', 'u', 's', 'n', 'o', 'o', 'p'};
 
 int version_of(TlsVersion version) {
@@ -56,8 +56,8 @@ std::string joined(const std::vector<std::string> &names) {
     return all;
 }
 
-// Of TLS 1.2, where the configuration names none: whoever gets the key later cannot read what was
-// recorded before. All of TLS 1.3 are so.
+// For TLS 1.2, if the configuration names no suites: a key that is stolen later cannot decrypt
+// recorded traffic. All suites of TLS 1.3 have this property.
 constexpr const char *forward_secret_suites = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES";
 
 std::shared_ptr<SSL_CTX> new_context() {
@@ -87,7 +87,7 @@ Result<> choose(SSL_CTX *context, const config::WebTls &config) {
     return {};
 }
 
-// OpenSSL is C: nothing may be thrown through it.
+// OpenSSL is C: no exception may pass through it.
 int on_hello(SSL *connection, int *alert, void *argument) noexcept {
     const auto settings = (*static_cast<const CurrentTls *>(argument))();
     *alert = SSL_AD_INTERNAL_ERROR;
@@ -95,7 +95,7 @@ int on_hello(SSL *connection, int *alert, void *argument) noexcept {
         return SSL_CLIENT_HELLO_ERROR;
     }
     const config::WebTls &config = settings->config();
-    // The context brings certificates, authorities and cipher suites; the rest is the
+    // The context provides certificates, authorities and cipher suites; the other settings are the
     // connection's own.
     if (SSL_set_SSL_CTX(connection, settings->context()) == nullptr ||
         SSL_set_min_proto_version(connection, version_of(config.min_version)) != 1 ||

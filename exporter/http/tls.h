@@ -12,10 +12,10 @@ struct ssl_ctx_st;
 
 namespace gpusnoop::http {
 
-// What a connection is made with: certificate, key, authorities, versions. Does not change.
+// The settings of a connection: certificate, key, authorities, versions. Does not change.
 class TlsSettings {
 public:
-    // Reads the files, which must end before `until`. Errors name the one that is wrong.
+    // Reads the files, which must end before `until`. Errors name the wrong file.
     [[nodiscard]] static Result<std::shared_ptr<const TlsSettings>> load(
         const config::WebTls &config, ReadingDeadline until = reading_deadline());
 
@@ -32,10 +32,10 @@ private:
 
 using CurrentTls = std::function<std::shared_ptr<const TlsSettings>()>;
 
-// A context whose connections each take the settings that are current when a client says hello:
-// what changed since holds for the next connection. No session is resumed, so that nobody comes in
-// by a certificate that would not do any more. `current` is called by several threads at once, must
-// not throw, and must outlive the context.
+// A context whose connections each use the current settings at the client's hello: a change applies
+// from the next connection on. No session is resumed, so that no client gets in with a certificate
+// that is no longer valid. `current` is called by several threads at the same time, must not throw,
+// and must outlive the context.
 [[nodiscard]] Result<std::shared_ptr<ssl_ctx_st>> make_rotating_context(const CurrentTls &current);
 
 }  // namespace gpusnoop::http

@@ -26,27 +26,27 @@ std::string header(const mg_connection *connection, const char *name) {
 
 }  // namespace
 
-// One thread, and the request that it parses.
+// One thread, and the request that it is parsing.
 struct Workers::Worker {
     Workers *workers = nullptr;
     std::unique_ptr<Connection> connection;
 };
 
-// What civetweb's source calls: it is C, and nothing may be thrown through it.
+// The hooks that civetweb's source calls: it is C, so no exception may pass through it.
 struct Hooks {
     static void serve(void *workers) {
         auto *const self = static_cast<Workers *>(workers);
         while (!self->connections_->is_stopping()) {
             try {
                 self->connections_->serve(self->tls_);
-            } catch (const std::exception &) {  // out of memory: there may be some again
+            } catch (const std::exception &) {  // out of memory: try again
                 std::this_thread::sleep_for(std::chrono::milliseconds(10));
             }
         }
     }
     static bool next(void *worker) {
         auto *const self = static_cast<Workers::Worker *>(worker);
-        self->connection.reset();  // a request that civetweb has dropped without a word
+        self->connection.reset();  // a request that civetweb dropped without a response
         self->connection = self->workers->connections_->next();
         return self->connection != nullptr;
     }
@@ -93,8 +93,8 @@ Result<std::unique_ptr<Workers>> Workers::start(int count, std::shared_ptr<Conne
         new Workers(count, std::move(connections), tls, std::move(handlers)));
     if (const auto started = workers->start(count); !started) {
         if (workers->context_ != nullptr && !workers->is_served_) {
-            // Without its master, civetweb waits for no thread that it has started: they stay, and
-            // use this until the process ends.
+            // Without its master thread, civetweb waits for none of its other threads: they stay,
+            // and use this object until the process ends.
             (void)workers.release();
         }
         return tl::unexpected<Error>(started.error());
@@ -110,8 +110,8 @@ Result<> Workers::start(int count) {
         "num_threads", thread_count.c_str(),
         "max_request_size", request_size.c_str(),
         "enable_keep_alive", "no",
-        // Escapes are left as they were sent: %00 and its like then match nothing. What civetweb
-        // does put right is slashes and dots: //metrics and /x/../metrics are /metrics.
+        // Escapes stay as they were sent: %00 and similar then match nothing. civetweb does
+        // normalize slashes and dots: //metrics and /x/../metrics are /metrics.
         "decode_url", "no",
         "enable_directory_listing", "no",
         "enable_auth_domain_check", "no",
@@ -136,8 +136,8 @@ Result<> Workers::start(int count) {
     if (context_ == nullptr) {
         return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
     }
-    // civetweb goes on without the threads that it could not start, and if one of them is the one
-    // that serves the connections, it serves nobody.
+    // civetweb continues without threads that it could not start. If one of them is the thread that
+    // serves the connections, no client is served.
     is_served_ = serves_.try_acquire_for(std::chrono::seconds(lacks_threads_ ? 1 : 10));
     if (lacks_threads_ || !is_served_) {
         return fail(
@@ -150,7 +150,7 @@ Result<> Workers::start(int count) {
 
 int Workers::on_request(mg_connection *connection) {
     try {
-        // Also keeps civetweb from reading a body that nobody asked for.
+        // Also stops civetweb from reading an unexpected body.
         mg_disable_connection_keep_alive(connection);
         const mg_request_info *info = mg_get_request_info(connection);
         auto *const worker = static_cast<Worker *>(mg_get_thread_pointer(connection));
@@ -164,20 +164,22 @@ int Workers::on_request(mg_connection *connection) {
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
         worker->workers->handlers_.request(std::move(worker->connection), std::move(request),
                                            header(connection, "Authorization"));
-    } catch (const std::exception &error) {  // out of memory: it is closed without an answer
+    } catch (const std::exception &error) {  // out of memory: the connection is closed without a
+                                             // response
         log::debug("http", {{"detail", error.what()}});
     }
-    return 200;  // is handled
+    return 200;  // the request is handled
 }
 
-// civetweb's own answer would repeat what the client sent as the protocol.
+// civetweb's own response would repeat text from the client as the protocol.
 int Workers::on_error(mg_connection *connection, int status, const char *) {
     try {
         auto *const worker = static_cast<Worker *>(mg_get_thread_pointer(connection));
         if (worker->connection != nullptr) {
             worker->workers->handlers_.refusal(std::move(worker->connection), status);
         }
-    } catch (const std::exception &error) {  // out of memory: it is closed without an answer
+    } catch (const std::exception &error) {  // out of memory: the connection is closed without a
+                                             // response
         log::debug("http", {{"detail", error.what()}});
     }
     return 0;
@@ -198,7 +200,7 @@ void *Workers::on_thread(const mg_context *context, int type) {
     return &worker;
 }
 
-// Scanners and broken clients cause these; they are no errors of ours.
+// Scanners and broken clients cause these messages; they are not errors of the exporter.
 int Workers::on_log(const mg_connection *connection, const char *message) {
     try {
         auto *const self = static_cast<Workers *>(mg_get_user_data(mg_get_context(connection)));

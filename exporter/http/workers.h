@@ -1,4 +1,4 @@
-// The server's threads, and the parsing of requests: both are civetweb's.
+// The server's threads, and the parsing of requests: civetweb provides both.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ struct mg_context;
 
 namespace gpusnoop::http {
 
-// One thread serves the connections; the others parse requests, hand them on, and do what is posted
-// to the connections.
+// One thread serves the connections; the others parse requests, hand them on, and run the work
+// posted to the connections.
 class Workers {
 public:
     struct Handlers {
-        // A request, and its header Authorization.
+        // A request, and its Authorization header.
         std::function<void(std::unique_ptr<Connection>, Request, std::string)> request;
-        // What never became one, and its status.
+        // A refused request, and its status.
         std::function<void(std::unique_ptr<Connection>, int)> refusal;
     };
 
@@ -32,7 +32,7 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<Workers>> start(
         int count, std::shared_ptr<Connections> connections, ssl_ctx_st *tls, Handlers handlers);
 
-    // Stops the connections, and waits for what runs.
+    // Stops the connections, and waits for running work.
     ~Workers();
     Workers(const Workers &) = delete;
     Workers &operator=(const Workers &) = delete;
@@ -54,7 +54,7 @@ private:
     const Handlers handlers_;
     std::vector<Worker> workers_;
     std::atomic<std::size_t> started_ = 0;     // of them
-    std::atomic<bool> lacks_threads_ = false;  // found while they are being started
+    std::atomic<bool> lacks_threads_ = false;  // set while they are being started
     std::binary_semaphore serves_{0};
     bool is_served_ = false;
     mg_context *context_ = nullptr;
