@@ -23,8 +23,7 @@ public:
         bool is_closed = false;
     };
     struct Decision {
-        std::shared_ptr<Job> to_run;  // for the caller to run; null: it waits, shares, or is
-                                      // refused
+        std::shared_ptr<Job> to_run;  // by the caller; null: it waits, shares, or is refused
         bool is_refused = false;
     };
 

@@ -15,8 +15,7 @@ char *gpusnoop_origin_form(char *target) {
     }
     const size_t host = strcspn(target + scheme, "/?#");
     if (host == 0) {
-        return target + 4;  // without its beginning, civetweb refuses it instead of sending no
-                            // response
+        return target + 4;  // civetweb answers this with an error, but the whole with nothing
     }
     char *path = target + scheme + host;
     if (*path == '/') {

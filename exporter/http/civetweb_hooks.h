@@ -1,8 +1,9 @@
-// What exporter/CMakeLists.txt puts into civetweb's source, which has no callbacks for these.
+// Functions that exporter/CMakeLists.txt patches into civetweb's source, which has no callbacks for
+// them.
 //
-// civetweb gives each connection a thread, from the first byte to the last. Here connections are
-// ours (connections.h), and a thread of civetweb's gets one when all of its request has come: it
-// parses the request and calls the server. It never sees a socket.
+// civetweb gives each connection a thread, from the first byte to the last. The exporter keeps the
+// connections itself (connections.h), and a civetweb thread gets one when its whole request has
+// come: it parses the request and calls the server. It never sees a socket.
 #pragma once
 
 #include <stddef.h>

@@ -17,8 +17,8 @@ namespace {
 
 // The most bytes of a response in one call: OpenSSL counts in ints.
 constexpr std::size_t piece = 1U << 20U;
-// What a client sent besides its request, and is read before the connection is closed: with bytes
-// unread, the kernel would reset the connection and drop what of the answer is not sent yet.
+// The most bytes read after the request, before the connection is closed: if bytes were unread, the
+// kernel would reset the connection and drop the unsent part of the response.
 constexpr std::size_t most_drained = 64U << 10U;
 
 bool must_wait(int error) {

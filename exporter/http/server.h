@@ -78,8 +78,7 @@ private:
     CurrentTls current_tls_;
     std::shared_ptr<ssl_ctx_st> tls_;
     std::shared_ptr<Connections> connections_;
-    std::unique_ptr<Workers> workers_;  // the last member: they end before the members that they
-                                        // use
+    std::unique_ptr<Workers> workers_;  // the last: they end before the members that they use
 };
 
 }  // namespace gpusnoop::http

@@ -164,8 +164,7 @@ int Workers::on_request(mg_connection *connection) {
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
         worker->workers->handlers_.request(std::move(worker->connection), std::move(request),
                                            header(connection, "Authorization"));
-    } catch (const std::exception &error) {  // out of memory: the connection is closed without a
-                                             // response
+    } catch (const std::exception &error) {  // out of memory: closed without a response
         log::debug("http", {{"detail", error.what()}});
     }
     return 200;  // the request is handled
@@ -178,8 +177,7 @@ int Workers::on_error(mg_connection *connection, int status, const char *) {
         if (worker->connection != nullptr) {
             worker->workers->handlers_.refusal(std::move(worker->connection), status);
         }
-    } catch (const std::exception &error) {  // out of memory: the connection is closed without a
-                                             // response
+    } catch (const std::exception &error) {  // out of memory: closed without a response
         log::debug("http", {{"detail", error.what()}});
     }
     return 0;
