@@ -1,4 +1,4 @@
-// Which format a client wants (RFC 9110, 12.5.1).
+// Finds the format that a client prefers (RFC 9110, 12.5.1).
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -19,7 +19,7 @@ std::string lower(std::string_view text) {
     return lowered;
 }
 
-// Up to the next of `separator` that is not in quotes, which is taken away with it.
+// Takes the text up to the next unquoted `separator`, and the separator, off the front of `rest`.
 std::string_view take(std::string_view &rest, char separator) {
     bool quoted = false;
     std::size_t at = 0;
@@ -59,15 +59,15 @@ Range parse_range(std::string_view text) {
             double q = 0;
             const char *end = value.data() + value.size();
             const auto [stop, error] = std::from_chars(value.data(), end, q);
-            // One that is no number is not wanted.
+            // An invalid weight means that the range is not wanted.
             range.q = error == std::errc{} && stop == end && q >= 0 && q <= 1 ? q : 0;
         }
     }
     return range;
 }
 
-// What is answered to a range, if anything. Ranges that cover many types are those of browsers and
-// tools, which expect text.
+// The format for a range, if any. Ranges that cover many types come from browsers and tools, which
+// expect text.
 std::optional<Format> format_of(const Range &range) {
     if (range.type == "application/openmetrics-text") {
         return range.version.empty() || range.version == "1.0.0"
@@ -88,7 +88,7 @@ Format negotiate(std::string_view accept) {
     while (!accept.empty()) {
         const Range range = parse_range(take(accept, ','));
         const auto format = format_of(range);
-        if (format && range.q > best_q) {  // of equal ones the first
+        if (format && range.q > best_q) {  // of equal weights, the first
             best = *format;
             best_q = range.q;
         }

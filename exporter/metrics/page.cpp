@@ -39,10 +39,10 @@ struct Source {
         return snapshot->exemplars.empty() ? nullptr : snapshot->exemplars[at].get();
     }
 };
-// Those of one label set.
+// The sources of one label set.
 using Sources = std::span<const Source>;
 
-// Upper bounds in base units, the last without an end.
+// Upper bounds in base units; the last is infinity.
 std::vector<double> bounds_of(const series::Description &description) {
     std::vector<double> bounds;
     for (const std::uint64_t bound : description.bounds) {
@@ -68,8 +68,8 @@ Histogram histogram_of(const Source &source) {
     return histogram;
 }
 
-// Two histograms of one label set, as what is folded has: they are one, with the bounds that both
-// have, where the counts of both are known.
+// Adds the histograms of one label set, as folded sets have several: the sum has the bounds that
+// all have, because only there all counts are known.
 Histogram sum_of(Sources sources) {
     Histogram sum = histogram_of(sources.front());
     for (const Source &source : sources.subspan(1)) {
@@ -88,7 +88,7 @@ class PageWriter {
 public:
     PageWriter(Format format, std::size_t expected) : text_(format, expected) {}
 
-    // Of one name.
+    // Adds snapshots of one name.
     void add(std::span<const FamilySnapshot> snapshots) {
         const auto is_empty = [](const FamilySnapshot &one) { return one.labels.empty(); };
         if (std::ranges::all_of(snapshots, is_empty)) {
@@ -114,7 +114,7 @@ public:
     [[nodiscard]] std::string finish() { return text_.finish(); }
 
 private:
-    // The sources of each label set, in the order of their first.
+    // The sources of each label set, in the order of their first sources.
     static std::vector<std::vector<Source>> joined(std::span<const FamilySnapshot> snapshots) {
         std::vector<std::vector<Source>> all;
         std::map<series::LabelValues, std::size_t> places;
@@ -130,7 +130,7 @@ private:
         return all;
     }
 
-    // The same for all label sets of a snapshot.
+    // Formats the bounds once for all label sets of a snapshot.
     void note_bounds(const series::Description &description) {
         bounds_.clear();
         if (description.type == series::Type::histogram) {
@@ -205,7 +205,7 @@ private:
     std::vector<std::string> bounds_;
 };
 
-// More than the text of most pages. What of it is not needed is address space only.
+// More than the text of most pages. Unused bytes only reserve address space.
 std::size_t most_bytes(const std::vector<FamilySnapshot> &snapshots) {
     constexpr std::size_t of_sample = 256;
     std::size_t samples = 0;

@@ -1,4 +1,4 @@
-// Snapshots of families -> the page.
+// Writes snapshots of families as a page.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace gpusnoop::metrics {
 
-// The page of these: `snapshots`, in base units and with their exemplars, and `more` behind them.
-// Snapshots of one name, one behind the other, become one family: a histogram whose label sets have
-// different buckets is kept as several. Families without a label set are left out.
+// The page with `snapshots`, in base units and with their exemplars, followed by `more`.
+// Consecutive snapshots of one name become one family: a histogram whose label sets have different
+// buckets is kept as several snapshots. Families without a label set are left out.
 [[nodiscard]] std::string write_page(Format format,
                                      const std::vector<series::FamilySnapshot> &snapshots,
                                      const std::vector<prometheus::MetricFamily> &more);

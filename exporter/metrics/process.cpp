@@ -73,7 +73,7 @@ std::optional<double> count_open_fds() {
     if (error) {
         return std::nullopt;
     }
-    return count - 1;  // without the one that this listing itself holds open
+    return count - 1;  // without the descriptor of this listing itself
 }
 
 struct Description {
@@ -105,8 +105,9 @@ constexpr Description described_families[] = {
 }  // namespace
 
 Result<ProcessSample> parse_process_stat(std::string_view stat, std::optional<double> boot_time) {
-    // The second field is the program's name in parentheses, which may hold spaces and parentheses:
-    // fields are counted from the last one. proc(5) numbers them from 1; `field(3)` is the state.
+    // The second field is the program's name in parentheses, which may contain spaces and
+    // parentheses: fields are counted from the last parenthesis. proc(5) numbers them from 1;
+    // `field(3)` is the state.
     const std::size_t name_end = stat.rfind(')');
     if (name_end == std::string_view::npos) {
         return fail("no program name in a process's stat file");

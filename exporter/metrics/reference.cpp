@@ -14,7 +14,7 @@ namespace gpusnoop::metrics {
 
 namespace {
 
-// Of the exporter itself.
+// The row of a family of the exporter itself.
 std::string row(const prometheus::MetricFamily &family) {
     std::string labels;
     if (!family.metric.empty()) {
@@ -39,7 +39,7 @@ const char *type_name(series::Type type) {
     return "untyped";
 }
 
-// Of a probe.
+// The row of a probe's family.
 std::string row(const series::Description &family) {
     std::string labels;
     for (const series::Label &label : family.labels) {
@@ -77,7 +77,7 @@ std::string metrics_reference() {
         add_rows(tables, families);
         tables += '\n';
     }
-    // One probe for which everything is shown.
+    // One probe with a value for every family.
     probes::Health probe;
     probe.name = "cuda";
     probe.runs = 1;

@@ -1,4 +1,4 @@
-// What became of the last reload of the configuration.
+// The result of the last reload of the configuration.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace gpusnoop::metrics {
 // For any thread.
 class ReloadRecord {
 public:
-    // The start is a success.
+    // The start counts as a successful load.
     ReloadRecord() { note({}); }
 
     void note(const Result<> &read) {

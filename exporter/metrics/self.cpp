@@ -36,7 +36,7 @@ private:
     MetricFamily family_;
 };
 
-// One number of each probe.
+// A family with one number for each probe.
 template <typename Value>
 MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_view name,
                        std::string help, MetricType type, Value value) {
@@ -93,7 +93,7 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
         if (probe.name != "cuda" && probe.name != "functions") {
-            continue;  // no user's code runs in the calls of the others
+            continue;  // the calls of other probes run no user code
         }
         for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {
             builder.add(
@@ -104,7 +104,7 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
     return builder.take();
 }
 
-// What is known of slow calls.
+// Adds the families about slow calls.
 void add_slow_calls(const std::vector<probes::Health> &probes,
                     std::vector<MetricFamily> &families) {
     Builder lost("slow_call_details_lost_total",
@@ -180,7 +180,7 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &prob
     families.push_back(deaths(probes));
     add_slow_calls(probes, families);
     add_sinks(probes, families);
-    // The kernel counts runs only when told to; zeros would be a lie.
+    // The kernel counts runs only if its statistics are on; zeros would be wrong.
     std::vector<Health> counted;
     for (const Health &probe : probes) {
         if (probe.runs > 0) {

@@ -1,4 +1,4 @@
-// What the exporter says of itself.
+// Metrics about the exporter itself.
 #pragma once
 
 #include <chrono>
@@ -31,17 +31,17 @@ std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &s
 // gpusnoop_kernel_feature.
 prometheus::MetricFamily feature_family(const ebpf::Features &features);
 
-// gpusnoop_series and gpusnoop_series_folded_total, of the families on the same page.
+// gpusnoop_series and gpusnoop_series_folded_total, for the families on the same page.
 std::vector<prometheus::MetricFamily> series_families(
     const std::vector<series::FamilySnapshot> &families,
     const std::map<std::string, std::uint64_t> &folded);
 
-// How the last reading of the configuration went; the first was the start.
+// The result of the last load of the configuration; the first was at the start.
 struct LastReload {
     bool successful = true;
     double last_success = 0;        // seconds since 1970
     std::chrono::nanoseconds at{};  // by CLOCK_REALTIME
-    std::string problem{};          // what was wrong, a line each; empty if it was successful
+    std::string problem{};          // the mistakes, a line each; empty after success
 };
 
 // gpusnoop_config_last_reload_*.

@@ -12,15 +12,15 @@ namespace gpusnoop::metrics {
 namespace {
 
 constexpr std::string_view total_suffix = "_total";
-constexpr std::size_t max_exemplar = 128;  // characters of names and values, as the format has it
+constexpr std::size_t max_exemplar = 128;  // characters of names and values, by the format
 
-// Characters of valid UTF-8.
+// The number of characters in valid UTF-8.
 std::size_t characters(std::string_view text) {
     return static_cast<std::size_t>(std::ranges::count_if(
         text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
 }
 
-// What a name says its values are in: the words behind the last one that says what is measured.
+// The unit in a name, "" if it has none.
 std::string_view unit_of(std::string_view name) {
     for (const std::string_view unit : {"bytes_per_second", "seconds", "bytes", "ratio"}) {
         if (name.size() > unit.size() && name.ends_with(unit) &&
@@ -31,7 +31,8 @@ std::string_view unit_of(std::string_view name) {
     return "";
 }
 
-// Most texts have nothing to escape, and find_first_of() looks up every character in the list.
+// A plain loop: most texts have nothing to escape, and find_first_of() searches its list for every
+// character.
 void append_escaped(std::string &out, std::string_view text, bool quotes) {
     for (;;) {
         const auto next = std::ranges::find_if(
@@ -159,7 +160,7 @@ void Text::sample(std::string_view name, std::string_view suffix, std::string_vi
     text_ += ' ';
 }
 
-// OpenMetrics has them in seconds.
+// OpenMetrics writes timestamps in seconds.
 void Text::timestamp(std::int64_t at) {
     if (at == 0) {
         return;
@@ -191,7 +192,7 @@ void Text::exemplar(std::string_view counter, const series::Exemplar &exemplar) 
     text_ += "} ";
     number(exemplar.value);
     text_ += ' ';
-    // To the millisecond, which is what Prometheus keeps.
+    // To the millisecond, which is Prometheus' precision.
     const auto at = std::chrono::floor<std::chrono::milliseconds>(exemplar.at);
     number(static_cast<double>(at.count()) / 1e3);
 }

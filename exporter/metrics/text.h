@@ -12,43 +12,43 @@ namespace gpusnoop::metrics {
 
 enum class Format : std::uint8_t { text, openmetrics };
 
-// What a client's Accept header likes best of what there is: text 0.0.4 where it likes none.
+// The available format that a client's Accept header prefers; text 0.0.4 if it accepts neither.
 [[nodiscard]] Format negotiate(std::string_view accept);
 
 // The Content-Type of a format.
 [[nodiscard]] const char *content_type(Format format);
 
-// A family is its head() and then its samples: for each label set labels, and for each of its
-// samples sample(), number() and end_line(). In OpenMetrics, a counter's family is named without
-// "_total", and one whose name does not end so is of type unknown.
+// A family is its head() and then its samples: for each label set, labels, and for each of its
+// samples, sample(), number() and end_line(). In OpenMetrics, a counter's family is named without
+// "_total"; a counter whose name does not end so has the type unknown.
 class Text {
 public:
     enum class Type : std::uint8_t { counter, gauge, histogram, summary, unknown };
 
-    // `expected` bytes of text: it is not copied while it grows up to them.
+    // `expected` bytes of text are reserved: up to there, growing copies nothing.
     explicit Text(Format format, std::size_t expected = 0);
 
     void head(std::string_view name, std::string_view help, Type type);
 
-    // Of the samples that follow: all of a label set have them, and a histogram has many.
+    // For the samples that follow: a label set may have many samples, as a histogram has.
     void clear_labels() { labels_.clear(); }
     void add_label(std::string_view name, std::string_view value);
 
-    // What a bound or a quantile is as a label's value: in OpenMetrics always with a point.
+    // A bound or a quantile as a label's value: in OpenMetrics always with a point.
     [[nodiscard]] std::string bound_text(double bound) const;
-    // Name and labels, and one label more.
+    // Name and labels, and one more label.
     void sample(std::string_view name, std::string_view suffix, std::string_view label = {},
                 std::string_view value = {});
     void number(double value) { append(text_, value); }
     void number(std::uint64_t value) { append(text_, value); }
-    // In milliseconds since 1970; 0 is none.
+    // In milliseconds since 1970; 0: none.
     void timestamp(std::int64_t at);
     // Of a counter. Left out in text 0.0.4, which has none, where OpenMetrics must not have one
     // (the type is unknown), and where it has more than 128 characters.
     void exemplar(std::string_view counter, const series::Exemplar &exemplar);
     void end_line() { text_ += '\n'; }
 
-    // The text of all, once.
+    // Returns the whole text. Call it once.
     [[nodiscard]] std::string finish();
 
 private:

@@ -52,7 +52,7 @@ void histogram(Text &text, const std::string &name, const ClientMetric &metric) 
     for (const ClientMetric::Bucket &one : histogram.bucket) {
         bucket(one.upper_bound, one.cumulative_count);
     }
-    // Both formats need it, and the model may be without.
+    // Both formats need the +Inf bucket, and the model may lack it.
     if (histogram.bucket.empty() || !std::isinf(histogram.bucket.back().upper_bound)) {
         bucket(std::numeric_limits<double>::infinity(), histogram.sample_count);
     }

@@ -1,5 +1,5 @@
-// Families of prometheus-cpp's data model -> text. Those of the exporter itself are in it; what the
-// probes count is not (page.h).
+// Writes families of prometheus-cpp's data model as text. Only the exporter's own metrics use that
+// model; probes' metrics do not (page.h).
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace gpusnoop::metrics {
 
-// A family without a label set is left out: a HELP line alone says nothing.
+// A family without a label set is left out: a HELP line alone is useless.
 void write_family(Text &text, const prometheus::MetricFamily &family);
 
 [[nodiscard]] std::string write_families(Format format,

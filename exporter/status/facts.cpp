@@ -36,7 +36,7 @@ void add_attached(const std::vector<probes::Health> &probes, ByFile &files) {
         for (const probes::AttachedLibrary &library : probe.libraries) {
             LibraryFacts &file = files[library.id];
             if (file.path.empty()) {
-                file.path = library.name;  // until discovery says more
+                file.path = library.name;  // until discovery knows the path
             }
             file.build = library.build;
             file.attached[probe.name] = library.functions;
@@ -86,7 +86,7 @@ std::vector<LibraryFacts> library_facts(
     for (auto &[id, file] : files) {
         all.push_back(std::move(file));
     }
-    // What needs attention must not be what is left out.
+    // Files with problems come first, because the end of the list is cut off.
     std::ranges::sort(all, [](const LibraryFacts &a, const LibraryFacts &b) {
         return std::tuple(a.problems.empty(), b.processes, std::string_view(a.path)) <
                std::tuple(b.problems.empty(), a.processes, std::string_view(b.path));

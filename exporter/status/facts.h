@@ -1,4 +1,4 @@
-// What the page at / shows, put together from what the parts of the exporter say of themselves.
+// The contents of the page at /, collected from the parts of the exporter.
 #pragma once
 
 #include <chrono>
@@ -17,22 +17,22 @@
 
 namespace gpusnoop::status {
 
-// Of one probe. Texts in here and below may hold anything.
+// Facts about one probe. Texts in here and below may contain anything.
 struct ProbeFacts {
     std::string name{};
     bool up = false;
     std::string detail{};         // why it is down, or how it is attached
-    std::uint64_t functions = 0;  // that it is attached to
-    std::size_t libraries = 0;    // files that they are in; 0 for a probe of the kernel
+    std::uint64_t functions = 0;  // attached functions
+    std::size_t libraries = 0;    // files with attached functions; 0 for a kernel-side probe
     std::map<std::string, std::uint64_t> attach_failures{};  // by reason
     std::uint64_t events = 0;                                // since the start
-    std::map<std::string, std::uint64_t> lost{};             // by reason, none that is 0
+    std::map<std::string, std::uint64_t> lost{};             // by reason, without zeros
     Rate rate{};
 };
 
 // A file that a probe wants, or is attached to.
 struct LibraryFacts {
-    std::string path{};  // or its name, if that is all that is known
+    std::string path{};  // or its name, if the path is not known
     std::string build{};
     std::size_t processes = 0;
     std::map<std::string, std::uint64_t> attached{};  // functions, by probe
@@ -48,19 +48,19 @@ struct Facts {
     std::string config_file;  // empty: the defaults
     metrics::LastReload last_reload;
     std::string telemetry_path = "/metrics";
-    double rate_seconds = 0;  // that the rates are of
+    double rate_seconds = 0;  // the period of the rates
     std::vector<ProbeFacts> probes;
-    // Those with a problem first, then those that most processes use.
+    // Files with a problem first, then by the number of processes.
     std::vector<LibraryFacts> libraries;
     probes::Overview overview;
-    std::string overview_problem;  // why there is none; empty if there is one
+    std::string overview_problem;  // why there is no overview; empty if there is one
 };
 
 [[nodiscard]] std::vector<ProbeFacts> probe_facts(const std::vector<probes::Health> &probes,
                                                   const CurrentRates &rates);
 
-// `names` are those of the probes, by what attaches for them. A program that has nothing to attach
-// to is not shown.
+// `names` are the probes' names, by their attachers. A program without attached functions or
+// problems is not shown.
 [[nodiscard]] std::vector<LibraryFacts> library_facts(
     const std::vector<discovery::FoundLibrary> &found, const std::vector<probes::Health> &probes,
     const std::map<const discovery::Attacher *, std::string> &names);

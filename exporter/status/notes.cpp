@@ -1,4 +1,4 @@
-// What is wrong with the exporter, at the top of the page at /.
+// The problems of the exporter, at the top of the page at /.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ std::string about_losses(const Facts &facts) {
                                 " lost since the start, none lately.");
 }
 
-// Not the exporter's being too slow, so no remedy for that helps.
+// The exporter is not too slow here, so the remedies for that do not help.
 std::string about_depth(const Facts &facts) {
     std::string text;
     for (const ProbeFacts &probe : facts.probes) {

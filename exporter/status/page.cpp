@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view docs = "https://github.com/gpusnoop/gpusnoop_exporter/tree/main/docs";
 
-// From this page, so that it also works behind a proxy that puts a path before ours.
+// Relative to this page, so that it also works behind a proxy that adds a path prefix.
 std::string link(std::string_view path, std::string_view title) {
     return "<li><a href=\"." + escape_html(path) + "\">" + std::string(title) + "</a></li>\n";
 }
@@ -70,7 +70,7 @@ std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_second
     if (refresh_seconds) {
         html += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", *refresh_seconds);
     }
-    // Without an icon of its own a browser asks for one.
+    // A page without its own icon makes browsers request one.
     html += "<link rel=\"icon\" href=\"data:,\">\n<title>gpusnoop_exporter on " +
             escape_html(facts.node) + "</title>\n<style>";
     html += style;

@@ -1,4 +1,4 @@
-// The page at /, which a person opens first.
+// The page at /, which people open first.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace gpusnoop::status {
 
-// What is more than this is counted, not listed. Processes, call sites and slow calls are bounded
+// Items over these limits are counted, not listed. Processes, call sites and slow calls are limited
 // by their overview.
 inline constexpr std::size_t max_probes = 32;
 inline constexpr std::size_t max_libraries = 30;
 inline constexpr std::size_t max_frames = 16;  // of a slow call's stack
 
-// The page as HTML: with no scripts and nothing from elsewhere. With `refresh_seconds` a browser
-// reloads it by itself.
+// The page as HTML: without scripts and without external content. With `refresh_seconds`, browsers
+// reload it.
 [[nodiscard]] std::string page(const Facts &facts,
                                std::optional<std::uint32_t> refresh_seconds = std::nullopt);
 
-// What a browser may do with it: nothing but show it.
+// A browser may only show the page.
 inline constexpr std::string_view content_security_policy =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";

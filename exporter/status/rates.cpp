@@ -9,7 +9,7 @@ namespace gpusnoop::status {
 namespace {
 
 double per_second(std::uint64_t before, std::uint64_t now, double seconds) {
-    // A probe that was loaded again counts from 0.
+    // A reloaded probe counts from 0.
     return now > before ? static_cast<double>(now - before) / seconds : 0;
 }
 
@@ -41,7 +41,7 @@ void Rates::add(std::chrono::nanoseconds now, const std::vector<probes::Health> 
 CurrentRates Rates::current(std::chrono::nanoseconds now,
                             const std::vector<probes::Health> &probes) const {
     const std::lock_guard lock(mutex_);
-    // The newest that is old enough, or else the oldest.
+    // The newest sample that is old enough, or else the oldest.
     const Sample *base = nullptr;
     for (const Sample &sample : samples_) {
         if (base == nullptr || now - sample.at >= interval) {

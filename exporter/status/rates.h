@@ -1,4 +1,4 @@
-// How fast the probes count now: from what they had counted a few seconds ago.
+// The probes' current rates: compares their counts with the counts of some seconds ago.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct Counts {
     std::uint64_t lost = 0;
 };
 
-// Of one probe: its records that cannot be decoded are lost, too.
+// Of one probe: records that cannot be decoded count as lost, too.
 [[nodiscard]] Counts counts_of(const probes::Health &probe);
 
 struct Rate {
@@ -27,21 +27,21 @@ struct Rate {
 };
 
 struct CurrentRates {
-    std::chrono::nanoseconds window{};  // that they are of; 0: nothing is known yet
+    std::chrono::nanoseconds window{};  // the period of the rates; 0: no rates are known yet
     std::map<std::string, Rate> probes;
 };
 
 // For any thread. Times are of one clock that never goes back.
 class Rates {
 public:
-    // A window is at least this long, and less than twice as long, but for the first seconds.
+    // A window is at least this long, and less than twice as long, except in the first seconds.
     static constexpr std::chrono::seconds interval{5};
 
     [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const;
-    // What the probes have counted by `now`; to be called when it is due.
+    // Adds the probes' counts at `now`. Call it when it is due.
     void add(std::chrono::nanoseconds now, const std::vector<probes::Health> &probes);
 
-    // `probes` is what they have counted by `now`.
+    // `probes` are the probes' counts at `now`.
     [[nodiscard]] CurrentRates current(std::chrono::nanoseconds now,
                                        const std::vector<probes::Health> &probes) const;
 
@@ -52,7 +52,7 @@ private:
     };
 
     mutable std::mutex mutex_;
-    std::deque<Sample> samples_;  // the newest last; of those that are old enough, one
+    std::deque<Sample> samples_;  // the newest last; at most one is old enough
 };
 
 }  // namespace gpusnoop::status

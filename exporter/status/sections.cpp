@@ -31,7 +31,7 @@ std::string sentence(const std::string &html) {
     return "<p>" + html + "</p>\n";
 }
 
-// Says how many there are besides those that are shown.
+// How many items there are besides the shown ones.
 std::string more(std::uint64_t all, std::uint64_t shown, const std::string &where = "") {
     return all > shown ? sentence("And " + count_text(all - shown) + " more" + where + ".") : "";
 }

@@ -7,10 +7,10 @@
 
 namespace gpusnoop::status {
 
-// What is wrong, or that nothing is.
+// The problems, or a sentence that there are none.
 [[nodiscard]] std::string notes(const Facts &facts);
 
-// Each with its heading, and a sentence where there is nothing to list.
+// Each has its heading, and a sentence if it has no items.
 [[nodiscard]] std::string probes_section(const Facts &facts);
 [[nodiscard]] std::string processes_section(const Facts &facts);
 [[nodiscard]] std::string allocations_section(const Facts &facts);

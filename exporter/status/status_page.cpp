@@ -65,7 +65,7 @@ Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanosecond
     return facts;
 }
 
-// Parameters that others put there, such as proxies, are not looked at.
+// Ignores other parameters, such as a proxy's.
 Result<std::optional<std::uint32_t>> refresh_of(const http::Request &request) {
     const auto parameters = http::parse_query(request.query);
     if (!parameters) {

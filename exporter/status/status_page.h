@@ -15,7 +15,7 @@
 
 namespace gpusnoop::status {
 
-// What an answer is made from; borrowed while it is made.
+// The data of a response; borrowed while it is made.
 struct Sources {
     const config::Config &config;
     const std::vector<std::unique_ptr<probes::Probe>> &probes;
@@ -27,14 +27,14 @@ struct Sources {
 // For any thread.
 class StatusPage {
 public:
-    // The exporter has started now.
+    // The start of the exporter is now.
     StatusPage();
 
-    // To be called often: notes now and then what the probes have counted, for the rates.
+    // Call it often: it samples the probes' counts every few seconds, for the rates.
     void look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes);
 
-    // `?refresh=10` makes a page that browsers reload. Waits for the copying of a few numbers
-    // only, and for a second at most: without an answer the page says so, and has the rest.
+    // `?refresh=10` makes a page that browsers reload. Waits only until a few numbers are copied,
+    // and a second at most: after that the page reports the timeout, and has its other parts.
     [[nodiscard]] http::Response answer(const http::Request &request, const Sources &sources);
 
 private:

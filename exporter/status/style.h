@@ -1,5 +1,5 @@
-// How the page at / looks, in light and in dark, on wide screens and on narrow ones. State is
-// always said in words as well.
+// The style of the page at /: light and dark, for wide and narrow screens. Every state is also
+// written in words.
 #pragma once
 
 #include <string_view>
