@@ -11,10 +11,10 @@ namespace gpusnoop::cli {
 
 enum class DoctorFormat { text, json };
 
-// `format` outlives the parsing.
+// `format` must outlive the parsing.
 const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format);
 
-// Prints what is found; returns the exit code.
+// Prints the findings; returns the exit code.
 int examine(const Settings &settings, DoctorFormat format);
 
 }  // namespace gpusnoop::cli

@@ -11,7 +11,7 @@
 
 namespace gpusnoop::cli {
 
-// Each by an environment variable, too, under which what the command line says goes first.
+// Adds each setting with an environment variable; the command line takes precedence.
 void add_settings(CLI::App &command, Settings &settings) {
     command
         .add_option("--config.file", settings.config_file,

@@ -1,5 +1,5 @@
-// What every command takes from the command line and the environment: where the configuration is,
-// and what wins over it.
+// The settings of every command, from the command line and the environment: the path of the
+// configuration, and values that override it.
 #pragma once
 
 #include <signal.h>
@@ -17,7 +17,7 @@ class App;
 
 namespace gpusnoop::cli {
 
-// An empty setting leaves the configuration's value.
+// An empty setting keeps the configuration's value.
 struct Settings {
     std::string config_file;
     std::vector<std::string> listen_addresses;
@@ -28,17 +28,17 @@ struct Settings {
     std::string log_format;
 };
 
-// `settings` outlives the parsing.
+// `settings` must outlive the parsing.
 void add_settings(CLI::App &command, Settings &settings);
 
-// The configuration, read again, with the settings over it.
+// Reads the configuration, and applies the settings over it.
 [[nodiscard]] Result<config::Config> configure(const Settings &settings);
 
-// Says what is wrong; returns the exit code.
+// Prints the error; returns the exit code.
 int complain(const Error &error);
 
-// Before any thread starts, so that all of them leave the signals to whoever waits for them.
-// Returns those that are given.
+// Call it before any thread starts, so that all threads leave the signals to the one that waits for
+// them. Returns the given signals.
 sigset_t block_signals(std::initializer_list<int> numbers);
 
 }  // namespace gpusnoop::cli

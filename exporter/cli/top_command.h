@@ -9,10 +9,10 @@ class App;
 
 namespace gpusnoop::cli {
 
-// `options` outlives the parsing.
+// `options` must outlive the parsing.
 const CLI::App *add_top(CLI::App &command, top::Options &options);
 
-// Until the user quits; returns the exit code.
+// Runs until the user quits; returns the exit code.
 int show_top(const top::Options &options);
 
 }  // namespace gpusnoop::cli

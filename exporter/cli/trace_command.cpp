@@ -30,7 +30,7 @@ CLI::Option *add_duration(CLI::App &command, const std::string &name, const std:
         });
 }
 
-// What all traces have.
+// The options of all traces.
 void add_trace_options(CLI::App &trace, trace::Options &options) {
     using trace::Format;
     trace.fallthrough();
@@ -51,7 +51,7 @@ void add_trace_options(CLI::App &trace, trace::Options &options) {
                  [&options](const auto &text) { options.duration = config::parse_duration(text); });
 }
 
-// One that only some traces have.
+// An option that only some traces have.
 void add_option(CLI::App &trace, const trace::Option &option, trace::Options &options) {
     using Takes = trace::Option::Takes;
     using Texts = std::vector<std::string>;

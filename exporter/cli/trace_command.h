@@ -1,4 +1,4 @@
-// `gpusnoop_exporter trace`: a sub-command for each probe that can be traced.
+// `gpusnoop_exporter trace`: a sub-command for each probe with a trace.
 #pragma once
 
 #include <list>
@@ -20,7 +20,7 @@ public:
     TraceCommand &operator=(const TraceCommand &) = delete;
 
     [[nodiscard]] bool parsed() const;
-    // Until the trace ends; returns the exit code.
+    // Runs until the trace ends; returns the exit code.
     [[nodiscard]] int run(const Settings &settings) const;
 
 private:

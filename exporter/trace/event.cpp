@@ -10,7 +10,7 @@ std::int64_t began_ns(std::uint64_t ended_ns, std::uint64_t duration_ns,
 }
 
 void set_result(Event &event, std::int64_t result, std::string error) {
-    // Of the large numbers, most are addresses.
+    // Most large numbers are addresses.
     constexpr std::int64_t large = std::int64_t{1} << 32;
     event.result = !error.empty()    ? error
                    : result >= large ? fmt::format("{:#x}", result)

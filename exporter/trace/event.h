@@ -1,4 +1,4 @@
-// A traced call or event, ready to be written: every name is found, and text is safe for a
+// A traced call or event, ready to be written: all names are looked up, and all text is safe for a
 // terminal.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Word {
 
 using Size3 = std::array<std::uint32_t, 3>;
 
-// By the keys of docs/trace.md. The first is null in JSON, and left out of text.
+// By the keys of docs/trace.md. The first is null in JSON, and omitted in text.
 using Value = std::variant<std::monostate, std::uint64_t, std::int64_t, Word, std::string, Size3,
                            std::vector<Word>>;
 using Detail = std::pair<std::string_view, Value>;  // the key is a literal
@@ -36,24 +36,25 @@ struct StackFrame {
 struct Event {
     std::int64_t time_ns = 0;  // since the epoch
     std::optional<std::uint64_t> duration_ns;
-    std::uint32_t pid = 0;  // 0: there is none, or it is not known; also of the next two
+    std::uint32_t pid = 0;  // 0: none, or not known; the same for the next two
     std::uint32_t tid = 0;
     std::uint32_t ppid = 0;
     std::string comm;       // of the process
     std::string container;  // id; empty on the host
-    std::string_view kind;  // the key of the next: a literal
+    std::string_view kind;  // the key of `name`: a literal
     std::string name;
-    std::string result = "-";       // in text, where it has a column
+    std::string result = "-";       // in the text's column for results
     std::vector<Detail> results;    // in JSON, before the details
     std::vector<Detail> details;    // in both
     std::vector<StackFrame> stack;  // innermost first
 };
 
-// When it began, in Event::time_ns: the wall clock is `clock_offset_ns` ahead of the monotonic one.
+// The start of the call, for Event::time_ns: the wall clock is `clock_offset_ns` ahead of the
+// monotonic one.
 [[nodiscard]] std::int64_t began_ns(std::uint64_t ended_ns, std::uint64_t duration_ns,
                                     std::int64_t clock_offset_ns);
 
-// In text it is the error's name, if there is one.
+// In text, the error's name, if it has one.
 void set_result(Event &event, std::int64_t result, std::string error);
 
 // Null instead of an empty text.

@@ -1,4 +1,4 @@
-// Which processes a trace is about.
+// Selects the processes of a trace.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace gpusnoop::trace {
     return options.comm.empty() || matches_glob(options.comm, comm);
 }
 
-// By its process's id, where the programs in the kernel do not ask.
+// By its process's id, if the BPF programs do not filter by it.
 [[nodiscard]] inline bool wants_pid(const Options &options, std::uint32_t pid) {
     return options.pids.empty() || std::ranges::find(options.pids, pid) != options.pids.end();
 }

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Characters that stay valid UTF-8 and still do something: C1 controls, line and paragraph
-// separators, and those that change the direction of text.
+// Characters of valid UTF-8 that still have an effect: C1 controls, line and paragraph separators,
+// and marks that change the direction of text.
 bool acts_on_terminals(std::string_view character) {
     const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(character[at]); };
     if (character.size() == 2) {

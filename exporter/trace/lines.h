@@ -1,4 +1,4 @@
-// Traced calls and events as text: for people, and as JSON Lines.
+// Writes traced calls and events as text for people, and as JSON Lines.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace gpusnoop::trace {
 
-// Bytes that a process chose, safe to show: valid UTF-8 of at most `max_bytes` bytes, in which
-// nothing is left that a terminal obeys or that reorders text.
+// Bytes that a process chose, made safe to show: valid UTF-8 of at most `max_bytes` bytes, without
+// characters that control a terminal or reorder text.
 [[nodiscard]] std::string printable(std::string_view bytes, std::size_t max_bytes);
 
-// How much of a name is shown.
+// The most bytes of a name that are shown.
 inline constexpr std::size_t max_text_bytes = 256;
 
-// The names of the columns; `name` is that of the column of what is called or happens.
+// The names of the columns; `name` is the title over the functions or events.
 [[nodiscard]] std::string text_header(std::string_view name);
 
 struct Row {
     std::int64_t time_ns;  // since the epoch
-    std::uint32_t pid;     // 0: there is none, or it is not known; also of the next two
+    std::uint32_t pid;     // 0: none, or not known; the same for the next two
     std::uint32_t tid;
     std::uint32_t ppid;
     std::string_view comm;

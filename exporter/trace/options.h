@@ -1,4 +1,4 @@
-// What a user can ask of a trace.
+// The options of a trace.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ namespace gpusnoop::trace {
 
 enum class Format { text, json };
 
-// An option that only some traces have, for the command line to offer.
+// An option that only some traces have, for the command line.
 struct Option {
     enum class Takes { nothing, texts, duration };
 
     std::string_view name;  // "--slow"
     Takes takes = Takes::nothing;
     std::string_view help;
-    // What is wrong with a text; "" if nothing is. Null: every text is fine.
+    // The mistake in a text; "" if it has none. Null: every text is valid.
     std::string (*problem)(const std::string &text) = nullptr;
     std::array<std::string_view, 2> excludes{};  // options before it, or ""
 };

@@ -8,9 +8,9 @@ namespace gpusnoop::trace {
 
 namespace {
 
-// Of one process. Past them, what is known is forgotten and looked up again.
+// For one process. Over this limit, its known stacks are forgotten and looked up again.
 constexpr std::size_t max_stacks = 4096;
-// A library that a process closed can make room for another one.
+// After a process closes a library, another one can be at its addresses.
 constexpr std::chrono::seconds stacks_are_kept{5};
 
 }  // namespace

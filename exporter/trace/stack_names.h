@@ -1,4 +1,4 @@
-// The functions on the stacks of traced calls.
+// Looks up the functions on the stacks of traced calls.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,27 @@
 
 namespace gpusnoop::trace {
 
-// Of traces that can have stacks.
+// For traces that can have stacks.
 inline constexpr Option stack_option = {.name = "--stack",
                                         .help = "With the functions that led to the call."};
 
-// Looks stacks up at once, and remembers them for a while. For one thread.
+// Looks stacks up immediately, and remembers them for some seconds. For one thread.
 class StackNames {
 public:
     static Result<std::unique_ptr<StackNames>> start();
 
-    // A process by its id and when it made its first traced call.
+    // A process: its id, and the time of its first traced call.
     using Process = std::pair<std::uint32_t, std::uint64_t>;
     struct Stack {
         Process process;
-        std::uint64_t code_start;              // as symbols::StackRequest has it
+        std::uint64_t code_start;              // as in symbols::StackRequest
         std::vector<std::uint64_t> addresses;  // return addresses, innermost first
     };
-    // The frames of each, whose texts are safe for a terminal; of the outermost calls there may be
-    // none.
+    // The frames of each stack; texts are safe for a terminal. The outermost calls may have no
+    // frames.
     [[nodiscard]] std::vector<std::vector<symbols::Frame>> name(std::span<const Stack> stacks);
 
-    // After each round.
+    // Call it after each round.
     void forget_old();
 
 private:

@@ -16,7 +16,7 @@ Result<> run(const Kind &kind, const config::Config &config, const Options &opti
     if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;
     }
-    std::optional<ebpf::Handover> handover;  // of what the tracer is attached to
+    std::optional<ebpf::Handover> handover;  // for the probes that the tracer has attached
     Writer writer(options, stop_fd);
     const auto tracer = kind.make({config, features, options, writer});
     auto traced = tracer->start();

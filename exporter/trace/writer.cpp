@@ -40,7 +40,7 @@ Result<> Writer::run(const Rounds &rounds) {
         if (last_round) {
             break;
         }
-        // What came before the end is written, too.
+        // Records from before the end are written, too.
         last_round = output_.wait(static_cast<int>(rounds.interval.count())) ||
                      (options_.duration && steady_clock::now() - started >= *options_.duration);
         if (steady_clock::now() - looked_at_lost > std::chrono::seconds(1)) {

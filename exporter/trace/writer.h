@@ -1,4 +1,4 @@
-// The rounds of a trace, and its end: the same for whatever is traced.
+// Runs the rounds of a trace until its end: the same for every trace.
 #pragma once
 
 #include <chrono>
@@ -19,22 +19,22 @@ public:
     // `stop_fd` stays the caller's.
     Writer(const Options &options, int stop_fd);
 
-    // As many calls are written as were asked for, or nobody reads them any more.
+    // The requested number of calls is written, or the reader is gone.
     [[nodiscard]] bool done() const {
         return output_.closed() || (options_.count != 0 && written_ >= options_.count);
     }
-    // Nothing once all is done. A text may be of several lines.
+    // Does nothing once done(). A text may have several lines.
     void write(std::string_view text);
     void write(const Event &event);
 
     struct Rounds {
         std::chrono::milliseconds interval;
         std::string header;                   // of the text
-        std::function<void()> drain;          // writes what has come
+        std::function<void()> drain;          // writes the records that have come
         std::function<std::uint64_t()> lost;  // calls so far
     };
-    // Returns at the end of the trace, whatever its reason: see Options. Says in the log what was
-    // lost. Fails if the lines could not be written.
+    // Returns at the end of the trace, for any reason: see Options. Logs the losses. Fails if the
+    // lines could not be written.
     Result<> run(const Rounds &rounds);
 
 private:

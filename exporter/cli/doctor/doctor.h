@@ -1,4 +1,5 @@
-// `doctor`: what this node can do for the exporter, and what each thing costs that is missing.
+// `doctor`: finds which features of the exporter work on this node, and the effect of each missing
+// one.
 #pragma once
 
 #include <functional>
@@ -11,9 +12,9 @@
 
 namespace gpusnoop::doctor {
 
-// Tries everything as the exporter would, with the capabilities of this process, and leaves nothing
-// behind: no probe stays attached, no file is written. `config` is the configuration or what is
-// wrong with it, when the defaults are examined; `config_name` is what to call it.
+// Tries everything as the exporter would, with the capabilities of this process, and undoes it: no
+// probe stays attached, no file is written. `config` is the configuration, or the mistakes in it;
+// with mistakes, the defaults are examined. `config_name` is its name in the findings.
 [[nodiscard]] std::vector<Finding> examine(const Result<config::Config> &config,
                                            const std::string &config_name);
 

@@ -23,9 +23,9 @@ std::string_view name_of(Verdict verdict) {
     return "fail";
 }
 
-constexpr std::size_t max_text = 4096;  // bytes: paths and names are other people's
+constexpr std::size_t max_text = 4096;  // bytes: paths and names come from other users
 
-// One line of valid characters, none of which moves a terminal's cursor.
+// One line of valid characters that never move a terminal's cursor.
 std::string plain(std::string text) {
     std::ranges::replace(text, '\n', ' ');
     return printable(to_valid_utf8(text, max_text));

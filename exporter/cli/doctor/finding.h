@@ -1,4 +1,4 @@
-// What an examination found, and how it is told.
+// The findings of an examination, and their formats.
 #pragma once
 
 #include <span>
@@ -7,27 +7,27 @@
 
 namespace gpusnoop::doctor {
 
-// Worst last.
+// The worst last.
 enum class Verdict { ok, warn, fail };
 
 struct Finding {
     std::string check;  // a word: "btf", "CAP_BPF"
     Verdict verdict = Verdict::ok;
-    std::string found;  // what is there; may hold paths and names from anywhere
+    std::string found;  // the state found; may contain paths and names from anywhere
     std::string
         costs;  // what does not work because of it, or what to do; empty for most that is ok
 };
 
-// ok: everything works. warn: the exporter runs, and something is missing. fail: it does not start,
-// or would see nothing.
+// ok: everything works. warn: the exporter runs, but something is missing. fail: it does not start,
+// or would count nothing.
 [[nodiscard]] Verdict overall(std::span<const Finding> findings);
 
-// 0, 1 and 2.
+// 0, 1 and 2, in the order of the verdicts.
 [[nodiscard]] int exit_code(Verdict verdict);
 
-// A line for each, and one that sums up.
+// A line for each, and a summary line.
 [[nodiscard]] std::string to_text(std::span<const Finding> findings);
-// An object: "verdict", and "checks" with "check", "verdict", "found" and "costs" of each.
+// An object: "verdict", and "checks" with each one's "check", "verdict", "found" and "costs".
 [[nodiscard]] std::string to_json(std::span<const Finding> findings);
 
 }  // namespace gpusnoop::doctor

@@ -55,7 +55,7 @@ Finding needed(const ebpf::Features &features, std::string_view name, std::strin
             works ? "" : std::move(costs)};
 }
 
-// A way to attach that does not work matters where nothing better does.
+// An attach mode that does not work matters only if no better mode works.
 Finding attach_way(const ebpf::Features &features, AttachMode mode, bool has_better,
                    std::string costs) {
     const std::string name = "uprobe_" + std::string(to_string(mode));
@@ -66,7 +66,7 @@ Finding attach_way(const ebpf::Features &features, AttachMode mode, bool has_bet
             matters ? std::move(costs) : ""};
 }
 
-// The modes that the configuration asks for by name.
+// The modes that the configuration names.
 void check_wanted(const ebpf::Features &features, const std::string &key, ebpf::Attach attach,
                   std::vector<Finding> &findings) {
     if (attach == ebpf::Attach::automatic) {
@@ -207,7 +207,7 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     const long level = file ? std::strtol(file->c_str(), nullptr, 10) : 0;
     const std::string name = "kernel.perf_event_paranoid";
     const std::string found = file.value_or("not there");
-    // Values that only distributions' kernels have, which then ask for more than CAP_PERFMON.
+    // Only distributions' kernels have these values; they require more than CAP_PERFMON.
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
                 "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "

@@ -107,7 +107,7 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
     return findings;
 }
 
-// Only where the configuration asks for pins, or where some were left.
+// Only if the configuration has pins, or old pins exist.
 std::vector<Finding> examine_pins(const config::Config &config) {
     const auto &cuda = config.of<probes::CudaConfig>();
     const std::string &path = cuda.pin_path;

@@ -1,4 +1,4 @@
-// What is on this node: processes, libraries, GPUs, and a place for the exporter itself.
+// Examines this node: processes, libraries, GPUs, and whether the exporter itself can run.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct FoundLibrary {
     std::string name;
     std::set<std::uint32_t> users;  // processes
     std::string problem;            // why it cannot be opened; empty if it can
-    std::string path = {};          // as a process that uses it has it; empty if it is not known
+    std::string path = {};          // as in a process that uses it; empty if not known
 };
 
 [[nodiscard]] std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries);

@@ -69,7 +69,8 @@ Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted, bool counts_by_
 }
 
 Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
-    // By perf two for each of the 166 functions of one runtime and driver; else some per library.
+    // Perf events need two for each of the 166 functions of one runtime and driver; else some per
+    // library.
     const std::uint64_t wanted = attaches_by_perf ? 4096 : 512;
     const bool is_enough = limit >= wanted;
     return {"open_files", is_enough ? Verdict::ok : Verdict::warn,
@@ -99,7 +100,7 @@ std::vector<Finding> examine_privileges(const ebpf::Features &features,
                                 functions.ring_bytes + functions.slow_calls.ring_bytes;
     findings.push_back(judge_memlock(hard_limit(RLIMIT_MEMLOCK), rings, memory_counts_by_limit()));
     findings.push_back(judge_files(hard_limit(RLIMIT_NOFILE), by_perf));
-    // Tried by a thread of its own, so that nothing else is changed by it.
+    // Tried on a separate thread, so that no other thread changes.
     bool is_preferred = false;
     std::thread([&] { is_preferred = prefer_this_thread(counting_niceness); }).join();
     findings.push_back(judge_priority(is_preferred));

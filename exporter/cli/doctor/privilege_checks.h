@@ -1,4 +1,4 @@
-// What this process may do.
+// Examines the privileges of this process.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@
 
 namespace gpusnoop::doctor {
 
-// A line for each capability that this configuration has a use for.
+// A line for each capability that this configuration can use.
 [[nodiscard]] std::vector<Finding> judge_capabilities(const std::function<bool(Capability)> &has,
                                                       bool attaches_by_perf);
 
-// What the limit of locked memory means, in bytes; what is unlimited is the largest number. Since
-// Linux 5.11 the memory of BPF counts towards a cgroup: `counts_by_limit` is false there.
+// The effect of the limit of locked memory, in bytes; unlimited is the largest number. Since Linux
+// 5.11, BPF memory counts towards a cgroup: `counts_by_limit` is false there.
 [[nodiscard]] Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted,
                                     bool counts_by_limit);
 
-// How many descriptors this process may open, and how many it may take.
+// The limit of open descriptors, and how many the exporter may need.
 [[nodiscard]] Finding judge_files(std::uint64_t limit, bool attaches_by_perf);
 
-// May the thread that counts get the CPU before others?
+// Whether the counting thread may get the CPU before others.
 [[nodiscard]] Finding judge_priority(bool is_preferred);
 
 [[nodiscard]] std::vector<Finding> examine_privileges(const ebpf::Features &features,

@@ -26,7 +26,7 @@ bool all_of(std::string_view text, std::string_view others) {
     });
 }
 
-// Takes "host", "host:port" or "[address]:port" apart.
+// Splits "host", "host:port" or "[address]:port".
 std::optional<Address> read_authority(std::string_view text) {
     Address address{.host = {}, .port = default_port, .path = {}};
     std::size_t end = text.find(':');

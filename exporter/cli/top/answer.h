@@ -1,4 +1,4 @@
-// What a server answered.
+// A server's response.
 #pragma once
 
 #include <string>

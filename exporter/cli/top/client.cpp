@@ -108,7 +108,7 @@ std::optional<Result<Answer>> Client::take() {
     for (int i = 0; i < count; i++) {
         const epoll_event &event = events.at(static_cast<std::size_t>(i));
         if (event.data.fd == timer_.get()) {
-            on_timer(multi_.get(), -1, this);  // it has gone off, and may be set again
+            on_timer(multi_.get(), -1, this);  // it has expired, and may be set again
             act(CURL_SOCKET_TIMEOUT, 0);
             continue;
         }
@@ -141,7 +141,7 @@ Result<Answer> Client::answer(CURLcode code) {
     return Answer{static_cast<int>(status), std::exchange(body_, {})};
 }
 
-// In the words of this program where libcurl's are about the protocol.
+// The exporter's own words, if libcurl's are about details of the protocol.
 std::string Client::reason(CURLcode code) const {
     long number = 0;
     curl_.easy_getinfo(easy_.get(), CURLINFO_OS_ERRNO, &number);

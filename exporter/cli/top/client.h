@@ -1,4 +1,4 @@
-// Asks an exporter for a page.
+// Requests pages from an exporter.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@
 
 namespace gpusnoop::top {
 
-// One request at a time, which never blocks: the caller waits until fd() is readable, and calls
-// take() then. Never through a proxy. libcurl's event interface: an epoll instance has the sockets
-// that it names, and a timer for the times that it asks for.
+// One request at a time, which never blocks: the caller waits until fd() is readable, and then
+// calls take(). Never uses a proxy. Uses libcurl's event interface: an epoll instance has libcurl's
+// sockets, and a timer for its timeouts.
 class Client {
 public:
-    // No answer is longer: a longer one is an error.
+    // A longer response is an error.
     static constexpr std::size_t max_bytes = std::size_t{16} << 20;
 
     // Reads the login and loads libcurl. Errors are sentences.
@@ -32,13 +32,13 @@ public:
     Client &operator=(const Client &) = delete;
     ~Client() { give_up(); }
 
-    // Begins a GET of this path, with its query. A request before it is given up.
+    // Begins a GET of this path and query. Cancels an earlier request.
     void ask(const std::string &target);
-    // Ends the request, if there is one, without an answer.
+    // Cancels the request, if there is one.
     void give_up();
-    // Readable when the request may have moved on.
+    // Readable when the request may have made progress.
     [[nodiscard]] int fd() const { return epoll_.get(); }
-    // Moves the request on. The answer to it, once; nothing before it ended. Errors are sentences.
+    // Continues the request. Returns its response once, after its end. Errors are sentences.
     [[nodiscard]] std::optional<Result<Answer>> take();
 
 private:
@@ -66,7 +66,7 @@ private:
     Fd timer_;
     std::unique_ptr<CURLM, decltype(&::curl_multi_cleanup)> multi_;
     std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;  // while there is a request
-    bool refused_ = false;                                        // libcurl took not each option
+    bool refused_ = false;                                        // libcurl refused an option
     std::array<char, CURL_ERROR_SIZE> error_{};
     std::string body_;
 };

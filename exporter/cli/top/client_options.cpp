@@ -1,4 +1,4 @@
-// What the client asks of libcurl for each request.
+// The options of libcurl for each request.
 #include <cstddef>
 #include <string>
 
@@ -28,7 +28,7 @@ void Client::set_options(const std::string &url) {
     set(CURLOPT_FORBID_REUSE, 1L);
     set(CURLOPT_TIMEOUT_MS, patience_ms);
     set(CURLOPT_NOSIGNAL, 1L);
-    // A look-up of a name that takes long does not keep the program from ending.
+    // A slow name look-up does not delay the program's end.
     set(CURLOPT_QUICK_EXIT, 1L);
     set(CURLOPT_ERRORBUFFER, error_.data());
     set(CURLOPT_WRITEFUNCTION, &Client::on_body);
@@ -46,7 +46,7 @@ void Client::set_access() {
                                      : static_cast<long>(CURL_NETRC_IGNORED));
     if (!access_.ca_file.empty()) {
         set(CURLOPT_CAINFO, access_.ca_file.c_str());
-        set(CURLOPT_CAPATH, static_cast<const char *>(nullptr));  // only those in the file
+        set(CURLOPT_CAPATH, static_cast<const char *>(nullptr));  // only the file's authorities
     }
     if (!access_.cert_file.empty()) {
         set(CURLOPT_SSLCERT, access_.cert_file.c_str());

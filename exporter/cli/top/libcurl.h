@@ -1,9 +1,9 @@
-// libcurl, which only `top` uses. It brings thirty libraries with it, 4 MiB of memory and their
-// initialization, so the exporter is not linked with it: `top` loads it.
+// libcurl, which only `top` uses. It loads thirty more libraries, takes 4 MiB of memory and needs
+// initialization, so the exporter is not linked with it: `top` loads it at run time.
 #pragma once
 
 #include <curl/curl.h>
-// Macros that check the types of arguments, for calls by name only.
+// curl's type-checking macros; here the names are members.
 #undef curl_easy_getinfo
 #undef curl_easy_setopt
 #undef curl_multi_setopt
@@ -12,7 +12,7 @@
 
 namespace gpusnoop::top {
 
-// Its functions by their names; as many members as there are functions in use.
+// The libcurl functions that are used, by their names.
 struct Libcurl {
     // Errors: "top needs libcurl: libcurl.so.4: cannot open shared object file: ...". It stays
     // loaded until the program ends.

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t max_bounds = 1'024;
 constexpr double ns_per_second = 1e9;
-// More is more than the numbers that this is made to.
+// Larger values would overflow the numbers made from them.
 constexpr double max_seconds = 9e9;
 
 double read_seconds(const Json &json) {
@@ -33,7 +33,7 @@ std::uint64_t read_count(const Json &json) {
     return json.get<std::uint64_t>();
 }
 
-// Null is 0: what is not known is not counted.
+// Null is 0: an unknown value is not counted.
 std::uint64_t read_ns(const Json &json) {
     return json.is_null() ? 0
                           : static_cast<std::uint64_t>(read_seconds(json) * ns_per_second + 0.5);

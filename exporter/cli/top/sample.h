@@ -1,4 +1,4 @@
-// What an exporter has counted up to one time: its page /api/v1/functions, read with distrust.
+// The counts of an exporter at one time: its page /api/v1/functions, which is not trusted.
 #pragma once
 
 #include <compare>
@@ -19,7 +19,7 @@ struct FunctionKey {
 };
 
 struct Function {
-    // What is not known of a function is missing in the document.
+    // Values that are not known for a function are null in the document.
     bool has_errors = false;
     bool has_slow_calls = false;
     probes::FunctionTotals totals;
@@ -27,15 +27,15 @@ struct Function {
 
 struct Sample {
     std::string version;
-    double since = 0;    // seconds since 1970: when the counting began
+    double since = 0;    // seconds since 1970: when counting began
     double elapsed = 0;  // seconds since then
     std::uint64_t processes = 0;
-    std::uint64_t left_out = 0;  // functions that did not fit
+    std::uint64_t left_out = 0;  // functions over the limit of the document
     std::vector<double> bounds;  // of the buckets, in seconds
     std::map<FunctionKey, Function> functions;
 };
 
-// Texts are as they came. Errors say what is wrong with the document; it may be anything.
+// Texts are unchanged. Errors say why the document is wrong; it may contain anything.
 [[nodiscard]] Result<Sample> parse_sample(std::string_view json);
 
 }  // namespace gpusnoop::top

@@ -9,7 +9,7 @@ namespace gpusnoop::top {
 
 namespace {
 
-// What a server says about itself: its first line, not too long.
+// A server's error message: its first line, shortened.
 std::string sentence_of(const std::string &body) {
     constexpr std::size_t most = 160;
     return cut(printable(body.substr(0, body.find('\n'))), most);

@@ -1,4 +1,4 @@
-// Polling one exporter: what it says now, against what it said before.
+// Polls one exporter: compares its counts with the previous ones.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ class Session {
 public:
     Session(std::string address, Sort sort) : address_(std::move(address)), sort_(sort) {}
 
-    // An answer of the exporter, or why there is none.
+    // Takes a response of the exporter, or the error of a request.
     void take(const Result<Answer> &answer);
 
-    // What is to be said of the last answer; empty if all is well.
+    // The problem of the last response; empty if there is none.
     [[nodiscard]] const std::string &problem() const { return problem_; }
-    // Whether the last answer was good, and whether any was.
+    // Whether the last response was good, and whether any was.
     [[nodiscard]] bool answers() const { return answers_; }
     [[nodiscard]] bool has_answered() const { return last_.has_value(); }
-    // Of the last two good answers, if the last answer was good, too.
+    // From the last two good responses, if the last response was good, too.
     [[nodiscard]] const std::optional<std::vector<Row>> &rows() const { return rows_; }
     [[nodiscard]] std::string head() const;
 

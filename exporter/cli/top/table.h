@@ -1,4 +1,4 @@
-// Two samples -> the lines that a person sees.
+// Turns two samples into lines for people.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,25 @@ struct Row {
     FunctionKey key;
     bool has_errors = false;
     bool has_slow_calls = false;
-    std::uint64_t calls = 0;  // since the counting began
+    std::uint64_t calls = 0;  // since counting began
     probes::FunctionRates rates;
 };
 
-// What was done between the two. Nothing where they are not of one counting: the exporter was
-// restarted, or another one answered.
+// The calls between the two samples. Empty if they do not belong together: the exporter was
+// restarted, or another one responded.
 [[nodiscard]] std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now);
 
-// The largest first. Those that are equal, for example because nothing was called, by their calls
-// since the counting began, and their names.
+// The largest first. Equal rows, for example without calls, are sorted by their calls since
+// counting began, and then by name.
 void sort_rows(std::vector<Row> &rows, Sort sort);
 
-// One line: which exporter it is, and what all functions do together. `rows` is null while there is
-// nothing to compare with.
+// One line: the exporter's address, and the sum of all functions. `rows` is null until there is
+// something to compare with.
 [[nodiscard]] std::string head_line(const std::string &address, const Sample &now,
                                     const std::vector<Row> *rows);
 
-// A line of titles, and one for each of the first `most` rows. Lines hold nothing that a terminal
-// obeys, and may be long.
+// A line of titles, and one for each of the first `most` rows. Lines contain no control characters,
+// and may be long.
 [[nodiscard]] std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most);
 
 }  // namespace gpusnoop::top

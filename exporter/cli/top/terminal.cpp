@@ -14,7 +14,7 @@ constexpr const char *enter =
     "\033[?1049h\033[?25l\033[?7l";  // alternate screen, no cursor, no wrapped lines
 constexpr const char *leave = "\033[?7h\033[?25h\033[?1049l";  // and back
 constexpr const char *home = "\033[H";
-constexpr const char *rest_of_line = "\033[K";  // is made empty
+constexpr const char *rest_of_line = "\033[K";  // erases it
 constexpr const char *rest_of_screen = "\033[J";
 
 }  // namespace
@@ -32,7 +32,7 @@ std::string screen_text(const std::vector<std::string> &lines, Size size) {
     for (std::size_t i = 0; i < std::min(lines.size(), size.rows); i++) {
         // No line break after the last row, which would scroll.
         text += (i == 0 ? "" : "\r\n") + cut(lines[i], size.columns);
-        // In the last column, what would be made empty is the character there.
+        // In the last column, the sequence would erase the character there.
         text += width_of(lines[i]) < size.columns ? rest_of_line : "";
     }
     return text + (lines.size() < size.rows ? rest_of_screen : "");

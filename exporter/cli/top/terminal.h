@@ -1,5 +1,5 @@
-// The terminal while `top` has all of it: the alternate screen, without a cursor, and keys that are
-// read one by one without being shown.
+// The terminal while `top` uses all of it: the alternate screen, without a cursor, and keys that
+// are read one by one and not shown.
 #pragma once
 
 #include <termios.h>
@@ -19,20 +19,20 @@ struct Size {
     std::size_t columns = 80;
 };
 
-// The size that the terminal has now; 24 x 80 where it does not know.
+// The current size of the terminal; 24 x 80 if it is not known.
 [[nodiscard]] Size terminal_size(int fd);
 
-// Gives the terminal back as it was when it goes.
+// Restores the terminal when destroyed.
 class Terminal {
 public:
-    // `output` writes to the terminal, and outlives this. `keys_fd` is where the keys come from;
-    // where that is no terminal, there are none.
+    // `output` writes to the terminal, and outlives this. `keys_fd` reads the keys; if it is not a
+    // terminal, there are no keys.
     Terminal(Output &output, int keys_fd);
     ~Terminal();
     Terminal(const Terminal &) = delete;
     Terminal &operator=(const Terminal &) = delete;
 
-    // Shows these lines from the top, each cut to the width, and nothing else. Those that do not
+    // Shows these lines from the top, each cut to the width, and nothing else. Lines that do not
     // fit are left out.
     void draw(const std::vector<std::string> &lines, Size size);
 
@@ -42,7 +42,7 @@ private:
     std::optional<termios> before_;
 };
 
-// The text that draws these lines in place.
+// The text that draws these lines over the screen.
 [[nodiscard]] std::string screen_text(const std::vector<std::string> &lines, Size size);
 
 }  // namespace gpusnoop::top

@@ -1,4 +1,4 @@
-// Text for a terminal that fits. What comes from elsewhere is to be made printable() before.
+// Fits text to a terminal's width. Text from other sources must be made printable() before.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace gpusnoop::top {
 
-// Characters, as far as they can be told without tables: code points.
+// The number of code points: without tables, the best measure of the width.
 [[nodiscard]] std::size_t width_of(std::string_view text);
-// At most so many of them. `text` is valid UTF-8.
+// The first `width` characters. `text` is valid UTF-8.
 [[nodiscard]] std::string cut(std::string_view text, std::size_t width);
-// Padded with spaces to at least so many.
+// Padded with spaces to at least `width` characters.
 [[nodiscard]] std::string left_aligned(std::string text, std::size_t width);
 [[nodiscard]] std::string right_aligned(std::string text, std::size_t width);
 

@@ -25,11 +25,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds patience{5'000};  // for an answer
+constexpr milliseconds patience{5'000};  // for a response
 constexpr std::size_t plain_rows = 20;
 constexpr const char *target = "/api/v1/functions";
 
-// The signals of these numbers, which are blocked from now on, can be read from it.
+// A descriptor from which these signals, blocked from now on, can be read.
 Fd signals_of(std::initializer_list<int> numbers) {
     sigset_t set;
     sigemptyset(&set);
@@ -117,7 +117,7 @@ Result<> Top::run() {
                                 : Result<>();
 }
 
-// Waits for whatever comes first, and sees to it.
+// Waits for the first event, and handles it.
 void Top::poll_events() {
     const auto until = query_.is_open ? query_.asked + patience : query_.next;
     const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
@@ -157,7 +157,7 @@ void Top::on_window_signals() {
     }
 }
 
-// As Ctrl-Z asks for, with the terminal as it was.
+// Suspends as Ctrl-Z does, with the terminal restored.
 void Top::suspend() {
     const bool had_terminal = terminal_.has_value();
     terminal_.reset();
@@ -171,7 +171,7 @@ void Top::suspend() {
 void Top::on_keys() {
     std::array<char, 64> keys{};
     const ssize_t got = ::read(STDIN_FILENO, keys.data(), keys.size());
-    has_keys_ = got > 0;  // else nobody types there any more
+    has_keys_ = got > 0;  // else the terminal has no more input
     for (ssize_t i = 0; i < got; i++) {
         const char key = keys.at(static_cast<std::size_t>(i));
         done_ = done_ || key == 'q' || key == 'Q';
@@ -212,7 +212,7 @@ void Top::print() {
         done_ = true;
         return;
     }
-    if (!problem.empty()) {  // it may come back, or has
+    if (!problem.empty()) {  // the exporter may respond later, or does again
         if (problem != said_) {
             std::fprintf(stderr, "%s\n", problem.c_str());
         }

@@ -1,4 +1,4 @@
-// `gpusnoop_exporter top`: what the traced functions of a running exporter do, live.
+// `gpusnoop_exporter top`: shows the traced functions of a running exporter, live.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ struct Options {
     Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
     Sort sort = Sort::calls;
-    std::optional<std::size_t> rows;  // without: what fits, or 20 in plain tables
+    std::optional<std::size_t> rows;  // empty: as many as fit, or 20 in plain tables
     bool once = false;                // one table, of one interval
     bool batch = false;               // a table after each interval
 };
 
-// Runs until the person quits, or a signal asks for it: those must be blocked. On a terminal it
-// draws in place and goes on when the exporter cannot be asked; else it writes plain tables, and
-// fails if the first answer is none. Errors are sentences.
+// Runs until the user quits or a signal ends it: these signals must be blocked. On a terminal it
+// draws in place and continues when the exporter does not respond; else it writes plain tables, and
+// fails if the first request fails. Errors are sentences.
 Result<> run(const Options &options);
 
 }  // namespace gpusnoop::top
