@@ -31,11 +31,11 @@ Error with_hint(const Error &error) {
 }  // namespace
 
 App::~App() {
-    // First the way in, so that no scrape waits for a pipeline that is gone.
+    // The server first, so that no scrape waits for a pipeline that is gone.
     server_.reset();
     pipeline_.reset();
     if (discovery_ && !discovery_->stop(std::chrono::seconds(5))) {
-        // The kernel takes out what is attached when the process ends.
+        // The kernel detaches the probes when the process ends.
         log::error("discovery is stuck: the exporter ends without waiting for it");
         std::_Exit(0);
     }
@@ -90,14 +90,14 @@ std::string App::status_line() const {
 void App::after_round() {
     status_page_.look_at(probes_);
     if (is_discovery_stuck()) {
-        return;  // the manager starts another one, where it wants to hear of us
+        return;  // without notifications, systemd restarts the exporter, if its watchdog is on
     }
     if (heartbeat_.is_due(std::chrono::steady_clock::now())) {
         tell_manager("WATCHDOG=1\n" + status_line());
     }
 }
 
-// Says so once, each time.
+// Logs each change once.
 bool App::is_discovery_stuck() {
     const bool is_stuck = discovery_->progress().is_stuck();
     if (is_stuck != std::exchange(discovery_was_stuck_, is_stuck)) {
@@ -178,7 +178,7 @@ void App::look_for_libraries() {
 }
 
 Result<> App::start_server(std::unique_ptr<http::Access> access) {
-    // Threads have the privileges that are left by now.
+    // New threads have only the privileges that are left now.
     auto listeners = http::open_listeners(config_.web);
     if (!listeners) {
         return tl::unexpected(listeners.error());
@@ -191,27 +191,28 @@ Result<> App::start_server(std::unique_ptr<http::Access> access) {
     return {};
 }
 
-// A worker of the server waits for whatever runs here: all policies together leave others free.
+// Each handler here occupies a worker of the server: all policies together leave workers free.
 std::vector<http::Route> App::routes() {
     const auto format = [](const http::Request &request) {
         return metrics::negotiate(request.accept);
     };
-    // Whoever asks for life signs while others do gets the same answer: a flood of these is no
-    // reason to refuse a kubelet's.
+    // Simultaneous requests for a health check share one response: a flood of them must not cause a
+    // kubelet's check to be refused.
     const http::Policy shared{.share = [](const auto &) { return std::string(); }};
     return {
         {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
-        // A storm of scrapes costs one page of each format.
+        // A storm of scrapes makes one page of each format.
         {.paths = {config_.web.telemetry_path},
          .handler = [this, format](const auto &request) { return metrics_page(format(request)); },
          .policy = {.share =
                         [format](const auto &request) {
                             return std::string(metrics::content_type(format(request)));
                         }}},
-        // A document holds a copy of what a probe knows: one at a time.
+        // A document holds a copy of a probe's data: one at a time.
         {.paths = {"/api/v1/allocations", "/api/v1/slow_calls", "/api/v1/functions"},
          .handler = [this](const auto &request) { return document_page(request); }},
-        // One runs; who waits has the file read once more, so nobody's change is missed.
+        // One reload runs. Requests that wait cause one more reading of the file, so that no change
+        // is missed.
         {.paths = {"/-/reload"},
          .handler = [this](const auto &) { return reload_page(); },
          .policy = {.max_running = 2, .max_waiting = 1},

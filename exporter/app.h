@@ -25,7 +25,7 @@ namespace gpusnoop {
 
 class App {
 public:
-    // Everything is attached and served when this returns. A probe that cannot run does not fail
+    // When this returns, everything is attached and served. A probe that cannot run does not fail
     // it; a machine without BPF or a busy port does.
     // `read_config` reads the configuration again, for reload().
     static Result<std::unique_ptr<App>> start(config::Config config,
@@ -34,11 +34,12 @@ public:
     App(const App &) = delete;
     App &operator=(const App &) = delete;
 
-    // Reads the configuration again, and takes over what of it can change at run time. An invalid
-    // one changes nothing. Logs what comes of it. For any thread.
+    // Reads the configuration again, and applies the settings that can change at run time. An
+    // invalid configuration changes nothing. Logs the result. For any thread.
     Result<> reload() { return reloads_.run(); }
 
-    // Tells the service manager that the program is about to end, which it does when the App goes.
+    // Notifies the service manager that the program will end, which it does when the App is
+    // destroyed.
     void announce_end() const { tell_manager("STOPPING=1\nSTATUS=stopping"); }
 
     [[nodiscard]] const http::Server &server() const { return *server_; }
@@ -65,11 +66,11 @@ private:
     [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(const http::Request &request);
 
-    const config::Config config_;  // of the start
+    const config::Config config_;  // from the start
     std::function<Result<config::Config>()> read_config_;
-    bool discovery_was_stuck_ = false;  // the pipeline's
+    bool discovery_was_stuck_ = false;  // for the pipeline's thread
     const Notifier manager_ = Notifier::from_environment();
-    Heartbeat heartbeat_{watchdog_timeout()};  // of the pipeline's thread
+    Heartbeat heartbeat_{watchdog_timeout()};  // for the pipeline's thread
     ebpf::Features features_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;

@@ -1,4 +1,4 @@
-// The pages of documents, which the thread that counts makes.
+// The pages of documents, which the counting thread makes.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -18,7 +18,7 @@ http::Response App::document_page(const http::Request &request) {
     }
     const std::string_view name =
         std::string_view(request.path).substr(request.path.rfind('/') + 1);
-    // Others wait for this, so it must not wait for long.
+    // Other requests wait for this one, so it must not wait long.
     const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
     if (!documents) {
         return http::text_response(503, documents.error().message + "\n");

@@ -1,4 +1,4 @@
-// Which command it is, and the exporter itself; the rest is in App.
+// Runs the command, or the exporter itself, whose parts are in App.
 #include <malloc.h>
 #include <signal.h>
 
@@ -74,8 +74,8 @@ int serve(const Settings &settings) {
     }
     log::setup(config->log.level, config->log.format);
     gpusnoop::ebpf::route_libbpf_messages();
-    // The text of a page is given back when it was sent. Without this, the size of the first one
-    // freed becomes the size below which nothing is given back.
+    // Returns a page's memory to the kernel after it was sent. Without this, malloc raises the
+    // threshold to the size of the first page freed, and returns no smaller block.
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
     const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP});
 
@@ -96,7 +96,7 @@ int serve(const Settings &settings) {
     }
     int received = 0;
     while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
-        // What comes of it is in the log and in the metrics.
+        // The result is in the log and in the metrics.
         (void)(*app)->reload();
     }
     (*app)->announce_end();
@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
         std::fprintf(stderr, "gpusnoop_exporter: %s\n", printable_lines(error.what()).c_str());
         return 2;
     } catch (const std::system_error &error) {
-        // What std::thread throws where it cannot start.
+        // std::thread throws this if it cannot start.
         const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
         std::fprintf(stderr, "gpusnoop_exporter: %s%s\n", printable_lines(error.what()).c_str(),
                      is_thread ? ": a thread cannot start, so raise the limit of tasks (TasksMax= "

@@ -99,8 +99,8 @@ public:
     void set_exemplar(Slot slot, Exemplar exemplar);
     [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }
 
-    // Shows heavy candidates in the place of light sets. For once a second: weights are what was
-    // added lately, and an eighth of them fades at each call. Does nothing within the budget.
+    // Replaces light shown sets with heavy candidates. Call it once a second: weights are recent
+    // additions, and an eighth of a weight fades at each call. Does nothing within the budget.
     void rebalance();
 
     // Forgets every label set of the owner. The counts under "other" stay.
