@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::size_t max_template_arguments = 40;  // bytes
 
-// The longest a name can be before its beginning is cut off.
+// The limit of a name before its beginning is cut off.
 constexpr std::size_t max_uncut_bytes = 4096;
 
-// What GCC and clang put behind the name of a copy or a part of a function, then a number or
-// nothing. Other dots belong to the name: Go's have them.
+// Suffixes that GCC and clang add to the name of a copy or a part of a function, followed by a
+// number or nothing. Other dots belong to the name: Go's names have them.
 constexpr std::array<std::string_view, 8> part_suffixes{
     ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", ".localalias", ".clone."};
 
@@ -30,7 +30,7 @@ std::string_view without_suffixes(std::string_view symbol) {
     return end == 0 ? symbol : symbol.substr(0, end);
 }
 
-// How many bytes at the front are the name of an operator with brackets that are no arguments'.
+// The bytes at the front that are an operator's name with brackets that do not enclose arguments.
 std::size_t bracket_size(std::string_view name) {
     for (const std::string_view symbol : bracket_operators) {
         if (name.starts_with(symbol)) {
@@ -40,7 +40,7 @@ std::size_t bracket_size(std::string_view name) {
     return 0;
 }
 
-// "<...>" for each list of template arguments that is not inside of another.
+// Writes "<...>" for each outermost list of template arguments.
 std::string without_arguments(std::string_view name) {
     constexpr std::string_view word = "operator";
     std::string out;
@@ -76,13 +76,13 @@ std::string function_name(std::string_view symbol) {
 
 std::string shortened_name(std::string name, std::size_t max_bytes) {
     if (name.size() > max_bytes) {
-        // Arguments tell the least, and the end of a name more than the namespaces in front of it.
+        // Arguments say the least, and the end of a name more than its leading namespaces.
         name = without_arguments(name);
     }
     if (name.size() > max_bytes) {
         std::size_t from = name.size() - (max_bytes - 3);
         while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0U) == 0x80U) {
-            ++from;  // not into the middle of a character
+            ++from;  // do not cut a character in two
         }
         name = "..." + name.substr(from);
     }

@@ -1,4 +1,4 @@
-// Readable names of functions, from the symbols of files that somebody else controls.
+// Readable names of functions, from the symbols of files that are not trusted.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@ namespace gpusnoop::symbols {
 // The longest name that function_name() gives, in bytes.
 inline constexpr std::size_t max_function_name_bytes = 200;
 
-// What the function of this symbol is called in its source: namespaces, class and name, without
-// return type and parameters; short template arguments are kept, others become <...>. Versions
-// (name@@VERSION) and what compilers put behind the name of a part of a function (.cold, .part.0)
-// are left away. Never empty for a symbol that is not, valid UTF-8, at most max_function_name_bytes
-// long. What cannot be read as a mangled name is returned as it is.
+// The function's name in its source: namespaces, class and name, without return type and
+// parameters; short template arguments are kept, others become <...>. Versions (name@@VERSION) and
+// compilers' suffixes for a part of a function (.cold, .part.0) are removed. Not empty unless the
+// symbol is; valid UTF-8, at most max_function_name_bytes long. A symbol that cannot be read as a
+// mangled name is returned unchanged.
 //   _ZN5model7Trainer4stepERKSt6vectorIfSaIfEE -> model::Trainer::step
 //   _ZZ4mainENKUlvE_clEv                       -> main::{lambda#1}::operator()
 //   leak_big.constprop.0                       -> leak_big
 [[nodiscard]] std::string function_name(std::string_view symbol);
 
 // `name`, which is valid UTF-8, in at most `max_bytes` (16 or more): first without template
-// arguments, then without its beginning, in the place of which there is "...".
+// arguments, then with "..." instead of its beginning.
 [[nodiscard]] std::string shortened_name(std::string name, std::size_t max_bytes);
 
 }  // namespace gpusnoop::symbols

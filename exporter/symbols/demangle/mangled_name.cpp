@@ -14,7 +14,7 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// The last part of a qualified name, without its template arguments: what a constructor is called.
+// The last part of a qualified name, without its template arguments: a constructor's name.
 std::string_view last_part(std::string_view name) {
     int depth = 0;
     std::size_t end = name.size();
@@ -80,7 +80,7 @@ void MangledParser::name(std::string &text) {
 void MangledParser::nested_name(std::string &text) {
     while (take("r") || take("V") || take("K") || take("R") || take("O")) {
     }
-    std::string own;  // `text` may hold the function that this is in already
+    std::string own;  // `text` may already hold the enclosing function
     while (!failed_ && !take("E")) {
         const bool first = own.empty();
         if (first && take("S")) {
@@ -102,7 +102,7 @@ void MangledParser::nested_name(std::string &text) {
         } else {
             give_up();
         }
-        if (!failed_ && peek() != 'E') {  // the whole is for the caller to add, or not
+        if (!failed_ && peek() != 'E') {  // the caller decides whether to add the whole
             add_substitution(own);
         }
     }
@@ -124,7 +124,7 @@ void MangledParser::unscoped_name(std::string &text) {
     }
 }
 
-// <local-name> after its Z: a function, its parameters, and what it has inside.
+// <local-name> after its Z: a function, its parameters, and an entity inside it.
 void MangledParser::local_name(std::string &text) {
     if (++local_depth_ > max_local_depth) {
         return give_up();
@@ -221,7 +221,7 @@ bool MangledParser::constructor_name(std::string &text) {
     return true;
 }
 
-// Decimal digits; past the input's longest, what it is does not matter.
+// Decimal digits; a value longer than any input need not be exact.
 std::size_t MangledParser::number() {
     std::size_t value = 0;
     while (is_digit(peek())) {
@@ -247,7 +247,7 @@ void MangledParser::source_name(std::string &text) {
     append(text, source, max_name_text);
 }
 
-// S_, S0_, ... (base 36) or one of the names with their own letter. `text` is what it stands for.
+// S_, S0_, ... (base 36) or one of the names with their own letter. Sets `text` to its meaning.
 void MangledParser::substitution(std::string &text) {
     for (const auto &[letter, standard] : standard_names) {
         if (peek() == letter) {

@@ -13,16 +13,17 @@
 
 namespace gpusnoop::symbols {
 
-// A template argument list that is longer than `max_arguments` bytes, or that has types of
-// functions, arrays, members or template parameters in it, is written "<...>". After an argument
-// that this parser does not know (expressions, decltype) the name ends, because where the list ends
-// is unknown, too; after such a parameter of an enclosing function it ends with "::...". Lambdas
-// are written "{lambda#1}". Empty if `mangled` is not a mangled function name of a kind known here
+// Writes "<...>" for a template argument list that is longer than `max_arguments` bytes, or that
+// contains types of functions, arrays, members or template parameters. After an argument that this
+// parser does not know (expressions, decltype), the name ends, because the end of the list is
+// unknown, too; after such a parameter of an enclosing function, it ends with "::...". Lambdas are
+// written "{lambda#1}". Empty if `mangled` is not a mangled function name of a kind known here
 // (thunks, tables and guards are not).
 [[nodiscard]] std::optional<std::string> read_mangled_name(std::string_view mangled,
                                                            std::size_t max_arguments);
 
-// How many parameters the function has. Empty if the name does not tell, or is not read to its end.
+// The number of the function's parameters. Empty if the name does not contain them, or cannot be
+// read to its end.
 [[nodiscard]] std::optional<std::size_t> count_mangled_parameters(std::string_view mangled);
 
 }  // namespace gpusnoop::symbols

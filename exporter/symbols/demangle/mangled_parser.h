@@ -1,5 +1,5 @@
-// Reads a mangled name from its front, every piece of text within a limit. For mangled_name.cpp
-// (names) and mangled_types.cpp (what stands between < and >, and parameters) only.
+// Reads a mangled name from its front; every piece of text has a limit. For mangled_name.cpp
+// (names) and mangled_types.cpp (template arguments and parameters) only.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace gpusnoop::symbols {
 class MangledParser {
 public:
     static constexpr std::size_t max_input_bytes = 16 * 1024;
-    static constexpr std::size_t max_name_text = 1024;  // bytes of a name; past it nothing is added
+    static constexpr std::size_t max_name_text = 1024;  // bytes of a name; nothing is added over it
     static constexpr int max_depth = 64;                // of types in types
     static constexpr int max_local_depth = 16;          // of functions in functions
     static constexpr std::string_view cut = "...";      // stands for text that is not written
 
-    // `input` is what follows the _Z.
+    // `input` is the text after the _Z.
     MangledParser(std::string_view input, std::size_t max_arguments)
         : rest_(input.substr(0, max_input_bytes)), max_arguments_(max_arguments) {}
 
@@ -28,7 +28,7 @@ public:
     std::optional<std::size_t> parameter_count();
 
 private:
-    // Of the input. Once given up, nothing is left of it.
+    // These read the input. After giving up, the input is empty.
     bool take(std::string_view token);
     [[nodiscard]] char peek() const { return rest_.empty() ? '\0' : rest_.front(); }
     std::size_t number();
@@ -38,7 +38,7 @@ private:
     static void append(std::string &text, std::string_view more, std::size_t limit);
     void add_substitution(const std::string &text);
 
-    // Each of these appends what it reads to `text`, and gives up on what it does not know.
+    // Each of these appends to `text`, and gives up on unknown input.
     void name(std::string &text);
     void nested_name(std::string &text);
     void unscoped_name(std::string &text);
@@ -58,7 +58,7 @@ private:
     void one_type(std::string &text);
     bool unwritten_type(std::string &text);
     void type_arguments(std::string &text);
-    // Types up to the E that ends them; what they are is not written.
+    // Types up to the E that ends them; their text is not written.
     void skip_types();
     void skip_index();  // up to its "_"
 
@@ -68,7 +68,7 @@ private:
     int depth_ = 0;
     int local_depth_ = 0;
     bool failed_ = false;
-    bool usable_ = false;  // what was read before something unknown is a name
+    bool usable_ = false;  // the text read before something unknown is a name
 };
 
 }  // namespace gpusnoop::symbols

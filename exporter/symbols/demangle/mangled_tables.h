@@ -40,7 +40,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 29> b
     {"DF16b", "std::bfloat16_t"},
 }};
 
-// <substitution>s with a letter of their own, after the S
+// <substitution>s with their own letter, after the S
 inline constexpr std::array<std::pair<char, std::string_view>, 7> standard_names{{
     {'t', "std"},
     {'a', "std::allocator"},
@@ -51,11 +51,11 @@ inline constexpr std::array<std::pair<char, std::string_view>, 7> standard_names
     {'d', "std::iostream"},
 }};
 
-// What a letter in front of a <type> adds behind it
+// The suffix that a letter before a <type> adds
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> type_suffixes{
     {{"P", "*"}, {"R", "&"}, {"O", "&&"}, {"K", " const"}, {"V", " volatile"}}};
 
-// How a literal of a type is written; of others with the type in front, as in (char)65
+// The suffix of a type's literals; other types are written in front, as in (char)65
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> literal_suffixes{
     {{"int", ""},
      {"unsigned int", "u"},
@@ -64,7 +64,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 6> li
      {"long long", "ll"},
      {"unsigned long long", "ull"}}};
 
-// <operator-name>s, and what stands behind the word "operator"
+// <operator-name>s, and the text after the word "operator"
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 48> operators{
     {{"nw", " new"}, {"na", " new[]"}, {"dl", " delete"}, {"da", " delete[]"}, {"aw", " co_await"},
      {"ps", "+"},    {"ng", "-"},      {"ad", "&"},       {"de", "*"},         {"co", "~"},

@@ -1,4 +1,4 @@
-// The types in a mangled name: template arguments, and parameters that are only passed over.
+// The types in a mangled name: template arguments, and parameters, which are only skipped.
 #include <algorithm>
 
 #include "exporter/symbols/demangle/mangled_parser.h"
@@ -22,7 +22,7 @@ void MangledParser::template_arguments(std::string &name) {
     if (failed_ && outermost) {
         usable_ = true;
     }
-    if (failed_ || text.find(cut) != std::string::npos) {  // unknown, or past the limit
+    if (failed_ || text.find(cut) != std::string::npos) {  // unknown, or over the limit
         text = cut;
     }
     append(name, (name.ends_with('<') ? " <" : "<") + text + ">", max_name_text);  // operator<
@@ -76,7 +76,7 @@ void MangledParser::literal(std::string &text) {
     append(text, "(" + of + ")" + value, max_arguments_);
 }
 
-// <type>. Each but a builtin one becomes a substitution.
+// <type>. Each except a builtin one becomes a substitution.
 void MangledParser::type(std::string &text) {
     if (++depth_ > max_depth) {
         give_up();
@@ -107,7 +107,7 @@ void MangledParser::one_type(std::string &text) {
         return add_substitution(text);
     }
     if (take("N")) {
-        // Qualifiers here are those of member functions, which no type is.
+        // Qualifiers here belong to member functions, which are not types.
         if (std::string_view("rVKRO").find(peek()) != std::string_view::npos) {
             return give_up();
         }
@@ -133,7 +133,7 @@ void MangledParser::one_type(std::string &text) {
     }
 }
 
-// Types that are read for what comes after them. False if it is none of these.
+// Types that are read only to reach the text after them. False if it is another type.
 bool MangledParser::unwritten_type(std::string &text) {
     std::string ignored;
     if (take("Dp")) {  // a pack
@@ -180,16 +180,16 @@ void MangledParser::skip_index() {
 std::optional<std::size_t> MangledParser::parameter_count() {
     std::string function;
     name(function);
-    // A pack (Dp) is one type here, and any number of parameters.
+    // A pack (Dp) is one type here, but any number of parameters.
     if (failed_ || function.ends_with(cut) || rest_.find("Dp") != std::string_view::npos) {
         return std::nullopt;
     }
     std::string ignored;
-    if (function.ends_with('>')) {  // templates say what they return
+    if (function.ends_with('>')) {  // templates include their return type
         type(ignored);
     }
     std::size_t count = 0;
-    while (!failed_ && !rest_.empty() && peek() != '.') {  // what compilers add to copies
+    while (!failed_ && !rest_.empty() && peek() != '.') {  // a dot starts a copy's suffix
         ignored.clear();
         type(ignored);
         count += ignored == "void" ? 0 : 1;

@@ -24,7 +24,7 @@ Fd open_root(const std::string &path) {
     return Fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Of a regular file only, and whoever holds a lease on one is not waited for.
+// Opens only a regular file, and does not wait for the holder of a lease.
 Fd open_regular(const Fd &found) {
     struct stat status{};
     if (!found || ::fstat(found.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -34,7 +34,7 @@ Fd open_regular(const Fd &found) {
                      O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// That does not wait for the file system to say it: the one of a path that a process chose.
+// The device of a path that a process chose, found without waiting for its file system.
 std::optional<dev_t> device_of(int fd) {
     struct statx status{};
     if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &status) != 0) {
@@ -89,13 +89,13 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const s
     if (!link || !path.starts_with('/')) {
         return nullptr;
     }
-    // In the kernel's cache, as the library was opened there; else it is another folder by now.
+    // In the kernel's cache, because the library was opened there; else the folder has changed.
     const Fd folder =
         open_path(open_root(root).get(), folder_of(path), RESOLVE_IN_ROOT | RESOLVE_CACHED);
     if (!folder || device_of(folder.get()) != device_of(fd)) {
         return nullptr;
     }
-    // Nothing below leads to another file system.
+    // No path below leads to another file system.
     for (const std::string &name : {*link, ".debug/" + *link}) {
         if (Fd found = open_regular(
                 open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS))) {

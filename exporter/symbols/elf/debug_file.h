@@ -1,4 +1,4 @@
-// Finds the file that has the symbols of a stripped one, where debuggers look for it.
+// Finds the debug file with the symbols of a stripped file, in the places where debuggers search.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace gpusnoop::symbols {
 [[nodiscard]] std::vector<std::string> installed_debug_paths(const ElfFile &file,
                                                              const std::string &path);
 
-// The first of them below `root` that is the debug file of `file`; null if there is none.
+// The first of these paths below `root` that is the debug file of `file`; null if none is.
 [[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(
     const std::string &root, const ElfFile &file, const std::string &path);
 
-// The one that .gnu_debuglink names in the folder of `file` or in .debug there; null if there is
-// none. `fd` is `file`, on a file system that always answers, and `path` is its path below `root`.
-// Goes to no other file system, and follows no link there, as it is not to wait for anyone.
+// The file that .gnu_debuglink names, in the folder of `file` or in .debug there; null if it does
+// not exist. `fd` is `file`, on a file system that always answers, and `path` is its path below
+// `root`. Never enters another file system and follows no link there, so that it never waits.
 [[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(
     int fd, const std::string &root, const ElfFile &file, const std::string &path);
 
@@ -33,13 +33,13 @@ struct DebugFilePlace {
     int local_fd;       // the file, if its file system always answers; else -1
 };
 
-// The debug file of `file`: beside it, or installed on the machine or where we run. A file that has
-// its symbols itself needs none.
+// The debug file of `file`: beside it, or installed in its mount namespace or the exporter's. A
+// file with its own symbols needs none.
 [[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file(
     const ElfFile &file, const DebugFilePlace &place);
 
-// Those that were found, so that they are still known when the process is gone that they were found
-// by.
+// Keeps the debug files found, so that they are known after the process through which they were
+// found has ended.
 class DebugFiles {
 public:
     void add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place);

@@ -1,5 +1,5 @@
-// What ElfFile knows beside symbol tables: sections by name, the table for unwinding, and the debug
-// file that has the symbols of a stripped one.
+// The parts of ElfFile besides symbol tables: sections by name, the table for unwinding, and the
+// debug file with the symbols of a stripped one.
 #include <zlib.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace gpusnoop::symbols {
 namespace {
 
-// The rest of the names of sections is not looked at. Usual are some hundred bytes.
+// Section names after this limit are ignored. Usual are some hundred bytes.
 constexpr std::uint64_t max_section_names = std::uint64_t{1} << 20;
 
 constexpr std::uint64_t max_link_bytes = 4096;
@@ -19,7 +19,7 @@ constexpr std::uint64_t max_starts = 4'000'000;
 
 // PT_GNU_EH_FRAME as all linkers make it: offsets of 32 bits, from its own beginning.
 struct UnwindHeader {
-    std::array<std::uint8_t, 4> kinds;  // version, and how the rest is encoded
+    std::array<std::uint8_t, 4> kinds;  // version, and the encodings of the other fields
     std::int32_t frames;
     std::uint32_t count;
 };
@@ -54,7 +54,7 @@ std::optional<Elf64_Shdr> ElfFile::find_section(ElfReader &reader,
     if (!header || header->e_shoff == 0 || header->e_shentsize != sizeof(Elf64_Shdr)) {
         return std::nullopt;
     }
-    // Where the numbers do not fit in the header, the first section has them.
+    // If the numbers do not fit into the header, the first section has them.
     const auto first = reader.read_one<Elf64_Shdr>(header->e_shoff);
     if (!first) {
         return std::nullopt;

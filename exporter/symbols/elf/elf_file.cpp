@@ -53,7 +53,7 @@ std::string to_hex(std::span<const std::byte> bytes) {
     return hex;
 }
 
-// The build id among the notes of one PT_NOTE, empty if it is not there.
+// The build id among the notes of one PT_NOTE, empty if it has none.
 std::string build_id_in(std::span<const std::byte> notes, std::uint64_t alignment) {
     constexpr std::string_view owner{"GNU\0", 4};
     while (notes.size() >= sizeof(Elf64_Nhdr)) {
@@ -140,13 +140,13 @@ Result<> ElfFile::read_segments(ElfReader &reader, const Elf64_Ehdr &header) {
 
 Result<> ElfFile::read_sections(ElfReader &reader, const Elf64_Ehdr &header) {
     if (header.e_shoff == 0) {
-        return {};  // stripped of them
+        return {};  // the section headers were stripped
     }
     if (header.e_shentsize != sizeof(Elf64_Shdr)) {
         return fail("its section headers have an unknown size");
     }
     std::uint64_t count = header.e_shnum;
-    if (count == 0) {  // more than fit in e_shnum: the first section says how many
+    if (count == 0) {  // too many for e_shnum: the first section has the number
         const auto first = reader.read_one<Elf64_Shdr>(header.e_shoff);
         if (!first) {
             return fail_in("section headers", first.error());

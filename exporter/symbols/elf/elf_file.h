@@ -1,9 +1,9 @@
-// The symbols of an ELF file that somebody else controls (a container's library, for example).
+// The symbols of an ELF file that is not trusted (a container's library, for example).
 //
-// Nothing in the file is believed: every offset, size and count is checked against the file and
-// against ElfLimits, so that a hostile file costs a bounded amount of time and memory and gives an
-// error. The file is read with pread and never mapped. Understood: 64-bit little-endian executables
-// and shared libraries for x86_64 and aarch64.
+// Every offset, size and count is checked against the file and against ElfLimits, so that a hostile
+// file costs a bounded amount of time and memory and gives an error. The file is read with pread
+// and never mapped. Supported: 64-bit little-endian executables and shared libraries for x86_64 and
+// aarch64.
 #pragma once
 
 #include <elf.h>
@@ -28,32 +28,32 @@ namespace gpusnoop::symbols {
 
 // A function that a file defines.
 struct FoundFunction {
-    std::size_t name = 0;           // index into the names that were asked for
-    std::uint64_t file_offset = 0;  // of its first instruction: what a uprobe is attached to
+    std::size_t name = 0;           // index into the requested names
+    std::uint64_t file_offset = 0;  // of its first instruction: a uprobe attaches there
     std::uint64_t vaddr = 0;        // st_value: as linked, without the load address
-    std::uint64_t size = 0;         // bytes, 0 if the file does not say
-    bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
+    std::uint64_t size = 0;         // bytes, 0 if the file does not contain it
+    bool probeable = true;          // false for STT_GNU_IFUNC: the code only selects a function
 };
 
-// A symbol of any kind but sections, files and thread-local data.
+// A symbol of any kind except sections, files and thread-local data.
 struct FoundSymbol {
     std::string name;         // as stored: mangled, any bytes but NUL
     std::uint64_t vaddr = 0;  // as linked, without the load address
-    std::uint64_t size = 0;   // bytes, 0 if the file does not say
+    std::uint64_t size = 0;   // bytes, 0 if the file does not contain it
 };
 
-// A function that a file defines, found by what its name is like.
+// A function that a file defines, found by a test of its name.
 struct ListedFunction {
     std::string name;               // as stored: mangled, any bytes but NUL
-    std::uint64_t file_offset = 0;  // of its first instruction: what a uprobe is attached to
+    std::uint64_t file_offset = 0;  // of its first instruction: a uprobe attaches there
     std::uint64_t vaddr = 0;        // st_value: as linked, without the load address
-    std::uint64_t size = 0;         // bytes, 0 if the file does not say
-    bool probeable = true;          // false for STT_GNU_IFUNC: the code there only picks a function
+    std::uint64_t size = 0;         // bytes, 0 if the file does not contain it
+    bool probeable = true;          // false for STT_GNU_IFUNC: the code only selects a function
     bool global = true;             // false for a weak or a local symbol
-    bool in_debug_file = false;     // nothing of the file itself says its name
+    bool in_debug_file = false;     // its name is only in the debug file
 };
 
-// What .gnu_debuglink says of the file that has the symbols.
+// The contents of .gnu_debuglink: the file that has the symbols.
 struct DebugLink {
     std::string name;
     std::uint32_t crc = 0;  // CRC-32 of that file
@@ -61,19 +61,19 @@ struct DebugLink {
 
 class ElfFile {
 public:
-    // A longer name is never returned nor found. CUTLASS has mangled names of several KiB.
+    // A longer name is never returned or found. CUTLASS has mangled names of several KiB.
     static constexpr std::size_t max_name_bytes = 16 * 1024;
     static constexpr std::size_t max_sections = 65'536;
     static constexpr std::size_t max_program_headers = 4096;
-    // Places where one name may be defined, and symbols that one ending may match.
+    // The most places where one name may be defined, and symbols that one ending may match.
     static constexpr std::size_t max_functions_per_name = 64;
     static constexpr std::size_t max_matches = 262'144;
     static constexpr std::size_t max_matched_name_bytes = std::size_t{64} << 20;
 
     // Reads the headers. `fd` is borrowed and must stay open as long as this object is used; its
-    // file position is not moved. Fails with a sentence if it is not a regular file or not an ELF
-    // file of a kind we know. Wrong section headers are not a failure (the loader ignores them,
-    // too): see section_problem(). Each call below has its own budget of `limits`.
+    // file position is not moved. Fails with a sentence if it is not a regular file or not a
+    // supported ELF file. Wrong section headers are not a failure (the loader ignores them, too):
+    // see section_problem(). Each call below has its own budget of `limits`.
     [[nodiscard]] static Result<ElfFile> open(int fd, const ElfLimits &limits = {});
 
     // Where the file defines functions of exactly these names, from .symtab and .dynsym (found
@@ -84,20 +84,20 @@ public:
     [[nodiscard]] Result<std::vector<FoundFunction>> find_functions(
         std::span<const std::string_view> names) const;
 
-    // The function that covers each of these file offsets, its name "" where there is none. Of
+    // The function that covers each of these file offsets; its name is "" if no function does. Of
     // several, the one that starts last; of aliases, a global one before a weak one before a local
     // one, and .symtab before .dynsym. A function of unknown size covers its first byte only.
     [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
         std::span<const std::uint64_t> file_offsets) const;
 
-    // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is asked
+    // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is called
     // once for each place of a string table where a function's name starts. Fails as
-    // find_functions() does, and with EFBIG past max_matches or max_matched_name_bytes.
+    // find_functions() does, and with EFBIG over max_matches or max_matched_name_bytes.
     [[nodiscard]] Result<std::vector<ListedFunction>> list_functions(
         const std::function<bool(std::string_view)> &wanted) const;
 
-    // Every defined symbol, data too, whose name ends with `ending` (at least one byte), by address
-    // and name. For nvcc's launch handles: "E8__handle". Fails past max_matches or
+    // Every defined symbol, including data, whose name ends with `ending` (at least one byte), by
+    // address and name. For nvcc's launch handles: "E8__handle". Fails over max_matches or
     // max_matched_name_bytes.
     [[nodiscard]] Result<std::vector<FoundSymbol>> find_by_suffix(std::string_view ending) const;
 
@@ -116,21 +116,21 @@ public:
     // The GNU build id in lower-case hex; empty if there is none or it cannot be read.
     [[nodiscard]] std::optional<std::string> build_id() const;
 
-    // Whether it has a symbol table of its own, besides that for the loader.
+    // Whether it has a full symbol table, besides the loader's.
     [[nodiscard]] bool has_symtab() const { return symtab_.has_value(); }
     [[nodiscard]] std::optional<DebugLink> debug_link() const;
 
-    // A file that has the symbols of this one. Fails unless it has some, and the build id of this
-    // one, or if this one has none, the CRC that debug_link() says.
+    // A file with the symbols of this one. Fails unless it has symbols, and this file's build id,
+    // or if this file has none, the CRC in debug_link().
     struct DebugFile {
         Fd fd;
         std::uint64_t file_size = 0;
         SymbolTable symtab;
     };
     [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(Fd file) const;
-    // From now on functions_at() and list_functions() know its symbols, too; without one, not any
-    // more. Its word is not enough for a probe in a file that others use: only functions are listed
-    // that begin where this file's table for unwinding has one begin, and that end before the next.
+    // From now on functions_at() and list_functions() use its symbols, too; null: no longer. It is
+    // not trusted alone for probes in a file that others use: a function is listed only if it
+    // begins where this file's table for unwinding has a function begin, and ends before the next.
     void use_debug_file(std::shared_ptr<const DebugFile> file) { debug_ = std::move(file); }
 
     // Whether a section has one of these names. A file without readable section headers has none.
@@ -138,7 +138,7 @@ public:
 
     [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
 
-    // What is wrong with the section headers, "" if nothing. Symbols may be missing then.
+    // The error in the section headers, "" if they are right. Symbols may be missing then.
     [[nodiscard]] const std::string &section_problem() const { return section_problem_; }
 
 private:
@@ -147,15 +147,16 @@ private:
 
     [[nodiscard]] Result<> read_segments(ElfReader &reader, const Elf64_Ehdr &header);
     [[nodiscard]] Result<> read_sections(ElfReader &reader, const Elf64_Ehdr &header);
-    // .symtab, then .dynsym; the problem of the section headers if they hid both.
+    // .symtab, then .dynsym; the section headers' error if both are missing because of it.
     [[nodiscard]] Result<std::vector<SymbolTable>> tables() const;
     // The first section that has one of these names.
     [[nodiscard]] std::optional<Elf64_Shdr> find_section(
         ElfReader &reader, std::span<const std::string_view> names) const;
-    // Where functions begin by the table for unwinding, as linked and ascending; empty without one.
+    // Where functions begin by the table for unwinding, as linked and ascending; empty without the
+    // table.
     [[nodiscard]] std::vector<std::uint64_t> unwind_starts() const;
 
-    // What is searched: own tables, and last that of the debug file.
+    // The tables that are searched: this file's, and last the debug file's.
     class Readers {
     public:
         Readers(const ElfFile &file, std::vector<SymbolTable> own);

@@ -1,6 +1,6 @@
-// The listing of functions by what their names are like. All names of functions
-// are read, in the order of the string table and in big pieces: one read for each of the 400,000
-// functions of a large library would take seconds.
+// Lists functions by a test of their names. Reads all names of functions, in the order of the
+// string table and in big pieces: one read for each of the 400,000 functions of a large library
+// would take seconds.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -14,11 +14,11 @@
 namespace gpusnoop::symbols {
 namespace {
 
-// What calling `wanted` counts as, in steps of work: it compares the name with several others.
+// The cost of calling `wanted`, in steps of work: it compares the name with several others.
 constexpr std::uint64_t steps_per_name = 64;
 
-// The places of a string table at which names of functions start. One bit for each byte of the
-// table, as that is bounded however many symbols there are, and needs no sorting.
+// The places of a string table where names of functions start. One bit for each byte of the table:
+// this is bounded for any number of symbols, and needs no sorting.
 class Places {
 public:
     explicit Places(std::uint64_t size) : words_(static_cast<std::size_t>((size + 63) / 64)) {}
@@ -43,12 +43,12 @@ private:
     std::vector<std::uint64_t> words_;
 };
 
-// Reads the names of a string table. They are asked for in ascending order of their places.
+// Reads the names of a string table, in ascending order of their places.
 class NameReader {
 public:
     NameReader(ElfReader &reader, const SymbolTable &table) : reader_(reader), table_(table) {}
 
-    // The name at `at`, valid until the next call; empty if it is too long or not ended.
+    // The name at `at`, valid until the next call; empty if it is too long or has no end.
     Result<std::string_view> read(std::uint64_t at) {
         if (!end_ || *end_ < at) {
             if (auto done = find_end(at); !done) {
@@ -90,7 +90,7 @@ private:
     SymbolTable table_;
     std::vector<char> window_;
     std::uint64_t window_at_ = 0;       // of its first byte
-    std::optional<std::uint64_t> end_;  // of the name that was read last, in the window
+    std::optional<std::uint64_t> end_;  // of the last name read, in the window
 };
 static_assert(ElfFile::max_name_bytes < ElfReader::chunk_bytes / 2);
 
@@ -143,7 +143,7 @@ Result<std::vector<NameAt>> wanted_names(ElfReader &reader, const SymbolTable &t
     return found;
 }
 
-// Sorts, and makes one of those that are the same name at the same place, as in both tables.
+// Sorts, and removes duplicates: the same name at the same place, as in both tables.
 void merge(std::vector<ListedFunction> &functions) {
     const auto key = [](const ListedFunction &f) { return std::tie(f.name, f.file_offset); };
     std::sort(functions.begin(), functions.end(),
@@ -169,7 +169,7 @@ void merge(std::vector<ListedFunction> &functions) {
     functions.resize(functions.empty() ? 0 : kept + 1);
 }
 
-// Whether the function begins at one of `starts`. Where the next one begins, it ends.
+// Whether the function begins at one of `starts`. Cuts its size at the next start.
 bool is_cut_to(const std::vector<std::uint64_t> &starts, ListedFunction &function) {
     const auto start = std::lower_bound(starts.begin(), starts.end(), function.vaddr);
     if (start == starts.end() || *start != function.vaddr) {

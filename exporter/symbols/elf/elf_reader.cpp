@@ -8,7 +8,7 @@
 namespace gpusnoop::symbols {
 namespace {
 
-// How many steps of work pass between two looks at the clock.
+// How many steps of work pass between two checks of the clock.
 constexpr std::uint64_t steps_per_look = 65'536;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reads of a file that someone else may be changing: bounded in bytes and in time, never mapped
-// (a truncated mapping is a SIGBUS for us).
+// Reads a file that another process may be changing: bounded in bytes and in time, never mapped
+// (reading a truncated mapping raises SIGBUS).
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace gpusnoop::symbols {
 
-// What one call on an ElfFile may cost. The defaults are several times what the largest libraries
-// in use need (libtorch, Chromium with symbols).
+// The limits of one call on an ElfFile. The defaults are several times the needs of the largest
+// libraries in use (libtorch, Chromium with symbols).
 struct ElfLimits {
     std::uint64_t max_bytes_read = std::uint64_t{1} << 30;      // bytes
     std::uint64_t max_string_table = std::uint64_t{256} << 20;  // bytes of one string table
@@ -30,7 +30,7 @@ struct ElfLimits {
     return offset <= limit && size <= limit - offset;
 }
 
-// One piece of work on one file: it adds up what was read and how long it took. Borrows `fd`.
+// One piece of work on one file: it adds up the bytes read and the time taken. Borrows `fd`.
 class ElfReader {
 public:
     ElfReader(int fd, std::uint64_t file_size, const ElfLimits &limits)
@@ -42,7 +42,7 @@ public:
     [[nodiscard]] std::uint64_t file_size() const { return file_size_; }
     [[nodiscard]] const ElfLimits &limits() const { return limits_; }
 
-    // Fills `out` from `offset`; a sentence if the file is shorter, or a limit is reached.
+    // Fills `out` from `offset`; an error if the file is shorter, or a limit is reached.
     [[nodiscard]] Result<> read(std::uint64_t offset, std::span<std::byte> out);
 
     template <typename T>
@@ -56,7 +56,7 @@ public:
         return value;
     }
 
-    // Counts work that reads nothing, so that loops over what was read meet the deadline too.
+    // Counts work that reads nothing, so that loops over bytes in memory meet the deadline, too.
     [[nodiscard]] Result<> work(std::uint64_t steps);
 
     // Calls `visit` for each of the `count` records of type T at `offset` until it returns false.

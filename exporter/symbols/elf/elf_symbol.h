@@ -1,4 +1,4 @@
-// What one entry of a symbol table is. For the ElfFile sources only.
+// Classifies one entry of a symbol table. For the ElfFile sources only.
 #pragma once
 
 #include <elf.h>

@@ -1,5 +1,5 @@
-// The searches of ElfFile. None holds a string table in memory: names are found by one pass over
-// the strings and one over the symbols, and only the names that are returned are read.
+// The searches of ElfFile. They never hold a string table in memory: names are found by one pass
+// over the strings and one over the symbols, and only the names that are returned are read.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -17,7 +17,7 @@ bool has_address(const Elf64_Sym &symbol) {
            type_of(symbol) != STT_TLS;
 }
 
-// The name at `at` of the table's strings; empty if it is too long or not ended.
+// The name at `at` of the table's strings; empty if it is too long or has no end.
 Result<std::string> read_name(ElfReader &reader, const SymbolTable &table, std::uint64_t at) {
     std::string name;
     while (at < table.strings_size && name.size() <= ElfFile::max_name_bytes) {
@@ -47,7 +47,7 @@ struct NameAt {
     bool operator<(const NameAt &other) const { return offset < other.offset; }
 };
 
-// An offset that was asked about, and the best function for it so far.
+// A requested offset, and the best function for it so far.
 struct Query {
     std::uint64_t vaddr = 0;
     std::size_t index = 0;

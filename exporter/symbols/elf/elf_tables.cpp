@@ -56,8 +56,8 @@ Result<DynamicEntries> read_dynamic(ElfReader &reader, const Elf64_Phdr &segment
     return found;
 }
 
-// DT_GNU_HASH does not say how many symbols there are: the last one is at the end of the chain
-// that starts at the highest bucket.
+// DT_GNU_HASH does not contain the number of symbols: the last one is at the end of the chain that
+// starts at the highest bucket.
 Result<std::uint64_t> count_by_gnu_hash(ElfReader &reader, std::uint64_t offset) {
     struct Header {
         std::uint32_t buckets, first_symbol, bloom_words, bloom_shift;
@@ -192,7 +192,7 @@ Result<std::optional<SymbolTable>> dynamic_symbols(ElfReader &reader,
 
 Result<std::vector<SuffixMatch>> find_suffixes(ElfReader &reader, const SymbolTable &table,
                                                std::span<const std::string_view> endings) {
-    // By last byte, so that most strings are compared with a few endings or none.
+    // By last byte, so that most strings are compared with few endings.
     std::array<std::vector<std::uint32_t>, 256> by_last_byte;
     std::size_t longest = 0;
     for (std::uint32_t i = 0; i < endings.size(); ++i) {
@@ -208,7 +208,7 @@ Result<std::vector<SuffixMatch>> find_suffixes(ElfReader &reader, const SymbolTa
     }
     std::vector<char> window(longest + ElfReader::chunk_bytes);
     std::size_t kept = 0;     // bytes at the front of the window from before this chunk
-    std::uint64_t begin = 0;  // of the string that is being read
+    std::uint64_t begin = 0;  // of the current string
     for (std::uint64_t at = 0; at < table.strings_size;) {
         const auto size = static_cast<std::size_t>(
             std::min<std::uint64_t>(ElfReader::chunk_bytes, table.strings_size - at));

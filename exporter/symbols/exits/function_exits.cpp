@@ -14,7 +14,7 @@
 namespace gpusnoop::symbols {
 namespace {
 
-// A function or a part of one, and what the sweep over it found.
+// A function or a part of one, and the result of its sweep.
 struct Part {
     std::uint64_t vaddr = 0;
     std::uint64_t size = 0;
@@ -47,7 +47,7 @@ Result<Part> swept(std::span<const std::byte> code, std::uint64_t vaddr, std::ui
     return Part{vaddr, code.size(), std::move(*sweep)};
 }
 
-// Where the parts are left for good; the first of them is the one that is entered.
+// The places where the parts return or jump away; the first part is the entered one.
 Result<FunctionExits> exits_of(std::span<const Part> parts) {
     FunctionExits found;
     for (const Part &part : parts) {
@@ -83,10 +83,10 @@ bool is_number(std::string_view text) {
            std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// gcc names a part that is rarely run "<function>.cold" and one split off by partial inlining
-// "<function>.part.<n>", clang "<function>.cold.<n>" (and the first kind since it splits machine
-// functions). Partial inlining may bring the jump to another function than the part's name says,
-// so the names are not compared.
+// gcc names a rarely run part "<function>.cold" and a part split off by partial inlining
+// "<function>.part.<n>"; clang names it "<function>.cold.<n>" (or as gcc since it splits machine
+// functions). Partial inlining may bring the jump to another function than the part's name says, so
+// the names are not compared.
 bool is_split_part(std::string_view name) {
     const auto ends_numbered = [&](std::string_view ending) {
         const std::size_t at = name.rfind(ending);
@@ -139,7 +139,7 @@ private:
         }
         const auto first = file_.to_file_offset(vaddr);
         const auto last = file_.to_file_offset(vaddr + size - 1);
-        // The last test: all of it is in one segment, so that offsets and vaddrs go together.
+        // The last check: all of it is in one segment, so that offsets and vaddrs correspond.
         if (!first || !last || *last - *first != size - 1) {
             return fail("the function is not in the file as a whole");
         }
@@ -219,7 +219,7 @@ private:
         }
     }
 
-    // With file offsets for vaddrs.
+    // The exits with file offsets instead of vaddrs.
     Result<FunctionExits> in_file(const Work &work) const {
         auto found = exits_of(work.parts);
         if (found) {

@@ -1,5 +1,5 @@
-// One pass over the instructions of a piece of code, from its first byte to its last: what leaves
-// it and where its jumps go. For the function_exits sources only.
+// One pass over the instructions of a piece of code, from its first byte to its last: finds its
+// exits and the targets of its jumps. For the function_exits sources only.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct DirectJump {
 // A jump to an address from a register or from memory that is not the jump of a switch.
 struct IndirectJump {
     std::uint64_t at = 0;  // vaddr
-    bool leaves = false;   // goes to a function for certain; else it may be a switch
+    bool leaves = false;   // certainly goes to a function; else it may be a switch
 };
 
 struct Sweep {
@@ -40,22 +40,22 @@ struct InnerJump {
     friend bool operator<(const InnerJump &a, const InnerJump &b) { return a.target < b.target; }
 };
 
-// The one instruction that can run before the index-th, which is at `offset`; no value if there are
-// several, or none is seen (the case of a switch, for example). `jumps` are sorted; `falls_in` says
-// if what stands before the instruction goes on to it.
+// The only instruction that can run before the index-th, which is at `offset`; no value if there
+// are several, or none is found (the case of a switch, for example). `jumps` are sorted; `falls_in`
+// says whether the instruction before it continues to it.
 [[nodiscard]] std::optional<std::size_t> only_predecessor(std::span<const InnerJump> jumps,
                                                           std::uint64_t offset, std::size_t index,
                                                           bool falls_in);
 
 // How far back from an indirect jump the origin of its target is searched: compilers put the two
-// next to each other, with an epilogue between them at most.
+// close together, with at most an epilogue between them.
 inline constexpr std::size_t max_instructions_back = 32;
-// The search is what a hostile file could make long, so a sweep with more of them fails.
+// A hostile file could make this search long, so a sweep with more of them fails.
 inline constexpr std::size_t max_indirect_jumps = 4096;
 
-// Both fail with a sentence if the code has a byte sequence that is no instruction, or ends within
-// one, if a jump goes to the inside of an instruction (then the sweep is out of step, because of
-// data in the code), or if the end of the code is run past.
+// Both fail with an error if the code has a byte sequence that is not an instruction, or ends
+// within one, if a jump goes to the inside of an instruction (then data in the code has put the
+// sweep out of step), or if execution would run past the end of the code.
 [[nodiscard]] Result<Sweep> sweep_x86_64(std::span<const std::byte> code, std::uint64_t vaddr);
 [[nodiscard]] Result<Sweep> sweep_aarch64(std::span<const std::byte> code, std::uint64_t vaddr);
 

@@ -71,9 +71,9 @@ constexpr bool ends_a_block(std::uint32_t word) {
     return is_return(word) || is_indirect_jump(word) || is_b(word) || is_trap(word);
 }
 
-// What a linear sweep may meet. op0 (bits 28 to 25) says the group; 0 is UDF or SME, 1 and 3 are
-// unallocated. Of the group of branches only the known ones, so that no new kind of return
-// (RETAASPPC is one) is taken for an instruction that goes on to the next.
+// The instructions that a linear sweep accepts. op0 (bits 28 to 25) is the group; 0 is UDF or SME,
+// 1 and 3 are unallocated. In the group of branches only the known ones, so that a new kind of
+// return (RETAASPPC is one) is not treated as an instruction that continues to the next.
 constexpr bool is_known(std::uint32_t word) {
     const std::uint32_t group = field(word, 25, 4);
     if (group == 0) {
@@ -91,7 +91,7 @@ constexpr bool is_known(std::uint32_t word) {
            matches(word, 0xFF000000, 0xD5000000);    // hints, barriers, system registers
 }
 
-// Every target in an instruction; empty for those that have none.
+// The target's distance, if the instruction contains one.
 constexpr std::optional<std::uint64_t> jump_distance(std::uint32_t word) {
     if (is_b(word)) {
         return distance(word, 0, 26);
@@ -173,8 +173,8 @@ private:
 
     enum class Goes { to_function, to_case, unknown };
 
-    // What runs right before the instruction at `at`, if only one can and it is not a call, after
-    // which registers have other values. Both are bytes from the first.
+    // The instruction that runs right before the one at `at`, if only one can and it is not a call,
+    // which changes registers. Both are bytes from the first.
     std::optional<std::uint64_t> before(std::uint64_t at) const {
         std::uint64_t above = at - word_bytes;
         for (std::size_t i = 0;
@@ -188,7 +188,7 @@ private:
     }
 
     // A switch adds a distance from a table to an address: ADD of two registers. A pointer to a
-    // function is loaded or moved, and goes to the jump unchanged.
+    // function is loaded or moved, and reaches the jump unchanged.
     Goes goes(std::uint64_t at) const {
         std::uint32_t wanted = field(word_at(at), 5, 5);
         for (std::size_t steps = 0; steps < max_instructions_back; ++steps) {
@@ -202,8 +202,8 @@ private:
             }
             at = *previous;
             const std::uint32_t word = word_at(at);
-            // Bits 4 to 0 are the destination of all that is asked here. In an instruction of
-            // another kind they mean something else, or a source: then the answer is unknown.
+            // Bits 4 to 0 are the destination in all instructions tested here. In others they have
+            // another meaning, or are a source: then the answer is unknown.
             if (is_load_pair(word) && field(word, 10, 5) == wanted) {
                 return Goes::to_function;
             }
@@ -227,7 +227,7 @@ private:
         return Goes::unknown;
     }
 
-    // True if the frame is taken down right before: what SP was is loaded past, or added to it,
+    // True if the frame is removed right before: by a load that moves SP up or an addition to SP,
     // with no call or branch in between.
     bool is_after_epilogue(std::uint64_t at) const {
         for (std::size_t steps = 0; steps < max_instructions_back && at != 0; ++steps) {

@@ -34,8 +34,8 @@ bool is_padding(const ZydisDecodedInstruction &instruction) {
            instruction.mnemonic == ZYDIS_MNEMONIC_INT3;
 }
 
-// True if the instruction after this one runs only when something jumps there. After a call of a
-// function that does not return, too, but that is not known here.
+// True if the instruction after this one runs only when something jumps there. This also holds
+// after a call of a function that does not return, but such calls are not known here.
 bool ends_a_block(const ZydisDecodedInstruction &instruction) {
     switch (instruction.mnemonic) {
         case ZYDIS_MNEMONIC_RET:
@@ -50,7 +50,7 @@ bool ends_a_block(const ZydisDecodedInstruction &instruction) {
     }
 }
 
-// Leaves the code in a way that has no place in a function of C++.
+// Leaves the code in a way that C++ functions never use.
 bool is_foreign(const ZydisDecodedInstruction &instruction) {
     switch (instruction.mnemonic) {
         case ZYDIS_MNEMONIC_IRET:
@@ -113,7 +113,7 @@ private:
             ends_.push_back(ends_a_block(instruction));
             note(at, instruction);
             if (!is_padding(instruction)) {
-                // A call may be the end: of a function that does not return.
+                // A call may be the end, if the called function does not return.
                 runs_on =
                     !ends_a_block(instruction) && instruction.meta.category != ZYDIS_CATEGORY_CALL;
             } else if (instruction.mnemonic == ZYDIS_MNEMONIC_INT3) {
@@ -134,7 +134,7 @@ private:
             return;
         }
         const bool jumps = instruction.mnemonic == ZYDIS_MNEMONIC_JMP;
-        // XBEGIN, too: its operand is where an aborted transaction goes on.
+        // XBEGIN, too: its operand is the address where an aborted transaction continues.
         const bool may_jump = instruction.meta.category == ZYDIS_CATEGORY_COND_BR ||
                               instruction.mnemonic == ZYDIS_MNEMONIC_XBEGIN;
         if (!jumps && !may_jump) {
@@ -166,8 +166,8 @@ private:
         return operands;
     }
 
-    // What runs right before the index-th instruction, if only one can and it is not a call, after
-    // which registers have other values.
+    // The instruction that runs right before the index-th, if only one can and it is not a call,
+    // which changes registers.
     std::optional<std::size_t> before(std::size_t index) const {
         std::size_t above = index - 1;
         for (std::size_t i = 0; i < max_instructions_back && above > 0 && padding_[above]; ++i) {
@@ -179,8 +179,8 @@ private:
                    : std::nullopt;
     }
 
-    // The instruction that gave `wanted` (64 bits wide) the value that it has before the index-th;
-    // caller if it has the caller's there; no value if that is not clear.
+    // The instruction that gave `wanted` (64 bits wide) its value before the index-th; `caller` if
+    // the value is the caller's; no value if that is not clear.
     std::optional<std::size_t> origin_of(ZydisRegister wanted, std::size_t index) const {
         for (std::size_t steps = 0; steps < max_instructions_back; ++steps) {
             if (index == 0) {
@@ -199,7 +199,7 @@ private:
         return std::nullopt;
     }
 
-    // True if the frame is taken down right before the index-th instruction: POP, LEAVE, or an
+    // True if the frame is removed right before the index-th instruction: by POP, LEAVE, or an
     // addition to RSP, with no call or branch in between.
     bool is_after_epilogue(std::size_t index) const {
         for (std::size_t steps = 0; steps < max_instructions_back && index != 0; ++steps) {

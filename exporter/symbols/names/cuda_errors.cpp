@@ -10,7 +10,7 @@ namespace {
 
 using Row = std::pair<int, std::string_view>;
 
-// Every enumerator of enum cudaError in CUDA 13.0's driver_types.h, those it calls deprecated too.
+// Every enumerator of enum cudaError in CUDA 13.0's driver_types.h, including deprecated ones.
 constexpr auto runtime_names = std::to_array<Row>({
     {0, "cudaSuccess"},
     {1, "cudaErrorInvalidValue"},

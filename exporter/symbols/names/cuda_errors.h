@@ -10,8 +10,8 @@ namespace gpusnoop::probes {
 [[nodiscard]] std::string_view cuda_error_name(int code);
 
 // The enumerator of CUresult with this value ("CUDA_ERROR_OUT_OF_MEMORY" for 2, "CUDA_SUCCESS" for
-// 0), as cuGetErrorName() gives it; empty for a number that CUDA 13.0 does not define. It depends
-// on the function which of the two enumerations a code is of: both have most of the numbers.
+// 0), as cuGetErrorName() gives it; empty for a number that CUDA 13.0 does not define. The function
+// that returned a code determines its enumeration: most numbers are in both.
 [[nodiscard]] std::string_view cuda_driver_error_name(int code);
 
 }  // namespace gpusnoop::probes

@@ -29,7 +29,7 @@ constexpr Syscall syscalls[] = {
 };
 #undef SYSCALL
 
-// The groups that the configuration can name. Some of their calls are of one machine only.
+// The groups that the configuration can name. Some of their calls exist on one machine only.
 constexpr std::pair<std::string_view, std::string_view> group_names[] = {
     {"file",
      "open close stat fstat lstat lseek access pipe dup dup2 fcntl flock truncate "

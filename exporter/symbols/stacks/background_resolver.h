@@ -1,4 +1,4 @@
-// A thread that answers questions one batch at a time, away from the path of the events.
+// A thread that answers questions in batches, off the path of the events.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ public:
         std::size_t max_waiting;  // questions
         std::size_t max_batch;
     };
-    // Both run in the thread. `answer` calls the function it is given for each answer it has.
+    // Both run in the thread. `answer` calls the given function for each answer.
     using AnswerBatch =
         std::function<void(std::vector<Question> batch, const std::function<void(Answer)> &)>;
-    // Does what has to be done now and then; returns when it has to run again if nothing happens.
+    // Does periodic work; returns the time of its next run if no question comes before.
     using Tidy = std::function<Deadline()>;
 
     BackgroundResolver(Settings settings, AnswerBatch answer, Tidy tidy)
@@ -47,12 +47,12 @@ public:
         work_.notify_one();
         return true;
     }
-    // Of the thread, or of anyone who knows one.
+    // For the thread, or for a caller that has an answer itself.
     void post(Answer answer) {
         const std::lock_guard lock(mutex_);
         answers_.push_back(std::move(answer));
     }
-    // Those that are ready.
+    // The answers that are ready.
     [[nodiscard]] std::vector<Answer> answers() {
         const std::lock_guard lock(mutex_);
         return std::exchange(answers_, {});
@@ -94,7 +94,7 @@ private:
     std::condition_variable_any work_;
     std::deque<Question> questions_;
     std::vector<Answer> answers_;
-    std::jthread thread_;  // the last member: it ends before what it uses goes
+    std::jthread thread_;  // the last member: it ends before the members that it uses
 };
 
 }  // namespace gpusnoop::symbols

@@ -102,7 +102,7 @@ std::vector<FunctionAt> FileCache::functions_at(CachedFile &file,
     }
     names_ += found.size();
     file.functions_.merge(found);
-    // Whole files lose their names: what is asked for next is not known, and this is rare.
+    // All names of a file are forgotten: the next questions are not known, and this is rare.
     for (auto oldest = files_.rbegin(); names_ > settings_.max_names && oldest != files_.rend();
          ++oldest) {
         forget_names(*oldest);
@@ -143,7 +143,7 @@ std::optional<FileCache::Clock::time_point> FileCache::next_close() const {
                           : std::optional(files_.back().used_ + settings_.close_after);
 }
 
-// The least recently used ones past their number: they lie in memory.
+// Forgets the least recently used copies over the limit: copies take memory.
 void FileCache::forget_copies() {
     std::size_t copies = 0;
     for (auto file = files_.begin(); file != files_.end();) {

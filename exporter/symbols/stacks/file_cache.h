@@ -1,4 +1,4 @@
-// Files of other processes that are open to look up functions in them, and the names found so far.
+// Keeps files of other processes open to look up functions in them, and caches the names found.
 #pragma once
 
 #include <chrono>
@@ -24,11 +24,11 @@ namespace gpusnoop::symbols {
 
 // The function at a place of a file.
 struct FunctionAt {
-    std::string name;          // "": no function is known to be there
+    std::string name;          // "": no function is known at the place
     std::uint64_t offset = 0;  // bytes from its start
 };
 
-// A file that was opened. One that is not an ELF file is remembered, too, without being kept open.
+// A file that was opened. A file that is not ELF is remembered, too, but not kept open.
 class CachedFile {
 public:
     [[nodiscard]] const FileId &id() const { return id_; }
@@ -37,7 +37,7 @@ public:
     [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
     // The file, if its file system always answers; else -1.
     [[nodiscard]] int local_fd() const { return file_ ? -1 : fd_.get(); }
-    // Up to `size` bytes from `offset` on; fewer where the file ends, or is not kept open.
+    // Up to `size` bytes from `offset`; fewer at the file's end, or if it is not kept open.
     [[nodiscard]] std::string read(std::uint64_t offset, std::size_t size) const;
 
 private:
@@ -47,45 +47,46 @@ private:
     FileId id_;
     FileState state_;
     Fd fd_;    // the file, or a copy of it
-    Fd file_;  // where that is a copy
+    Fd file_;  // the original, if fd_ is a copy
     std::optional<ElfFile> elf_;
-    bool unreadable_ = false;  // its symbols took too long, or are damaged: not to be tried again
-    std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset, as far as asked
+    bool unreadable_ = false;  // its symbols took too long or are damaged: do not try again
+    std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset; requested ones
     std::chrono::steady_clock::time_point used_;
 };
 
-// Holds a bounded number of files and of names. What is not used for a while is closed, so that no
-// file system is kept from being unmounted. Used by one thread.
+// Holds a bounded number of files and of names. Closes files that are not used for a while, so that
+// their file systems can be unmounted. Used by one thread.
 class FileCache {
 public:
     using Clock = std::chrono::steady_clock;
     struct Settings {
         std::size_t max_copies = 2;                              // of files, in memory
-        std::size_t max_files = 64;                              // the least recently used one goes
+        std::size_t max_files = 64;                              // over it, closes the oldest used
         std::size_t max_names = 16'384;                          // of all files together
         Clock::duration close_after = std::chrono::seconds(60);  // without use
         std::function<Clock::time_point()> now = [] { return Clock::now(); };
     };
 
-    // `name_of` makes a name of a symbol, as function_name() does.
+    // `name_of` makes a name from a symbol, as function_name() does.
     explicit FileCache(std::string (*name_of)(std::string_view symbol), Settings settings);
     explicit FileCache(std::string (*name_of)(std::string_view symbol));
 
-    // A file that was kept, unless it was changed since, or, with `bytes`, has another size. What
-    // find() and keep() return stays until the next call of keep() or close_unused(). A use.
+    // A cached file, unless it has changed since, or, with `bytes`, has another size. Counts as a
+    // use. The results of find() and keep() are valid until the next call of keep() or
+    // close_unused().
     [[nodiscard]] CachedFile *find(const FileId &id, std::optional<std::uint64_t> bytes = {});
     CachedFile &keep(const FileId &id, processes::MappedFile opened);
     CachedFile &keep(const FileId &id, Fd fd) {
         return keep(id, processes::MappedFile{std::move(fd), {}});
     }
 
-    // One for each of `file_offsets`. The symbols are read at most once, for all that are new.
+    // One for each of `file_offsets`. The symbols are read at most once, for all new offsets.
     [[nodiscard]] std::vector<FunctionAt> functions_at(CachedFile &file,
                                                        std::span<const std::uint64_t> file_offsets);
 
     // Closes and forgets the files that were not used for `close_after`.
     void close_unused();
-    // When there will be something to close; empty while no file is kept.
+    // The time when the next file can be closed; empty while no file is kept.
     [[nodiscard]] std::optional<Clock::time_point> next_close() const;
     [[nodiscard]] std::size_t size() const { return files_.size(); }
     [[nodiscard]] std::size_t names() const { return names_; }

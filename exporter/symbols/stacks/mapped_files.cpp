@@ -48,7 +48,7 @@ public:
     }
 
 private:
-    // What lies below an overlay the kernel alone can say.
+    // Only the kernel can tell which file system is below an overlay.
     bool answers(std::uint32_t tgid, std::uint32_t file_system) {
         constexpr std::uint32_t overlay = 0x794C7630;
         if (file_system != overlay) {

@@ -1,4 +1,4 @@
-// The files that processes have mapped, as the resolvers ask for them.
+// Gives resolvers the files that processes have mapped.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace gpusnoop::symbols {
 
-// Used by one thread at a time. Tests have one of their own, which needs no rights. What does not
-// answer is left alone after a second.
+// Used by one thread at a time. Tests have their own implementation, which needs no privileges. A
+// file or process that does not answer is given up after a second.
 class MappedFiles {
 public:
     // From the kernel's tables. Needs BPF.
@@ -25,16 +25,16 @@ public:
     MappedFiles(const MappedFiles &) = delete;
     MappedFiles &operator=(const MappedFiles &) = delete;
 
-    // The executable file mappings of a process. One that is gone has none.
+    // The executable file mappings of a process. A process that has ended has none.
     [[nodiscard]] virtual Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) = 0;
     // Opens exactly the mapped file, or fails.
     [[nodiscard]] virtual Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) = 0;
 
-    // The program that a process runs, if it has the inode and the size.
+    // The executable of a process, if it has this inode and size.
     [[nodiscard]] virtual Result<processes::MappedFile> open_program(std::uint32_t tgid,
                                                                      std::uint64_t inode,
                                                                      std::uint64_t bytes);
-    // Whether it still runs it.
+    // Whether the process still runs that executable.
     [[nodiscard]] virtual bool runs_program(std::uint32_t tgid, std::uint64_t inode,
                                             std::uint64_t bytes) {
         return open_program(tgid, inode, bytes).has_value();
@@ -42,7 +42,7 @@ public:
     // Memory of a process, from `address` on: `size` bytes, or fewer.
     [[nodiscard]] virtual Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                                           std::size_t size);
-    // Nothing is asked for a while.
+    // No request follows for a while: ends helpers that keep memory.
     virtual void rest() {}
 };
 

@@ -42,7 +42,7 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
     std::uint64_t progress = reader_->progress();
     auto progressed = Clock::now();
     for (;;) {
-        // With many of them, no name of others would be found in time.
+        // With many stuck processes, names of others would be found too late.
         if (auto answer = reader_->wait(stuck_.size() < 4 ? processes::FileOpener::max_wait
                                                           : processes::FileOpener::max_wait / 10)) {
             if (answer->error == EPIPE) {

@@ -1,4 +1,4 @@
-// Reads programs and memory of processes, with an answer in a second whatever they do.
+// Reads executables and memory of processes, and returns within a second whatever they do.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@
 
 namespace gpusnoop::symbols {
 
-// A process whose memory or program does not answer costs a second once. Then nothing is asked of
-// it for a while, and until the child that waits for it is gone. Used by one thread.
+// A process whose memory or executable does not answer costs a second once. It is not read again
+// for a while, and not before the child that waits for it has ended. Used by one thread.
 class PatientReader {
 public:
     using Clock = std::chrono::steady_clock;
@@ -24,28 +24,28 @@ public:
     explicit PatientReader(Clock::duration leave_alone = std::chrono::minutes(1))
         : leave_alone_(leave_alone) {}
 
-    // The program at `path`, if it has the inode and the size. `answers` says of its file system
-    // whether reading a file of it never waits for others.
+    // The executable at `path`, if it has this inode and size. `answers` says whether reads on its
+    // file system never wait for others.
     [[nodiscard]] Result<processes::MappedFile> open_program(
         std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
         const std::function<bool(std::uint32_t file_system)> &answers);
-    // Whether it is that program.
+    // Whether the process runs that executable.
     [[nodiscard]] bool is_program(std::uint32_t tgid, const std::string &path, std::uint64_t inode,
                                   std::uint64_t bytes);
     [[nodiscard]] Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                                   std::size_t size);
 
-    // Ends the child, which keeps memory.
+    // Ends the child, which uses memory.
     void rest() { reader_.reset(); }
 
 private:
     struct Stuck {
-        std::unique_ptr<ForeignReader> reader;  // until its child is gone
+        std::unique_ptr<ForeignReader> reader;  // until its child has ended
         std::uint32_t tgid;
-        Clock::time_point until;  // its process is left alone
+        Clock::time_point until;  // its process is not read before
     };
 
-    // Opened by the child.
+    // Opened by the child process.
     Result<ForeignReader::Answer> find_program(std::uint32_t tgid, const std::string &path,
                                                std::uint64_t inode, std::uint64_t bytes);
     Result<> prepare(std::uint32_t tgid);

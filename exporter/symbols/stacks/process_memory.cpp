@@ -12,7 +12,7 @@
 
 namespace gpusnoop::symbols {
 
-// Addresses past what a signed size can count are of no process.
+// Addresses over the range of a signed size belong to no process.
 Result<std::string> read_memory_at_once(std::uint32_t tgid, std::uint64_t address,
                                         std::size_t size) {
     std::string bytes(size, '\0');
@@ -62,7 +62,7 @@ std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address
 std::optional<std::uint64_t> code_start_of(std::uint32_t tgid) {
     constexpr int field = 26;
     const std::string line = read_start("/proc/" + std::to_string(tgid) + "/stat").value_or("");
-    // The second field is the process's name in parentheses, which may hold anything.
+    // The second field is the process's name in parentheses, which may contain anything.
     const std::size_t name_end = line.rfind(')');
     if (name_end == std::string::npos) {
         return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<std::uint64_t> code_start_of(std::uint32_t tgid) {
         rest >> skipped;
     }
     std::uint64_t start = 0;
-    // 0 is shown to those who may not know, 1 for the processes that ended.
+    // The kernel shows 0 to readers without the right, and 1 for processes that ended.
     return rest >> start && start > 1 ? std::optional(start) : std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Small reads from the memory of another process. It may end, or change what it has there, at any
+// Small reads from the memory of another process. The process may end, or change its memory, at any
 // time.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace gpusnoop::symbols {
 
-// Up to `size` bytes from `address` on. Waits for the process if it has the page filled by itself.
+// Up to `size` bytes from `address`. Waits for the process if it handles its own page faults.
 using ReadMemory =
     std::function<Result<std::string>(std::uint32_t tgid, std::uint64_t address, std::size_t size)>;
 [[nodiscard]] Result<std::string> read_memory_at_once(std::uint32_t tgid, std::uint64_t address,
@@ -22,14 +22,14 @@ using ReadMemory =
 [[nodiscard]] std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address,
                                                      const ReadMemory &read = read_memory_at_once);
 
-// The bytes at `address` up to the NUL after them, which is among the first `max_bytes`; empty if
-// there is none. Reads page by page: what follows the NUL may not be mapped.
+// The bytes at `address` up to the next NUL, which is among the first `max_bytes`; empty if there
+// is none. Reads page by page: the page after the NUL may not be mapped.
 [[nodiscard]] std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address,
                                                      std::size_t max_bytes,
                                                      const ReadMemory &read = read_memory_at_once);
 
-// Where the code of the program that a process runs begins (mm->start_code); empty if the process
-// is gone or may not be looked at.
+// Where the code of a process's executable begins (mm->start_code); empty if the process has ended
+// or may not be read.
 [[nodiscard]] std::optional<std::uint64_t> code_start_of(std::uint32_t tgid);
 
 }  // namespace gpusnoop::symbols

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_module_bytes = 128;
 
-// Ways to open one file: of several processes that have it, some may be gone.
+// The most ways to open one file: of the processes that map it, some may have ended.
 constexpr std::size_t max_open_attempts = 3;
 
 }  // namespace
@@ -85,7 +85,8 @@ StackNamer::Process StackNamer::read_process(std::uint32_t tgid) {
     if (auto mappings = files_->list(tgid); mappings && !mappings->empty()) {
         process.mappings = std::move(*mappings);
         std::ranges::sort(process.mappings, {}, &ebpf::Mapping::start);
-        // Only now: a program that is still the same was the same when its mappings were read.
+        // Read last: if the program is still the same now, it was the same when its mappings were
+        // read.
         process.code_start = code_start_of(process.mappings.front().tid);
     }
     return process;

@@ -16,11 +16,11 @@
 namespace gpusnoop::symbols {
 
 struct StackRequest {
-    std::uint64_t ticket = 0;  // comes back with the answer
+    std::uint64_t ticket = 0;  // returned with the answer
     std::uint32_t tgid = 0;
     std::vector<std::uint64_t> addresses;  // return addresses, innermost first
-    // Where the code of the process's program begins (mm->start_code). With it, the stack is not
-    // looked up in another program that has got the process's number; 0 if it is not known.
+    // Where the code of the process's executable begins (mm->start_code). With it, the stack is not
+    // looked up in another program that has reused the process id; 0 if it is not known.
     std::uint64_t code_start = 0;
 };
 
@@ -29,10 +29,10 @@ struct StackReply {
     std::vector<Frame> frames;  // one for each address, of at most StackNamer::max_frames
 };
 
-// Reads files, so it takes its time. Used by one thread.
+// Reads files, so it is slow. Used by one thread.
 class StackNamer {
 public:
-    // The kernel gives no more (kernel.perf_event_max_stack). Those further out are left away.
+    // The kernel's limit (kernel.perf_event_max_stack). Frames further out are dropped.
     static constexpr std::size_t max_frames = 128;
 
     explicit StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
@@ -40,10 +40,10 @@ public:
     // An answer for each request. The mappings of each process are read once, and the symbols of
     // each file at most once.
     [[nodiscard]] std::vector<StackReply> name(std::span<const StackRequest> requests);
-    // Closes files that were not used for a while; says when to call it again.
+    // Closes files that were not used for a while; returns the time of the next call.
     std::optional<FileCache::Clock::time_point> close_unused();
 
-    // What there is to say without looking anything up.
+    // The answer that needs no look-up.
     [[nodiscard]] static StackReply unresolved(std::uint64_t ticket, std::size_t addresses);
 
 private:
@@ -51,13 +51,13 @@ private:
         std::vector<ebpf::Mapping> mappings;      // by address
         std::optional<std::uint64_t> code_start;  // empty if it cannot be known
     };
-    // What is asked of one file in a batch.
+    // The offsets requested for one file in a batch.
     struct File {
         std::vector<const ebpf::Mapping *> mappings;  // to open it through
         std::vector<std::uint64_t> offsets;
         std::vector<FunctionAt> functions;  // one for each offset
     };
-    // Where one address is: in which file, and which of its offsets.
+    // The place of one address: its file, and the index of its offset there.
     struct Place {
         std::size_t address;  // index
         const ebpf::Mapping *mapping;

@@ -1,5 +1,4 @@
-// Names for the stacks that allocations were made from, found off the hot path in a thread of its
-// own.
+// Names the stacks that allocations were made from, on its own thread, off the hot path.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,8 @@ namespace gpusnoop::symbols {
 
 class StackResolver {
 public:
-    // Requests that wait. Those past it are answered at once, with frames that are not resolved.
+    // The limit of waiting requests. Over it, requests are answered immediately, with unresolved
+    // frames.
     static constexpr std::size_t max_waiting = 4096;
 
     static Result<std::unique_ptr<StackResolver>> start();

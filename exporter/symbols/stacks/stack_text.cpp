@@ -16,7 +16,7 @@ constexpr std::size_t max_site_frames = 3;
 constexpr std::string_view between = " < ";
 constexpr std::size_t max_part_bytes = 256;  // of a folded line
 
-// What calls main, or the function of a thread.
+// The functions that call main, or a thread's function.
 constexpr std::array<std::string_view, 8> starters{"_start",
                                                    "__libc_start_main",
                                                    "__libc_start_main_impl",
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 8> starters{"_start",
                                                    "clone3",
                                                    "__clone3"};
 
-// The runtime that is linked into a program has no module of its own, but this on its functions.
+// The runtime linked into a program has no module of its own, but its functions have this prefix.
 constexpr std::string_view static_runtime = "libcudart_static_";
 
 bool is_of_cuda(const Frame &frame) {
@@ -34,8 +34,8 @@ bool is_of_cuda(const Frame &frame) {
            frame.function.starts_with(static_runtime);
 }
 
-// libc is mostly stripped, and a place in it says nothing: what calls main or the function of a
-// thread is there.
+// libc is mostly stripped, so a place in it is useless: the callers of main or of a thread's
+// function are there.
 bool says_something(const Frame &frame) {
     return !frame.function.empty() ||
            (!frame.module.empty() && !frame.module.starts_with("libc.so"));

@@ -9,26 +9,26 @@
 
 namespace gpusnoop::symbols {
 
-// One call of a stack. What is not known is empty. Texts are valid UTF-8.
+// One call of a stack. Unknown parts are empty. Texts are valid UTF-8.
 struct Frame {
     std::string function;      // without arguments, at most max_function_name_bytes
     std::string module;        // the last part of the path of the file
-    std::uint64_t offset = 0;  // of the return address: in the function, without one in the file
+    std::uint64_t offset = 0;  // of the return address: in the function, else in the file
 };
 
 inline constexpr std::size_t max_site_label_bytes = 128;
 
-// The function; without one "module+0x1234", or "[unknown]".
+// The function; if it is unknown, "module+0x1234", or "[unknown]".
 [[nodiscard]] std::string frame_text(const Frame &frame);
 
-// Where in a program a CUDA call comes from: the innermost three calls outside of CUDA's own
+// The place in a program that a CUDA call comes from: the innermost three calls outside CUDA's own
 // libraries, up to main, as in "leak_big < train_step < main". A call without a known function is
 // "module+0x1234", if that is not libc. Valid UTF-8, at most max_site_label_bytes; "unknown" if no
-// frame is known. Has no addresses, so it is the same for all processes of a program.
+// frame is known. Contains no addresses, so it is the same for all processes of a program.
 [[nodiscard]] std::string site_label(std::span<const Frame> frames);
 
-// One line for flamegraph.pl, without its newline: "comm;outermost;...;innermost 4096". Of the
-// text, which may hold anything, spaces become "_" and semicolons ":".
+// One line for flamegraph.pl, without its newline: "comm;outermost;...;innermost 4096". In the
+// texts, which may contain anything, spaces become "_" and semicolons ":".
 [[nodiscard]] std::string folded_line(std::string_view comm, std::span<const Frame> frames,
                                       std::uint64_t bytes);
 
