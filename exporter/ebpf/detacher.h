@@ -37,7 +37,7 @@ public:
         // Called by a thread of the detacher, when all is detached.
         std::function<void()> done{};
     };
-    // Returns at once.
+    // Returns immediately.
     void detach(Job job);
 
     // The probes that are still attached to the file and can stay, for UprobeSet::attach(). Jobs
@@ -65,7 +65,7 @@ private:
     std::condition_variable_any changed_;
     Entries entries_;
     std::size_t idle_ = 0;               // threads that wait for work
-    std::vector<std::jthread> threads_;  // the last: they end before what they use
+    std::vector<std::jthread> threads_;  // the last: they end before the members that they use
 };
 
 }  // namespace gpusnoop::ebpf

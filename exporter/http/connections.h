@@ -32,8 +32,8 @@ public:
     // Run by a thread of next().
     using Work = std::function<void()>;
 
-    // The most clients parked or ready at one time; if the process may have fewer files, half that
-    // number.
+    // The most clients parked or ready at one time, or half the process's limit of files if that is
+    // less.
     static constexpr std::size_t max_parked = 4096;
     // The most of them that have begun a handshake, a request or a response: these use memory.
     static constexpr std::size_t max_begun = 512;

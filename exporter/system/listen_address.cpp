@@ -63,7 +63,7 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
         if (host == "localhost") {
             return ListenAddress{"127.0.0.1", false, *port};
         }
-        // c_str() below would hide what follows a NUL.
+        // c_str() below would hide the text after a NUL.
         if (host.find('\0') == std::string::npos) {
             if (is_address(AF_INET, host)) {
                 return ListenAddress{host, false, *port};

@@ -1,4 +1,4 @@
-// The parts of an ELF file that symbols are found through. For the ElfFile sources only.
+// The parts of an ELF file through which symbols are found. For the ElfFile sources only.
 #pragma once
 
 #include <elf.h>
@@ -22,7 +22,7 @@ struct SymbolTable {
     std::uint64_t strings_size = 0;  // bytes
 };
 
-// `table` if it is inside the file and the limits; a sentence if not.
+// `table` if it is inside the file and the limits; else an error.
 [[nodiscard]] Result<SymbolTable> checked(const SymbolTable &table, const ElfReader &reader);
 
 // The file offset of a virtual address: it must be backed by bytes of one of the PT_LOADs among
