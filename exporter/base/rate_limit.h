@@ -32,7 +32,7 @@ public:
         return false;
     }
 
-    // Whether the second of the last attempt is over.
+    // Whether the second that the last attempts were counted in is over.
     [[nodiscard]] bool is_over(std::chrono::nanoseconds now) const {
         return now - began_ >= std::chrono::seconds(1);
     }

@@ -45,7 +45,7 @@ private:
     std::map<std::string, std::string> users_;
     // A hash as expensive as the most expensive one, which no password matches.
     std::string nobody_;
-    // Makes the remembered digests useless to other programs.
+    // Makes the remembered digests useless outside this process.
     Digest secret_{};
 
     mutable std::mutex remembered_mutex_;

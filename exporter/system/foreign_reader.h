@@ -49,11 +49,11 @@ public:
     ForeignReader(const ForeignReader &) = delete;
     ForeignReader &operator=(const ForeignReader &) = delete;
 
-    // Opens the path. If `root` is not empty, the path is below it, and symbolic links out of it
-    // and magic links fail. Only a regular file (EINVAL), and only if no process has a lease on it
-    // (EAGAIN). The answer has a descriptor that only names the file (O_PATH); its number is the
-    // address at which the child has mapped the file, or 0. `with_file_system` adds the file
-    // system's magic number.
+    // Opens the path. If `root` is not empty, the path is below it: symbolic links are resolved
+    // inside it, and magic links are refused. Only a regular file (EINVAL), and only if no process
+    // has a lease on it (EAGAIN). The answer has a descriptor that only names the file (O_PATH);
+    // its number is the address at which the child has mapped the file, or 0. `with_file_system`
+    // adds the file system's magic number.
     [[nodiscard]] Result<> open(std::string_view root, std::string_view path,
                                 bool with_file_system = false);
     // The same for the file behind a descriptor.

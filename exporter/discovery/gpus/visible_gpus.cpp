@@ -174,7 +174,7 @@ private:
         return with_uuid(uuid, text);
     }
 
-    // MIG-<uuid>: the UUID does not name the GPU, but only one GPU may have instances.
+    // MIG-<uuid>: the UUID does not name the GPU, which is known only if one GPU has instances.
     [[nodiscard]] Entry instance(std::string_view text) const {
         const auto first = std::ranges::find_if(seen_, &Gpu::mig);
         const bool single = std::ranges::count_if(seen_, &Gpu::mig) == 1;
