@@ -1,7 +1,8 @@
 #!/bin/sh
 # check_stack.sh OBJDUMP OBJECT: fails when a program of the object uses more than 48 bytes of BPF
-# stack: the verifier rounds up to 16, and gives a stack of 64 a private one (see lib/guard.bpf.h). Our programs are inlined whole, so a section is a call chain; a call to
-# another BPF function would escape this sum and is refused.
+# stack. The verifier rounds up to 16, and gives a stack of 64 a private one (see lib/guard.bpf.h).
+# All functions are inlined, so a section is a whole call chain. A call to another BPF function
+# would escape this sum and is refused.
 set -eu
 "$1" -d --no-show-raw-insn "$2" | awk -v limit=48 -v object="$(basename "$2")" '
     function deeper(bytes) { if (bytes > depth) depth = bytes }

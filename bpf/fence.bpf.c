@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* DMA fences of the processes to trace, and their waits for any fence. A fence is followed by its
  * address, as some drivers give it its number later, when they emit it. Each tracepoint has two
- * programs: one gets the fence, the other what its driver and its timeline are called
+ * programs: one gets the fence, the other the names of its driver and its timeline
  * (fence_records.bpf.h). */
 #define PROBE fence
 
@@ -17,7 +17,7 @@
 #include "bpf/lib/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 
-/* Waits inside each other: a fence that stands for others waits for those. */
+/* Nested waits: a fence that stands for others waits for them. */
 #define MAX_WAITS 4
 
 struct wait {
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct thread);
 } fence_threads SEC(".maps");
 
-/* The current thread, if its process is one to trace. */
+/* The current thread, if its process is a target. */
 static __always_inline struct thread *current_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&fence_threads, task, NULL, 0);
@@ -59,7 +59,7 @@ static __always_inline struct thread *current_thread(struct task_struct *task)
 	return thread;
 }
 
-/* Notes whose a fence is. */
+/* Notes the process of a fence. */
 static __always_inline void begin_fence(struct dma_fence *fence)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -67,7 +67,8 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 	struct thread *thread;
 
 	if (!target_since(task)) {
-		/* Somebody else's, where one was whose end was not seen. */
+		/* Another process's fence. An old entry at its address is of a fence whose end was
+		 * not seen. */
 		bpf_map_delete_elem(&fence_known, &address);
 		return;
 	}
@@ -80,7 +81,7 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 	thread->fresh.reserved = 0;
 	thread->fresh.context = fence->context;
 	__builtin_memset(&thread->fresh.names, 0, sizeof(thread->fresh.names));
-	/* An entry that is there already is of one whose end was not seen: this one is newer. */
+	/* Replaces an old entry, which is of a fence whose end was not seen. */
 	if (bpf_map_update_elem(&fence_known, &address, &thread->fresh, BPF_ANY)) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_table_full], 1);
@@ -91,8 +92,8 @@ static __always_inline void begin_fence(struct dma_fence *fence)
 }
 
 /* The fence's entry. A driver that makes fences together with their memory (i915's requests) gives
- * one to whoever needs it next, as a fence of another context and without emitting it: that is not
- * the fence of whoever the memory was made for. */
+ * one to the next user, as a fence of another context and without emitting it: such a fence does
+ * not belong to the process that the memory was made for. */
 static __always_inline struct fence_known *find_fence(struct dma_fence *fence, __u32 event)
 {
 	__u64 address = (__u64)fence;
@@ -108,8 +109,8 @@ static __always_inline struct fence_known *find_fence(struct dma_fence *fence, _
 	return NULL;
 }
 
-/* Whose is an event of a fence whose init was not seen? What happens to it may happen in any
- * context, so only the events that are the current process's own doing are its. */
+/* The process of an event, if the fence's init was not seen. Most events can happen in any context,
+ * so only the events that a process causes itself belong to the current process. */
 static __always_inline bool owner_of_unknown(__u32 event, __u64 *since_ns, __u32 *tgid)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -187,7 +188,7 @@ static __always_inline void begin_wait(struct dma_fence *fence)
 	send_wait(fence, FENCE_wait_start, &thread->traced, 0);
 }
 
-/* Comes at the end of every wait, also of those that were interrupted or took too long. */
+/* Runs at the end of every wait, also of an interrupted wait and of a timeout. */
 static __always_inline void end_wait(struct dma_fence *fence)
 {
 	__u64 now_ns = bpf_ktime_get_ns();

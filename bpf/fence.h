@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The fence probe's contract: what happens to DMA fences, and waits for them. */
+/* The fence probe's contract: events of DMA fences, and waits for them. */
 #ifndef GPUSNOOP_FENCE_H
 #define GPUSNOOP_FENCE_H
 
@@ -25,10 +25,10 @@ enum fence_event {
 #define FENCE_DRIVER_BYTES   32
 #define FENCE_TIMELINE_BYTES 64
 
-/* Record types behind those of bpf/lib/traced.h: FENCE_RECORD + enum fence_event. */
+/* Record types after the types of bpf/lib/traced.h: FENCE_RECORD + enum fence_event. */
 #define FENCE_RECORD 16
 
-/* The name of a fence that was made: what the kernel says of it later is not always its own. */
+/* The names of a fence at its init: at a later event the kernel may give other names. */
 struct fence_names { /* empty where they could not be had */
 	char driver[FENCE_DRIVER_BYTES];
 	char timeline[FENCE_TIMELINE_BYTES];
@@ -42,18 +42,18 @@ struct fence_id {
 };
 WIRE_SIZE(struct fence_id, 16);
 
-/* head.since_ns 0: of a process that is not known. */
+/* head.since_ns 0: the process is not known. */
 struct fence_record {
 	struct traced_record head;
 	struct fence_id fence;
-	__u32 tid;	    /* who waits; else 0 */
+	__u32 tid;	    /* the waiting thread; else 0 */
 	__u32 has_duration; /* whether the next is known */
 	__u64 nanoseconds;  /* wait_end: the wait; signaled: since the fence was emitted */
 	struct fence_names names;
 };
 WIRE_SIZE(struct fence_record, 24 + 16 + 16 + sizeof(struct fence_names));
 
-/* A fence of a process that is traced, from init to destroy. */
+/* A fence of a traced process, from init to destroy. */
 struct fence_known {
 	__u64 since_ns;
 	__u64 emitted_ns; /* 0: not yet */

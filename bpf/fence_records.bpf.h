@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What is known of fences, and the records of what happens to them. Programs that get the fence do
- * not get what its driver and its timeline are called: these can only be had from a tracepoint's
- * own record, as the kernel asks the driver, and there the fence's address is not. So each
- * tracepoint has two programs, which find each other by the fence's numbers; where the fields are
- * in the record, the exporter reads from the tracepoint's format. */
+/* The table of fences, and the records of their events. A program that gets the fence does not get
+ * the names of its driver and its timeline: the kernel asks the driver for them, and only the
+ * tracepoint's own record has them. That record does not have the fence's address. So each
+ * tracepoint has two programs, which find each other by the fence's numbers. The exporter reads the
+ * offsets of the record's fields from the tracepoint's format. */
 #ifndef GPUSNOOP_FENCE_RECORDS_BPF_H
 #define GPUSNOOP_FENCE_RECORDS_BPF_H
 
@@ -26,15 +26,14 @@ struct {
 	__type(value, struct fence_known);
 } fence_known SEC(".maps");
 
-/* Where the two programs of a tracepoint meet: whichever comes first leaves here what it knows.
- * Mostly that is the one with the fence; it is the one with the names where somebody else's program
- * was at the tracepoint's record before us. An interrupt between the two has a place of its own.
- * What is left of an event whose other program did not run is overwritten: a record is sent then,
- * without names. */
+/* Where the two programs of a tracepoint meet: the first to run leaves its data here. Usually that
+ * is the program with the fence; it is the program with the names if another tool attached to the
+ * tracepoint's record before us. An interrupt between the two has its own place. Data whose other
+ * program did not run is overwritten later; then its record is sent without names. */
 enum place_state {
 	PLACE_EMPTY,
 	PLACE_HAS_RECORD, /* without names */
-	PLACE_HAS_NAMES,  /* and of the record only its type and the low halves of the numbers */
+	PLACE_HAS_NAMES,  /* of the record, only its type and the low halves of the numbers */
 };
 
 struct place {
@@ -64,9 +63,9 @@ static __always_inline struct meeting *this_meeting(void)
 	return bpf_map_lookup_elem(&fence_meetings, &zero);
 }
 
-/* The place where the other program of this event has left something of that state. The record of a
- * tracepoint has the low 32 bits of the numbers only. A wrong one cannot be found: fences of one
- * context and one number are called the same. */
+/* The place in which the other program of this event left data, in that state. A tracepoint's
+ * record has only the low 32 bits of the numbers. The names cannot be wrong: fences of one context
+ * and one number have the same names. */
 static __always_inline struct place *find_place(struct meeting *meeting, enum place_state state,
 						__u32 type, __u32 context, __u32 seqno)
 {
@@ -108,8 +107,8 @@ static __always_inline struct place *take_place(struct meeting *meeting)
 	return place;
 }
 
-/* An event, but for the names of the fence: these are there already, or are awaited. `to_table`:
- * the fence's entry is to get them. */
+/* An event, without the names of the fence: they are there already, or the other program brings
+ * them. `to_table`: they also go into the fence's entry. */
 static __always_inline void send_without_names(struct dma_fence *fence, __u32 event, __u64 since_ns,
 					       __u32 tgid, __u32 tid, __u64 nanoseconds,
 					       bool to_table)
@@ -186,7 +185,7 @@ static __always_inline void read_names(struct fence_names *names, const void *co
 	bpf_probe_read_kernel_str(names->timeline, sizeof(names->timeline), context + at);
 }
 
-/* May the other program of this event come later, and need the names? */
+/* Can the other program of this event run later, and need the names? */
 static __always_inline bool may_need_names(__u32 event)
 {
 	if (target_kinds & TARGET_EVERYTHING)

@@ -109,8 +109,8 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	finish_call(thread, call, regs, FUNC_RECORD_RETURN);
 }
 
-/* Before an instruction that may leave a function: it does if the stack pointer is what it was at
- * the entry. */
+/* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
+ * as at the entry. */
 static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -136,7 +136,7 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 CALL_PROGRAMS(func_enter, func_leave)
 CALL_EXIT_PROGRAMS(func_leave_at_exit)
 
-/* The calls that the thread will not return from any more. */
+/* Forgets the calls that the thread will never return from. */
 static __always_inline void forget_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&func_threads, task, NULL, 0);

@@ -7,11 +7,11 @@
 
 /* The attach cookie: the function's number, and how its calls are followed. */
 #define FUNC_NUMBER(cookie) ((__u32)(cookie))
-#define FUNC_ENTRY_ONLY	    (1ULL << 32) /* counted where they begin, nothing else is known */
-#define FUNC_EXITS	    (1ULL << 33) /* until an instruction that leaves it, not by a return probe */
+#define FUNC_ENTRY_ONLY	    (1ULL << 32) /* counted at the entry; the rest is not known */
+#define FUNC_EXITS	    (1ULL << 33) /* its end is seen at its exits, not by a return probe */
 #define FUNC_JUMPS_TO_ENTRY (1ULL << 34) /* it begins again inside one call */
 #define FUNC_AT_TAIL_CALL   (1ULL << 35) /* at an exit: another function returns for it */
-#define FUNC_SEVENTH	    (1ULL << 36) /* its seventh argument is wanted as well */
+#define FUNC_SEVENTH	    (1ULL << 36) /* its seventh argument is wanted, too */
 
 /* Functions with numbers below this can be muted in the kernel. */
 #define FUNC_MUTABLE 65536
@@ -22,7 +22,7 @@ enum func_record_type {
 	FUNC_RECORD_ENTRY,   /* of a function that is counted at its entry only */
 	FUNC_RECORD_RETURN,
 	FUNC_RECORD_TAIL_CALL, /* as a return, but the result is not known */
-	FUNC_RECORD_BEGIN, /* a call begins whose end is seen, for those who want to know then */
+	FUNC_RECORD_BEGIN,     /* a call begins whose end will be seen; see send_entries */
 };
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns), as in cuda.h. */
@@ -43,8 +43,8 @@ struct func_call_record {
 };
 WIRE_SIZE(struct func_call_record, 48);
 
-/* What the programs do for calls of a function besides counting them, by its number. A call that
- * has its end seen sends one record, of these three; a longer one begins with the shorter. */
+/* By a function's number: the work for its calls besides counting them. A call whose end is seen
+ * sends one of these three records; a longer one begins with the shorter. */
 #define FUNC_MAX_FUNCTIONS 65536 /* numbers from there on have only the shortest record */
 
 #define FUNC_SENDS_ARGUMENTS 1U /* each call, func_arguments_record */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the `functions` probe keeps of threads and processes, and the records that it sends of their
- * calls. */
+/* The `functions` probe's state of threads and processes, and the records of their calls. */
 #ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
 #define GPUSNOOP_FUNC_RECORDS_BPF_H
 
@@ -10,7 +9,7 @@
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
-/* As many as return probes of one thread that the kernel keeps (MAX_URETPROBE_DEPTH). */
+/* As many as the return probes that the kernel keeps for one thread (MAX_URETPROBE_DEPTH). */
 #define CALL_DEPTH		    64
 #define CALL_SLOTS		    8
 #define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
@@ -22,14 +21,14 @@ const volatile __u64 max_calls_per_second = 0;
 /* For a trace: calls that are faster than their function's slow_ns send nothing. */
 const volatile bool only_slow = false;
 
-/* Each call whose end is seen sends a record when it begins as well: no event, and in no account.
- * It has the time from which the call's duration counts, by which the two are known to be one call.
- */
+/* Each call whose end is seen also sends a record when it begins. That record is no event, and is
+ * in no account. It has the time from which the call's duration counts: this connects the two
+ * records. */
 const volatile bool send_entries = false;
 __u64 entries_lost = 0;
 
-/* Slow calls have a ring of their own, as their records are long: it may be full when that of the
- * calls is not. Then they are sent as others are, and counted here. */
+/* Slow calls have their own ring, as their records are long. If it is full and the ring of calls is
+ * not, they are sent as other calls are, and counted here. */
 __u64 slow_details_lost = 0;
 
 struct func_process {
@@ -58,8 +57,8 @@ struct {
 	__uint(max_entries, 1 << 20);
 } func_slow SEC(".maps");
 
-/* Starts and ends of processes: without room for the start, a short process has no name on the
- * page, so calls do not share its ring. Room for 3,600 of both. */
+/* Starts and ends of processes. A short process whose start finds no room has no name on the page,
+ * so calls do not share this ring. Room for 3,600 of both. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
@@ -207,8 +206,8 @@ static __always_inline void send_arguments(struct thread *thread, const struct c
 }
 
 /* The function's own frame is gone at its end, and the kernel finds its caller only at a return
- * probe: before an instruction that leaves it, the return address is still where the call put it.
- */
+ * probe. Before an instruction that leaves the function, the return address is still where the call
+ * put it. */
 static __always_inline void fill_stack(struct func_slow_record *record, const struct call *call,
 				       struct pt_regs *regs)
 {

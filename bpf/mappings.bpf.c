@@ -13,11 +13,11 @@
 #define VM_EXEC	      0x4
 #define PF_FORKNOEXEC 0x40
 
-/* List only this process; 0: all of them. Kernels before 6.1 cannot be told otherwise. */
+/* List only this process; 0: all of them. Kernels before 6.1 always list all. */
 volatile int only_tgid = 0;
 
-/* The exporter. What it forked to read files of others maps the same files as itself, and those
- * that it reads; it is no user of them. */
+/* The exporter. A child that it forked to read files of others maps the exporter's files and the
+ * files that it reads, but does not use them. */
 volatile int own_tgid = 0;
 volatile int list_own_readers = 0;
 
@@ -67,7 +67,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 		return 0;
 	if (!(vma->vm_flags & VM_EXEC) || (!list_own_readers && is_own_reader(task)))
 		return 0;
-	/* The first thread speaks for its process; when it has ended, all the others do. */
+	/* List the first thread of a process; if that has ended, all the others. */
 	if (task->tgid != task->pid && task->group_leader->mm)
 		return 0;
 	file = vma->vm_file;

@@ -26,7 +26,7 @@ struct mapping_record {
 	__u32 tid; /* a thread that has it: the process's first one, or any when that has ended */
 	__u32 is_program;  /* the process's own executable */
 	__u32 file_system; /* its magic number (linux/magic.h) */
-	/* What the file's bytes cannot change without. */
+	/* These change whenever the file's bytes change. */
 	__u64 bytes;
 	__u64 modified_ns;	       /* since the epoch; 0 if the kernel does not show it */
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */

@@ -30,7 +30,7 @@ struct {
 	__type(value, struct thread);
 } nvlink_threads SEC(".maps");
 
-/* The source is read at the return: what was copied is there then. */
+/* The source is read at the return: the copied bytes are there then. */
 static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall *call)
 {
 	long length;

@@ -14,7 +14,7 @@ enum nvlink_op {
 	NVLINK_OP_COUNT,
 };
 
-#define NVLINK_STRING_BYTES 4096 /* longer strings count as so long */
+#define NVLINK_STRING_BYTES 4096 /* longer strings count with this length */
 
 #define NVLINK_IN_INTERRUPT 1U /* not on behalf of a process: the identity is empty */
 

@@ -15,7 +15,7 @@
 #include "bpf/lib/process.bpf.h"
 #include "bpf/pcie.h"
 
-/* Whatever the table says. */
+/* Count all devices, also those not in the table. */
 const volatile bool every_device = false;
 
 struct thread {
@@ -127,7 +127,7 @@ int pcie_begin(struct pt_regs *regs)
 	struct thread *thread;
 	struct kcall *call;
 
-	/* Of devices that are not wanted too, else their returns would look unmatched. */
+	/* Also for unwanted devices: else their returns would look unmatched. */
 	thread = bpf_task_storage_get(&pcie_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -137,7 +137,7 @@ int pcie_begin(struct pt_regs *regs)
 	}
 	call = kcall_begin(&thread->open, regs);
 	if (!call)
-		return 0; /* not in truth: it makes room */
+		return 0; /* never happens: kcall_begin() makes room */
 	thread->device = device_accessed(regs, call->function);
 	if (!every_device && !bpf_map_lookup_elem(&pcie_devices, &thread->device))
 		return 0;

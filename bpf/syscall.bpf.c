@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* System calls of the processes to trace, counted in the kernel: a record for each would cost more
- * than most of the calls, and only a trace gets that. A call counts when it returns. */
+/* Counts the system calls of targets in the kernel: a record for each would cost more than most of
+ * the calls, and only a trace gets one. A call counts when it returns. */
 #define PROBE syscall
 
 #include "bpf/lib/kernel.h"
@@ -19,9 +19,9 @@ const volatile __u64 wanted[16] = {};
 const volatile __u32 shard_mask = 0;
 const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
 
-/* For `gpusnoop_exporter trace`: whoever runs it gets a record for each call, instead of counts,
- * but not for its own, each of which would make another. Where this is 0, as in the exporter, the
- * verifier takes all that out of the programs. */
+/* For `gpusnoop_exporter trace`: its own process id. It gets a record for each call, instead of
+ * counts, but not for its own calls, each of which would make another. If this is 0, as in the
+ * exporter, the verifier removes all of this as dead code. */
 const volatile int tracer_tgid = 0;
 
 /* No call of a target is in between. */
@@ -78,7 +78,7 @@ static const struct syscall_counts no_counts;
 static const __u64 no_errors;
 static const __u64 bounds[] = SYSCALL_BOUNDS;
 
-/* Was the call made in the way of a machine with other numbers? */
+/* Was the call made through an interface with other numbers, such as the 32-bit one? */
 static __always_inline bool is_compat(struct task_struct *task, long number)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -96,7 +96,7 @@ static __always_inline __u16 number_of(struct task_struct *task, long number)
 	return number >= 0 && number < SYSCALL_NUMBERS ? number : SYSCALL_UNKNOWN;
 }
 
-/* Most threads have no storage of any program, which is told sooner than whether they have ours. */
+/* Most threads have no storage of any BPF program: this check is faster than a lookup of ours. */
 static __always_inline bool has_storage(struct task_struct *task)
 {
 	return ((struct task_struct___storage *)task)->bpf_storage;
@@ -145,7 +145,7 @@ static __always_inline void on_enter(struct task_struct *task, long id)
 	thread->started_ns = bpf_ktime_get_ns();
 }
 
-/* Where a return is skipped all the same, its call is stale. */
+/* If a return is skipped nevertheless, its call is stale. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
@@ -159,7 +159,7 @@ static __always_inline __u32 bucket_of(__u64 nanoseconds)
 {
 	__u32 bucket = 0;
 
-	/* Half of the bounds, of what is left, and so on. */
+	/* A binary search in the bounds. */
 	bucket += nanoseconds > bounds[7] ? 8 : 0;
 	bucket += nanoseconds > bounds[(bucket + 3) & 15] ? 4 : 0;
 	bucket += nanoseconds > bounds[(bucket + 1) & 15] ? 2 : 0;
@@ -205,7 +205,7 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 {
 	struct syscall_counts *found = counts_of(thread);
 
-	/* What rt_sigreturn "returns" is a register of the code that the signal interrupted. */
+	/* The "result" of rt_sigreturn is a register of the code that the signal interrupted. */
 	if (!found || (result < 0 && result >= -4095 && thread->key.number != rt_sigreturn &&
 		       !count_error(thread, -result))) {
 		ACCOUNT(lost[LOST_table_full], 1);
@@ -216,8 +216,8 @@ static __always_inline void finish(struct thread *thread, __u64 nanoseconds, lon
 	ACCOUNT(events, 1);
 }
 
-/* The kernel keeps the registers that a call was made with until its return, but for that of the
- * result. A kprobe has but the address of them. */
+/* Until a call returns, the kernel keeps its registers, except the one of the result. A kprobe has
+ * only the address of them. */
 static __always_inline void fill_arguments(struct syscall_record *record, struct task_struct *task,
 					   struct pt_regs *regs)
 {
@@ -270,7 +270,7 @@ static __always_inline void on_leave(struct task_struct *task, struct pt_regs *r
 	__u32 state;
 
 	if (!thread)
-		return; /* none to trace, or it was none when it made this call */
+		return; /* its process is no target, or was none when it made this call */
 	state = thread->state;
 	thread->state = IDLE;
 	switch (state) {
@@ -284,7 +284,7 @@ static __always_inline void on_leave(struct task_struct *task, struct pt_regs *r
 		ACCOUNT(unmatched, 1);
 		break;
 	case EXECED:
-		/* Perhaps it is none to trace any more. */
+		/* The process may be no target any more. */
 		bpf_task_storage_delete(&syscall_threads, task);
 	}
 }
@@ -314,10 +314,11 @@ static __always_inline void end_thread(struct task_struct *task)
 	bpf_task_storage_delete(&syscall_threads, task);
 }
 
-/* The way in and out where programs at these tracepoints are preempted, and skipped for others then
- * (tracepoint_guard_begin()): at the functions that call the tracepoints. Programs at kprobes are
- * not preempted, as kprobes at the beginnings of functions are called with preemption forbidden.
- * The functions are only called while somebody is at one of the tracepoints. */
+/* The entry and the return on kernels that preempt programs at these tracepoints, and skip them for
+ * other threads meanwhile (tracepoint_guard_begin()): kprobes on the functions that call the
+ * tracepoints. Programs at kprobes are not preempted, as kprobes at the beginnings of functions run
+ * with preemption disabled. The kernel calls the functions only while a program is at one of the
+ * tracepoints. */
 SEC("kprobe/" SYSCALL_ENTER_FUNCTION)
 int BPF_KPROBE(syscall_k_enter, struct pt_regs *regs, long id)
 {
@@ -372,7 +373,7 @@ int BPF_PROG(syscall_exec, struct task_struct *task)
 	return 0;
 }
 
-/* Our tables are read by these, not by system calls: see for_each_entry(). */
+/* The exporter reads our tables by these programs, not by system calls: see for_each_entry(). */
 static __always_inline int list_entry(struct bpf_iter__bpf_map_elem *context, __u32 key_bytes,
 				      __u32 value_bytes)
 {

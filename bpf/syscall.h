@@ -6,7 +6,7 @@
 
 #include "bpf/lib/traced.h"
 
-/* Numbers from here on are none of the machine's. */
+/* The machine has no system calls from this number on. */
 #define SYSCALL_NUMBERS 512
 /* Instead of a number: made as another machine's call (32-bit x86, x32, 32-bit arm), whose numbers
  * mean something else; or a number that the machine cannot have. */
@@ -14,21 +14,22 @@
 #define SYSCALL_UNKNOWN (SYSCALL_NUMBERS + 1)
 #define SYSCALL_COUNT	(SYSCALL_NUMBERS + 2)
 
-/* Upper bounds of the buckets, in nanoseconds, and with the value: a bucket for what is longer. */
+/* Upper bounds of the buckets, in nanoseconds, inclusive. One more bucket is for longer calls. */
 #define SYSCALL_BOUNDS                                                                             \
 	{1000ULL,	4000ULL,       16000ULL,       64000ULL,       256000ULL,                  \
 	 1000000ULL,	4000000ULL,    16000000ULL,    64000000ULL,    256000000ULL,               \
 	 1000000000ULL, 4000000000ULL, 16000000000ULL, 64000000000ULL, 256000000000ULL}
 #define SYSCALL_BUCKETS 16
 
-/* What calls the tracepoints in kernels that have it out of line (seen in 7.2, not in 6.12 and
- * 6.18), with the registers and the number, or the result; and where a thread's end begins. */
+/* The functions that call the tracepoints in kernels that do not inline them (seen in 7.2, not in
+ * 6.12 and 6.18), with the registers and the number, or the result; and the function where a
+ * thread's end begins. */
 #define SYSCALL_ENTER_FUNCTION "trace_syscall_enter"
 #define SYSCALL_LEAVE_FUNCTION "trace_syscall_exit"
 #define SYSCALL_EXIT_FUNCTION  "do_exit"
 
 /* Threads of one process that make the same call on several CPUs would wait for each other's
- * counters, so a call has some of each. */
+ * counters, so each call has several sets of them. */
 #define SYSCALL_MAX_SHARDS 8
 
 struct syscall_key {

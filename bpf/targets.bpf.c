@@ -35,7 +35,7 @@ const volatile __u32 pattern_count = 0;
 const volatile __u32 parents[TARGET_PARENTS] = {};
 const volatile __u32 parent_count = 0;
 
-/* Targets that found no room in the table, and execs that found none in the ring. */
+/* Counts targets without room in the table, and execs without room in the ring. */
 __u64 targets_lost = 0;
 __u64 execs_lost = 0;
 
@@ -101,8 +101,8 @@ static __always_inline bool is_named(struct task_struct *leader)
 	return false;
 }
 
-/* One that is named is a target from its first system call on. The exporter judges the others, and
- * whether a target still is one. */
+/* A process that matches by name is a target from its first system call on. The exporter checks the
+ * others, and whether a target still is one. */
 static __always_inline void enter_named(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
@@ -131,8 +131,8 @@ static __always_inline void on_exec(struct task_struct *task)
 	record->tgid = task->tgid;
 	record->reserved = 0;
 	fill_identity(&record->identity, task);
-	/* Of those that the exporter finds, system calls go by until it has read this, so it is
-	 * woken. */
+	/* The exporter must read this before it finds its targets, whose system calls are not
+	 * counted until then: so it is woken. */
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 

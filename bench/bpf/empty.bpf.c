@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* The least that tracing a call can cost: programs that do nothing, at the same ends of it. */
+/* Programs that do nothing, at the entry and the return: the lowest cost of tracing a call. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>

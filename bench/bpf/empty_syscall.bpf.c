@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* What it costs to be at system calls at all: for the benchmark alone. */
+/* Programs that do nothing, at system calls: the lowest cost of tracing them. Only for the
+ * benchmark. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>

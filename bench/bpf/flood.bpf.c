@@ -27,7 +27,7 @@ struct {
     __type(value, struct flood_process);
 } flood_writers SEC(".maps");
 
-/* When what is at an address was allocated; 0: nothing is. */
+/* When the memory at each address was allocated; 0: it is not allocated. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, FLOOD_PROCESSES *FLOOD_ALLOCATIONS);
@@ -35,8 +35,8 @@ struct {
     __type(value, __u64);
 } flood_births SEC(".maps");
 
-/* What the events of a process are, one after the other, again and again: of FLOOD_CYCLE events,
- * two are allocations, at 16 and 48, and two are frees. */
+/* The kinds of a process's events, which repeat after FLOOD_CYCLE events: two are allocations, at
+ * 16 and 48, and two are frees. */
 const volatile __u8 kinds[FLOOD_CYCLE] = {};
 /* Their numbers in bpf/cuda/functions.h. */
 const volatile __u16 functions[FLOOD_KINDS] = {};

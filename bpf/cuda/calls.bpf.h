@@ -108,7 +108,7 @@ static __always_inline __u32 kind_of_types(__u32 destination, __u32 source)
 static __always_inline void fill_runtime_3d(struct cuda_copy_record *record, const __u64 *extent,
 					    bool has_arrays)
 {
-	/* With an array the width is in elements of a size that only the array knows. */
+	/* For an array the width counts elements, whose size only the array knows. */
 	record->bytes = has_arrays ? 0 : extent[0] * extent[1] * extent[2];
 }
 

@@ -34,7 +34,7 @@ static __always_inline bool is_one_of(__u64 operations, const struct call *call)
 	return operations >> (CUDA_COOKIE_OPERATION(call->function) & 63) & 1;
 }
 
-/* What must be read or done before the call itself changes it. */
+/* The work that must precede the call, before it changes its arguments or its memory. */
 static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
 {
 	if (!tracing && CUDA_COOKIE_OPERATION(call->function) == CUDA_LAUNCH_DRIVER)
@@ -97,7 +97,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	return !!(call->function & CUDA_EXITS);
 }
 
-/* A call that failed did nothing. Errors of memory calls come with the other news of memory. */
+/* A call that failed did nothing. Errors of memory calls go through the ring of allocations. */
 static __always_inline void finish_failed(struct thread *thread, const struct call *call)
 {
 	struct cuda_failed_record *record;
@@ -233,7 +233,7 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 	__u64 dead = 0;
 
 	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
-		return; /* the pairs trap here too */
+		return; /* the programs of a pair run here, too */
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
@@ -244,8 +244,8 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 	end(thread, call, regs, now_ns);
 }
 
-/* Before an instruction that leaves a function: it does if the stack pointer is what it was at the
- * entry. */
+/* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
+ * as at the entry. */
 static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();

@@ -16,7 +16,7 @@ enum cuda_memory_kind {
 	MEMORY_KIND_COUNT
 };
 
-/* By the values of cudaMemcpyKind in CUDA's driver_types.h. */
+/* The values of cudaMemcpyKind in CUDA's driver_types.h. */
 enum cuda_copy_kind {
 	COPY_H2H = 0,
 	COPY_H2D = 1,
@@ -50,9 +50,9 @@ enum cuda_record_type {
 
 /* Instead of a device's ordinal. */
 #define CUDA_DEVICE_UNCHOSEN (-1) /* the thread was not seen to choose one */
-#define CUDA_DEVICE_UNKNOWN  (-2) /* it chose a context that we know nothing of */
+#define CUDA_DEVICE_UNKNOWN  (-2) /* it chose a context whose device is unknown */
 
-/* In `function`: of a record that no call made. */
+/* In `function`: no call made the record. */
 #define CUDA_NO_FUNCTION 0x7fff
 
 /* In `function`: the call was made through a runtime that is linked into the executable. */
@@ -80,13 +80,13 @@ enum cuda_allocation_flags {
 				       * the exporter knows of it */
 };
 
-/* CUDA_RECORD_ALLOCATE and CUDA_RECORD_FREE. That of a free says, but for its times, what the
- * allocation was. */
+/* CUDA_RECORD_ALLOCATE and CUDA_RECORD_FREE. The record of a free describes the allocation, except
+ * for the times in its head. */
 struct cuda_allocation_record {
 	struct cuda_record head;
 	__u64 address; /* or the handle, of kind vmm */
 	__u64 bytes;
-	__u64 born_ns; /* with the address, what tells an allocation from every other one */
+	__u64 born_ns; /* identifies the allocation, together with the address */
 	__u64 context; /* 0: the device's primary one */
 	__u64 caller;  /* where the allocating call returned to */
 	__s32 stack;   /* key in the table of stacks; negative: none */
@@ -100,11 +100,11 @@ struct cuda_mapping_record {
 	struct cuda_record head;
 	__u64 address;
 	__u64 bytes;
-	__u64 is_unfinished; /* an end: the exporter ends the rest, see CUDA_LIVE_UNMAPS */
+	__u64 is_unfinished; /* an unmap: the exporter ends the rest, see CUDA_LIVE_UNMAPS */
 };
 WIRE_SIZE(struct cuda_mapping_record, 64);
 
-struct cuda_reset_record { /* head.device: whose */
+struct cuda_reset_record { /* head.device: the device */
 	struct cuda_record head;
 	__u64 context; /* 0: the primary one */
 };
@@ -151,7 +151,7 @@ struct cuda_copy_record {
 	__u64 source;
 	__u64 bytes;
 	__u64 stream;
-	__u32 kind; /* as the caller said: any number */
+	__u32 kind; /* as the caller gave it: any number */
 	__u32 is_async;
 };
 WIRE_SIZE(struct cuda_copy_record, 80);
@@ -174,7 +174,7 @@ struct cuda_failed_record {
 };
 WIRE_SIZE(struct cuda_failed_record, 40);
 
-/* CUDA_RECORD_WAIT; stream ~0: all of the device's */
+/* CUDA_RECORD_WAIT; stream ~0: all streams of the device */
 struct cuda_wait_record {
 	struct cuda_record head;
 	__u64 stream;
@@ -182,13 +182,14 @@ struct cuda_wait_record {
 WIRE_SIZE(struct cuda_wait_record, 48);
 #define CUDA_ALL_STREAMS (~0ULL)
 
-/* The tables share one kind of key. since_ns is 0 where the process may have made no call yet. */
+/* All the tables have this kind of key. since_ns is 0 where the process may have made no call
+ * yet. */
 enum cuda_live_space {
 	CUDA_LIVE_MEMORY,   /* address -> allocation */
 	CUDA_LIVE_HANDLES,  /* handle -> allocation of kind vmm */
-	CUDA_LIVE_MAPPINGS, /* address -> what is mapped there: `bytes`; `context`: the handle, and
-			     * `caller`: when it was born, as handles are given again; `uses`: 1
-			     * when it has ended */
+	CUDA_LIVE_MAPPINGS, /* address -> a mapping: `bytes`; `context`: the handle; `caller`: when
+			     * the handle was born, as handles are reused; `uses`: 1 when the
+			     * mapping has ended */
 	CUDA_LIVE_CONTEXTS, /* (another table) context -> device */
 	CUDA_LIVE_REGISTERED, /* (another table) host function -> where the kernel's name is */
 	CUDA_LIVE_UNMAPS,     /* time -> a range that a cuMemUnmap ended and that may still have
@@ -205,9 +206,9 @@ struct cuda_live_key {
 };
 WIRE_SIZE(struct cuda_live_key, 24);
 
-/* The table of live allocations: what is allocated now, kept by the BPF programs alone, so that it
- * is right whatever happens to the exporter and to its records. An entry leaves when the free
- * begins and not when it ends: in between, another thread can be given the address. */
+/* The table of live allocations. Only the BPF programs keep it, so it is right even if the exporter
+ * stops or records are lost. An entry leaves when the free begins and not when it ends: in between,
+ * another thread can get the same address. */
 /* Of a handle: its references, and in the upper half the mappings. It is free when both are 0. */
 #define CUDA_ONE_REFERENCE 1ULL
 #define CUDA_ONE_MAPPING   (1ULL << 32)
@@ -226,9 +227,9 @@ struct cuda_live {
 };
 WIRE_SIZE(struct cuda_live, 56);
 
-/* The table of CUDA processes, by tgid, and that of those of them that have ended and of whose
- * memory records were lost: what they had allocated is in the table of live allocations until the
- * exporter has read it. */
+/* A value of two tables: the CUDA processes, by tgid, and the ended processes whose memory records
+ * were lost. The allocations of these stay in the table of live allocations until the exporter has
+ * read them. */
 #define CUDA_MAX_DEVICES 16
 
 struct cuda_live_process {
@@ -238,15 +239,15 @@ struct cuda_live_process {
 	__u64 untabled;		/* allocations that had no room in the table */
 	__u64 ended_ns;		/* in the table of ended ones */
 	struct call_budget budget;
-	__u64 reset_ns[CUDA_MAX_DEVICES]; /* what was allocated before is gone */
+	__u64 reset_ns[CUDA_MAX_DEVICES]; /* allocations from before are gone */
 };
 WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES);
 
-/* A device of a process past these is an unknown one. */
+/* Devices of a process from this ordinal on are unknown. */
 #define CUDA_KNOWN_DEVICES 64
 
-/* The table of driver contexts: which device, and since when everything in it is gone. Of devices
- * from CUDA_MAX_DEVICES on it has the primary contexts, too, by the number of the device. */
+/* The table of driver contexts: the device of each, and when all its memory was freed. For devices
+ * from CUDA_MAX_DEVICES on it also has the primary contexts, by the number of the device. */
 struct cuda_context {
 	__u64 destroyed_ns; /* of the last one with this handle; 0: none */
 	__s32 device;
@@ -260,7 +261,7 @@ WIRE_SIZE(struct cuda_context, 16);
 #define CUDA_TRACE_WORDS      16  /* of a kernel's arguments */
 #define CUDA_TRACED_FUNCTIONS 512 /* the numbers of the functions are below */
 
-/* What a trace's record says; all else in it is 0. */
+/* The fields that a trace's record has; all others are 0. */
 enum cuda_trace_field {
 	TRACE_ADDRESS = 1, /* memory.destination: where, or the context or handle */
 	TRACE_SOURCE = 2,  /* memory.source: where from, or the handle that is mapped */
@@ -272,13 +273,13 @@ enum cuda_trace_field {
 	TRACE_SHARED = 128,
 };
 
-/* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is what a call was about, or
- * the thread's own after it. */
+/* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is the device that the call
+ * names, or else the thread's own after the call. */
 struct cuda_trace_record {
 	struct cuda_copy_record memory;
 	__u64 kernel; /* host function or handle */
 	__u64 shared_bytes;
-	__u64 words[CUDA_TRACE_WORDS]; /* 8 bytes each, of smaller arguments as well */
+	__u64 words[CUDA_TRACE_WORDS]; /* 8 bytes each, smaller arguments too */
 	__u32 grid[3];
 	__u32 block[3];
 	__u32 tid;

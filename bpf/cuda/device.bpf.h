@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which device a thread has chosen, by cudaSetDevice or by a driver context. */
+/* The device that a thread has chosen, by cudaSetDevice or by a driver context. */
 #ifndef GPUSNOOP_CUDA_DEVICE_BPF_H
 #define GPUSNOOP_CUDA_DEVICE_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
 
-/* The driver's contexts and their devices. Those of ended processes are pushed out by newer ones.
- */
+/* The driver's contexts and their devices. Newer entries replace the entries of ended processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -47,7 +46,7 @@ static __always_inline void pop(struct thread *thread)
 	}
 }
 
-/* When the last context with the handle of thread->key was destroyed: handles are given again. */
+/* When the last context with the handle of thread->key was destroyed: handles are reused. */
 static __always_inline __u64 destroyed_at(struct thread *thread)
 {
 	struct cuda_context *former = bpf_map_lookup_elem(&cuda_contexts, &thread->key);

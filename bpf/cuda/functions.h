@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The functions of the CUDA probe: what each one means, and where its arguments are. To trace one
+/* The functions of the CUDA probe: the meaning of each, and where its arguments are. To trace one
  * more, add its line. */
 #ifndef GPUSNOOP_CUDA_FUNCTIONS_H
 #define GPUSNOOP_CUDA_FUNCTIONS_H
 
 #include "bpf/cuda/cuda.h"
 
-/* What a function does, which decides how its arguments are read, and with its class what becomes
- * of its record. Positions count from 1, in the order of the C declaration; those that an operation
- * needs are named behind it. */
+/* The operation of a function decides how its arguments are read, and its class decides how its
+ * record is sent. Positions count from 1, in the order of the C declaration; each operation's line
+ * names the positions that it needs. */
 #define CUDA_OPERATIONS(OPERATION)                                                                 \
 	OPERATION(ALLOCATE, MEMORY)	    /* ADDRESS to put the address, BYTES [x COUNT] */      \
 	OPERATION(ALLOCATE_PITCHED, MEMORY) /* the same; BYTES: pointer to the chosen pitch */     \
@@ -45,8 +45,8 @@
 	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
 	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */
 
-/* MEMORY: in the ring of allocations, never throttled. CALL: in the ring of calls, in which each
- * process has a budget; a failed STATE, too, which has nothing to report otherwise. */
+/* MEMORY: records go to the ring of allocations and are never throttled. CALL: records go to the
+ * ring of calls, in which each process has a budget. A failed STATE goes there, too. */
 enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE };
 
 /* Where an argument is, as four bits of the attach cookie; 0: there is none. Arguments past the
@@ -61,7 +61,8 @@ enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE
 #define KIND(position)	  ((position) * (1ULL << 52))
 #define ASYNC		  (1ULL << 56)
 #define ON_STACK	  (1ULL << 57)
-/* Set when attaching: its end is seen at the instructions that leave it, not by a return probe. */
+/* Set when attaching: the end is seen at the instructions that leave the function, not by a return
+ * probe. */
 #define CUDA_EXITS (1ULL << 59)
 
 /* Symbol, the name that errors are shown under, operation, variant, positions. The _ptsz and _ptds

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Memory with handles: what is mapped where, and when the last use of a handle is gone. */
+/* Memory with handles: its mappings, and the end of a handle's last use. */
 #ifndef GPUSNOOP_CUDA_HANDLES_BPF_H
 #define GPUSNOOP_CUDA_HANDLES_BPF_H
 
 #include "bpf/cuda/memory.bpf.h"
 
-/* Mappings that one cuMemUnmap ends here, one beside the other. The rest of its range is left to
- * the exporter (leave_rest()), which sees the table as a whole. */
+/* Adjacent mappings that one cuMemUnmap ends here. It leaves the rest of its range to the exporter
+ * (leave_rest()), which reads the whole table. */
 #define MAX_UNMAPPED 64
 
 /* At entry, so that a release by another thread does not find the handle unused. */
@@ -43,7 +43,7 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 	ACCOUNT(events, 1);
 }
 
-/* Gives up one mapping of the handle at thread->key, if it still is the one that was born then. */
+/* Removes one mapping of the handle at thread->key, if that handle was born at born_ns. */
 static __always_inline void drop_mapping(struct thread *thread, const struct call *call,
 					 __u64 born_ns)
 {
@@ -63,14 +63,14 @@ static __always_inline void undo_map(struct thread *thread, const struct call *c
 		drop_mapping(thread, call, thread->caller);
 }
 
-/* Marks an entry among the mappings as ended. True for the first caller, who gives up the handle's
- * use. */
+/* Marks an entry among the mappings as ended. True for the first caller, which then removes the
+ * mapping from the handle. */
 static __always_inline bool mark_ended(struct cuda_live *found)
 {
 	return !__sync_lock_test_and_set(&found->uses, 1);
 }
 
-/* What was mapped there before is not any more, though we have not seen its end, or not yet. */
+/* The former mapping at this address has ended, though its end was not seen, or not yet. */
 static __always_inline void drop_former_mapping(struct thread *thread, const struct call *call)
 {
 	if (!thread->words[0])
@@ -101,12 +101,12 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 		}
 	}
 	ACCOUNT(lost[LOST_allocation_table], 1);
-	/* Its end will not be known, and the handle must not wait for it. */
+	/* The end of this mapping will not be known, so the handle must not wait for it. */
 	set_key(thread, argument(call, CUDA_SOURCE), CUDA_LIVE_HANDLES);
 	undo_map(thread, call);
 }
 
-/* Notes for the exporter that the range from words[0] to words[1] was unmapped by this call. */
+/* Notes for the exporter that this call unmapped the range from words[0] to words[1]. */
 static __always_inline bool leave_rest(struct thread *thread, const struct call *call)
 {
 	set_key(thread, thread->ended_ns, CUDA_LIVE_UNMAPS);
@@ -117,15 +117,15 @@ static __always_inline bool leave_rest(struct thread *thread, const struct call 
 	for (int i = 0; i < LIVE_TRIES; i++) {
 		if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_NOEXIST))
 			return true;
-		thread->key.address++; /* another thread's, of the same time */
+		thread->key.address++; /* another thread's note has the same time */
 	}
 	ACCOUNT(entered, 1); /* besides the call's own record */
 	ACCOUNT(lost[LOST_allocation_table], 1);
 	return false;
 }
 
-/* Many mappings can be ended at once, with gaps between them. Mappings that lie side by side from
- * the start on are ended here, up to a number. words: where, end. */
+/* One call can end many mappings, with gaps between them. This ends the adjacent mappings from the
+ * start of the range on, MAX_UNMAPPED at most. words: where, end. */
 static __always_inline void finish_unmap(struct thread *thread, const struct call *call)
 {
 	struct cuda_live *found;
@@ -138,7 +138,7 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 			break;
 		set_key(thread, thread->words[0], CUDA_LIVE_MAPPINGS);
 		found = bpf_map_lookup_elem(&cuda_live, &thread->key);
-		/* Another thread can have mapped there again while this one was on its way out. */
+		/* Another thread can have mapped there again before this call returned. */
 		if (!found || found->born_ns > call->started_ns)
 			break;
 		thread->words[0] += found->bytes;
@@ -156,9 +156,9 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 }
 
 /* For the exporter, which runs this by bpf_prog_test_run: ends the mapping of that process at that
- * address, if it is still the one that was made at that time. A handle that has no use left is
- * freed, as by the process's own calls. The exporter also takes the entry out: here it could not be
- * told from one that the process makes at the same address just now. */
+ * address, if it is still the one that was made at that time. A handle without uses is then freed,
+ * as by the process's own calls. The exporter also deletes the entry: here it cannot be
+ * distinguished from a mapping that the process makes at the same address at this moment. */
 enum end_mapping_argument { END_ADDRESS, END_SINCE, END_TGID, END_BORN };
 
 static __always_inline void end_mapping_of(struct thread *thread,
@@ -184,7 +184,7 @@ static __always_inline void end_mapping_of(struct thread *thread,
 	drop_mapping(thread, call, thread->words[1]);
 }
 
-/* A handle that another process gave us is no allocation of ours; its release is no free. */
+/* A handle from another process is no allocation of this one; its release is no free. */
 static __always_inline void finish_handle(struct thread *thread, const struct call *call)
 {
 	struct cuda_live *found;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the handles of kernels stand for: other handles, host functions, names. */
+/* The meanings of kernel handles: other handles, host functions, names. */
 #ifndef GPUSNOOP_CUDA_KERNELS_BPF_H
 #define GPUSNOOP_CUDA_KERNELS_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
 
 /* Where the name of each registered kernel is, in the memory of the process. Programs register
- * thousands when they start, and launch few: so this is a table to look into, not a record each. */
+ * thousands when they start, and launch few: so this is a table for lookups, without a record for
+ * each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 18);
@@ -15,8 +16,8 @@ struct {
 	__type(value, __u64);
 } cuda_registered SEC(".maps");
 
-/* Not a call of a CUDA process: programs that link a library with kernels register them, whether
- * they use them or not. */
+/* Not a call of a CUDA process: programs that link a library with kernels register them, even if
+ * they never use them. */
 static __always_inline void register_kernel(struct thread *thread, struct pt_regs *regs)
 {
 	thread->tgid = bpf_get_current_task_btf()->tgid;

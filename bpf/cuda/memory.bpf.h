@@ -28,7 +28,7 @@ static __always_inline bool is_handle(const struct call *call)
 	return CUDA_COOKIE_VARIANT(call->function) == MEMORY_vmm;
 }
 
-/* Of what is in thread->key and thread->live. */
+/* Sends the allocation in thread->key and thread->live. */
 static __always_inline void send_allocation(struct thread *thread, const struct call *call,
 					    enum cuda_record_type type, __u16 flags)
 {
@@ -60,7 +60,7 @@ static __always_inline void begin_allocation(struct thread *thread, struct pt_re
 	thread->stack = keep_stacks ? bpf_get_stackid(regs, &cuda_stacks, BPF_F_USER_STACK) : -1;
 }
 
-/* What the call gave: thread->key.address and thread->live.bytes. */
+/* Reads the result of the call into thread->key.address and thread->live.bytes. */
 static __always_inline long read_allocated(struct thread *thread, const struct call *call)
 {
 	const void *where = (const void *)argument(call, CUDA_ADDRESS);
@@ -88,8 +88,8 @@ static __always_inline long read_allocated(struct thread *thread, const struct c
 	return 0;
 }
 
-/* The kernel's allocator for programs is refilled by an interrupt that follows when it runs low: an
- * entry that it had no memory for can have some a moment later. */
+/* When the kernel's allocator for BPF programs runs low, an interrupt refills it: an entry that
+ * finds no memory can find some a moment later. */
 #define LIVE_TRIES 4
 #define EEXIST	   17
 
@@ -112,13 +112,13 @@ static __always_inline bool replace_live(struct thread *thread)
 	if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_EXIST))
 		return true;
 	found = bpf_map_lookup_elem(&cuda_live, &thread->key);
-	if (found) /* no room for a new entry: the old one is nobody's any more */
+	if (found) /* no room for a new entry: the old one is not valid any more */
 		__builtin_memcpy(found, &thread->live, sizeof(*found));
 	return found;
 }
 
-/* Of the process's allocations that only the exporter knows of, so that they cannot fill its
- * memory. Far more than a momentary lack of room makes. */
+/* Limits the allocations of a process that only the exporter knows of, so that they cannot fill its
+ * memory. A short lack of room makes far fewer. */
 #define MAX_UNTABLED 65536
 
 /* The allocation in thread->live has no room in the table. False: it is counted as lost. */
@@ -160,7 +160,7 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 	send_allocation(thread, call, CUDA_RECORD_ALLOCATE, flags);
 }
 
-/* Gives up one use of the entry at thread->key. With the last one the entry leaves the table for
+/* Removes one use of the entry at thread->key. With the last use the entry moves from the table to
  * thread->live. */
 static __always_inline enum released release_ref(struct thread *thread, __u64 use)
 {
@@ -199,8 +199,7 @@ static __always_inline void finish_free(struct thread *thread, const struct call
 	}
 }
 
-/* The free failed: the memory is still there, at an address that nobody else can have been given.
- */
+/* The free failed: the memory is still allocated, and no other thread can have got its address. */
 static __always_inline void undo_free(struct thread *thread, const struct call *call)
 {
 	struct cuda_live *found;

@@ -25,14 +25,14 @@ struct {
 	__uint(max_entries, 4 << 20);
 } cuda_mem_events SEC(".maps");
 
-/* Starts and ends of processes: without room for the start, a short process has no name on the
- * page, so not even its own allocations crowd it out. Room for 2,800 starts. */
+/* Starts and ends of processes. A short process whose start finds no room has no name on the page,
+ * so not even its own allocations share this ring. Room for 2,800 starts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } cuda_lifecycle SEC(".maps");
 
-/* A device as a thread has chosen it. */
+/* The device that a thread has chosen. */
 struct choice {
 	__s32 ordinal_plus_1; /* 0: none yet; below: not known */
 	__u32 reserved;
@@ -83,7 +83,8 @@ struct {
 	__type(value, struct cuda_live_process);
 } cuda_procs SEC(".maps");
 
-/* Enough for the processes that end between two looks of the exporter; the oldest give way. */
+/* Enough for the processes that end between two reads of the exporter; new entries replace the
+ * oldest. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -122,8 +123,8 @@ static __always_inline void fill_process(struct cuda_process_record *record, __u
 	record->exe_generation = exe->i_generation;
 }
 
-/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room.
- * Where the ring had no room for its record, the exporter may learn of it from the table, too. */
+/* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room. If
+ * the ring has no room for its record, the exporter can still find the process in the table. */
 static __always_inline void enter_process(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -165,8 +166,8 @@ static __always_inline bool within_budget(struct thread *thread)
 	       take_lease(&process->budget, &thread->lease, thread->ended_ns, max_calls_per_second);
 }
 
-/* A record about the process's memory did not get through: the exporter has to look into the table
- * of live allocations. */
+/* A record about the process's memory was lost: the exporter must read the table of live
+ * allocations. */
 static __always_inline void count_lost_allocation(struct thread *thread)
 {
 	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
@@ -212,7 +213,7 @@ static __always_inline void set_key(struct thread *thread, __u64 address,
 	thread->key.space = space;
 }
 
-/* The calls that the current thread will not return from any more. */
+/* Forgets the calls that the current thread will never return from. */
 static __always_inline void forget_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
@@ -224,8 +225,8 @@ static __always_inline void forget_thread(struct task_struct *task)
 	bpf_task_storage_delete(&cuda_threads, task);
 }
 
-/* Where records of its memory were lost, or that of its end is, the exporter has the end of its
- * account from the tables. */
+/* If records of a process's memory were lost, or the record of its end, the exporter reads its last
+ * numbers from the tables. */
 static __always_inline void keep_ended(__u32 tgid, struct cuda_live_process *process)
 {
 	struct cuda_live_key key = {
@@ -249,7 +250,7 @@ static __always_inline void forget_process(__u32 tgid)
 		fill_head(&record->head, process->since_ns, tgid, CUDA_RECORD_EXIT);
 		record->lost_allocations = process->lost_allocations;
 	}
-	/* Before the record is sent: who has read that it ended does not find it running. */
+	/* Before the record is sent: its reader must not find the process running. */
 	bpf_map_delete_elem(&cuda_procs, &tgid);
 	take_from_process_filter(&cuda_filter, tgid);
 	if (record)

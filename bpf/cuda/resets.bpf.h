@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Resets of devices and ends of contexts, which take all memory in them along. */
+/* Resets of devices and ends of contexts, which free all memory in them. */
 #ifndef GPUSNOOP_CUDA_RESETS_BPF_H
 #define GPUSNOOP_CUDA_RESETS_BPF_H
 
@@ -22,7 +22,7 @@ static __always_inline void send_reset(struct thread *thread, const struct call 
 	ACCOUNT(events, 1);
 }
 
-/* Of a device that has no place in reset_ns. */
+/* Notes the reset of a device that has no place in reset_ns. */
 static __always_inline void note_far_reset(struct thread *thread, __u64 device)
 {
 	struct cuda_context *context = (struct cuda_context *)thread->words;
@@ -34,13 +34,13 @@ static __always_inline void note_far_reset(struct thread *thread, __u64 device)
 	bpf_map_update_elem(&cuda_contexts, &thread->key, context, BPF_ANY);
 }
 
-/* Everything in the device's primary context is gone. The table keeps it until the exporter has
- * heard of it; reset_ns says so meanwhile. */
+/* All memory in the device's primary context is gone. The table keeps the entries until the
+ * exporter has read the record; until then reset_ns marks them as gone. */
 static __always_inline void finish_reset(struct thread *thread, const struct call *call,
 					 __s32 device)
 {
 	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
-	/* A thread that chose none has the first one. */
+	/* A thread that chose no device uses the first. */
 	__u64 index = device == CUDA_DEVICE_UNCHOSEN ? 0 : (__u32)device;
 
 	barrier_var(index);

@@ -80,15 +80,15 @@ static __always_inline void trace_free(struct cuda_trace_record *record,
 	record->fields |= TRACE_ADDRESS | TRACE_KIND;
 	record->memory.destination = argument(call, CUDA_ADDRESS);
 	record->memory.kind = CUDA_COOKIE_VARIANT(call->function);
-	if (thread->released == RELEASED_ENTRY) { /* a free of NULL takes nothing */
+	if (thread->released == RELEASED_ENTRY) { /* a free of NULL frees nothing */
 		record->fields |= TRACE_BYTES;
 		record->memory.bytes = thread->live.bytes;
 		record->memory.kind = thread->live.kind;
 	}
 }
 
-/* The kernel's own arguments: an array of pointers, as long as the kernel has parameters. How many
- * these are is not known here, so what follows the last one may look like one more. */
+/* The kernel's own arguments: an array of pointers, as long as the kernel has parameters. Their
+ * number is not known here, so a word after the last one may look like one more. */
 static __always_inline void trace_parameters(struct cuda_trace_record *record,
 					     struct thread *thread, __u64 parameters)
 {
@@ -102,7 +102,7 @@ static __always_inline void trace_parameters(struct cuda_trace_record *record,
 	}
 }
 
-/* Of both configurations: the sizes, then these. The driver's has 32 bits for the first. */
+/* Both configurations have the sizes, then these. In the driver's, the first has 32 bits. */
 enum offset_in_configuration { CONFIG_SHARED = 24, CONFIG_STREAM = 32 };
 
 static __always_inline void trace_launch(struct cuda_trace_record *record, struct thread *thread,
@@ -224,7 +224,7 @@ static __always_inline void fill_trace(struct cuda_trace_record *record, struct 
 	}
 }
 
-/* At the return, behind whatever else is done for the call: the record says what that found. */
+/* At the return, after all other work for the call: the record has the results of that work. */
 static __always_inline void trace_call(struct thread *thread, const struct call *call,
 				       struct pt_regs *regs)
 {
@@ -249,7 +249,8 @@ static __always_inline void trace_call(struct thread *thread, const struct call 
 		bytes =
 		    bpf_get_stack(regs, record->frames, sizeof(record->frames), BPF_F_USER_STACK);
 		record->trace.frame_count = bytes > 0 ? bytes / sizeof(__u64) : 0;
-		/* The frame is gone, and the return address is where the call put it. */
+		/* The function's frame is gone, but the return address is still where the call put
+		 * it. */
 		if (bytes > 0 && call->function & CUDA_EXITS)
 			record->frames[0] = call_caller(regs);
 	}

@@ -71,8 +71,8 @@ static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
 /* Can `call` still return, now that its thread enters a function with stack pointer `sp`? A call
  * above the present one has left its frame by longjmp or the like (the same rule by which the
  * kernel drops its return probe, arch_uretprobe_is_alive()), unless we are in a signal handler with
- * a stack of its own. A call below it is alive if its return address still leads to the trampoline;
- * without a return probe it cannot be told, but of two calls at one place the first is over. */
+ * a stack of its own. A call below it is alive if its return address still leads to the trampoline.
+ * Without a return probe this is unknown, but of two calls at one place the first is over. */
 static __always_inline bool call_is_alive(struct task_struct *task, const struct call *call,
 					  struct pt_regs *regs)
 {
@@ -89,13 +89,14 @@ static __always_inline bool call_is_alive(struct task_struct *task, const struct
 		return call->sp != sp;
 	return return_address == return_trampoline(task);
 #else
-	/* The return address is in a register first, and then anywhere: only a tail call shows. */
+	/* The return address is in a register first, and then anywhere: only a tail call can be
+	 * detected. */
 	return_address = regs->user_regs.regs[30];
 	return call->sp != sp || return_address == return_trampoline(task);
 #endif
 }
 
-/* Forgets the calls that can no longer return. Returns how many they were. */
+/* Forgets the calls that can no longer return. Returns their number. */
 static __always_inline __u64 call_drop_dead(struct task_struct *task, struct call_stack *stack,
 					    struct pt_regs *regs)
 {
@@ -136,7 +137,7 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 }
 
 #if CALL_SLOTS > 7
-/* The seventh alone, for calls that are made often. */
+/* Reads only the seventh argument, for calls that are made often. */
 static __always_inline void call_read_seventh(struct call *call, struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -152,7 +153,7 @@ static __always_inline void call_read_seventh(struct call *call, struct pt_regs 
 #endif
 
 #if CALL_SLOTS > 9
-/* The arguments past the sixth. The callee may change them: they are to be read at entry. */
+/* Reads the arguments after the sixth. At entry, as the callee may change them. */
 static __always_inline void call_read_stack(struct call *call, struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -193,8 +194,8 @@ static __always_inline struct call *call_end_at(struct call_stack *stack, __u64 
 						__u64 *dropped)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		/* Read each time: of what it has compared before, the verifier knows more with each
-		 * round, and so would look at all that follows again for each. */
+		/* Read each time: otherwise each comparison teaches the verifier more about the
+		 * value, and it checks all the following code again for each round. */
 		__u64 at = *(volatile __u64 *)&stack->depth - 1 - i;
 
 		barrier_var(at);
@@ -216,7 +217,7 @@ static __always_inline struct call *call_end(struct call_stack *stack, struct pt
 	return call_end_at(stack, CALL_SP_AT_RETURN(regs), function, dropped);
 }
 
-/* Does the open call that `sp` would be nested in exist? Then a return there is a nested one. */
+/* Is there an open call in which a call at `sp` is nested? Then a return there is a nested one. */
 static __always_inline bool call_encloses(const struct call_stack *stack, struct pt_regs *regs)
 {
 	__u64 top = stack->depth - 1;

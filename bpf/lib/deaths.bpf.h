@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Programs that die inside a traced call, by the signals that a broken probe would kill them with.
- */
+/* Programs that die inside a traced call, by the signals with which a broken probe would kill
+ * them. */
 #ifndef GPUSNOOP_DEATHS_BPF_H
 #define GPUSNOOP_DEATHS_BPF_H
 
@@ -35,8 +35,7 @@ static __always_inline bool is_death_signal(int signal)
 #undef SIGNAL
 }
 
-/* A signal that the current thread is about to act on: without a handler it is its process's end.
- */
+/* A signal that the current thread is about to act on: without a handler, it ends the process. */
 static __always_inline void count_death(int signal, const struct k_sigaction *action,
 					struct task_struct *task, const struct call_stack *open)
 {
@@ -52,8 +51,8 @@ static __always_inline void count_death(int signal, const struct k_sigaction *ac
 	}
 }
 
-/* Defines the program. `threads` is the probe's task storage, of what begins with its open calls.
- */
+/* Defines the program. `threads` is the probe's task storage, whose values have the open calls in
+ * `open`. */
 #define DEATH_PROGRAM(threads)                                                                     \
 	SEC("tp_btf/signal_deliver")                                                               \
 	int NAMED_PROG(signal, int signal, void *info, struct k_sigaction *action)                 \

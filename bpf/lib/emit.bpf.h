@@ -14,7 +14,7 @@ struct {
 	__type(value, struct probe_account);
 } NAMED(account) SEC(".maps");
 
-/* Never NULL in truth: an array map has all its elements; the verifier wants the check. */
+/* Never NULL: an array map has all its elements. The verifier demands the check. */
 static __always_inline struct probe_account *probe_account(void)
 {
 	__u32 zero = 0;

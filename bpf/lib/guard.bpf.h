@@ -22,9 +22,9 @@ static __always_inline void guard_end(void)
 }
 
 /* Programs at tracepoints are not preempted up to Linux 6.18: every tracepoint's caller forbids it,
- * that of system calls too (commit 4aadde89d81f). 7.2 does not any more, and as long as a program
- * is preempted, the kernel skips it for other threads on that CPU. With the guard that can hardly
- * happen; it costs what looking up a process does, so it is only there where it is needed. */
+ * that of system calls too (commit 4aadde89d81f). 7.2 does not any more, and while a program is
+ * preempted, the kernel skips it for other threads on that CPU. With the guard that can hardly
+ * happen. It costs as much as a lookup of a process, so it is used only where it is needed. */
 extern int LINUX_KERNEL_VERSION __kconfig;
 
 static __always_inline void tracepoint_guard_begin(void)

@@ -2,11 +2,10 @@
 /* A call of a kernel function, from a kprobe on its entry to a kretprobe.
  *
  * The open calls of a thread are a small stack in its task storage, which the kernel frees with the
- * thread. Functions that run in interrupts are traced too: `current` is then whatever was
- * interrupted, and as an interrupt ends before that goes on, calls still end in the reverse order.
- * What the kernel missed (probes do not run inside of BPF programs) leaves an entry without a
- * return or a return without an entry: the former is found by its stack pointer, both are counted.
- */
+ * thread. Functions that run in interrupts are traced too: `current` is then the interrupted
+ * thread. An interrupt ends before that thread continues, so calls still end in the reverse order.
+ * If the kernel misses a probe (probes do not run inside of BPF programs), an entry has no return
+ * or a return has no entry: the former is found by its stack pointer, both are counted. */
 #ifndef GPUSNOOP_KCALL_BPF_H
 #define GPUSNOOP_KCALL_BPF_H
 
@@ -51,8 +50,8 @@ static __always_inline void kcall_drop(struct kcall_stack *stack, __u64 depth)
 	}
 }
 
-/* How many open calls there are when one is entered with this stack pointer: those that were
- * entered there, or further up the same kernel stack, are over. */
+/* The number of calls that are still open when one is entered with this stack pointer: a call that
+ * was entered there, or at a lower address of the same kernel stack, is over. */
 static __always_inline __u64 kcall_alive(const struct kcall_stack *stack, __u64 sp)
 {
 	__u64 alive = stack->depth;

@@ -5,7 +5,7 @@
 #ifndef GPUSNOOP_KERNEL_H
 #define GPUSNOOP_KERNEL_H
 
-/* bpf_tracing.h then takes the register names of the kernel's pt_regs, declared below. */
+/* bpf_tracing.h then uses the register names of the kernel's pt_regs, declared below. */
 #define __VMLINUX_H__
 
 #include <linux/bpf.h>

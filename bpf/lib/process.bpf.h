@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What a probe reads of the current process, and the budget that it has in a ring. */
+/* Reads the identity of the current process, and takes calls from its budget in a ring. */
 #ifndef GPUSNOOP_PROCESS_BPF_H
 #define GPUSNOOP_PROCESS_BPF_H
 
@@ -29,7 +29,7 @@ static __always_inline void fill_cgroup(struct process_identity *identity, struc
 /* Of the calling thread, as it makes its process's first traced call. */
 static __always_inline __u32 work_of_system_calls(struct task_struct *task)
 {
-	/* Not of a kernel whose entry code is the architecture's own (arm64's, 32-bit). */
+	/* Not on a kernel with entry code of the architecture's own (arm64, 32-bit). */
 	if (!bpf_core_field_exists(task->thread_info.syscall_work))
 		return 0;
 	return task->thread_info.syscall_work &
@@ -46,8 +46,8 @@ static __always_inline void fill_identity(struct process_identity *identity,
 	fill_cgroup(identity, task);
 }
 
-/* Takes calls for a thread from its process's budget, as it stands when a call ends. False: there
- * are none left. */
+/* Takes calls for a thread from its process's budget, as of a call's end. False: the budget is used
+ * up. */
 static __always_inline bool take_lease(struct call_budget *budget, __u64 *lease, __u64 ended_ns,
 				       __u64 per_second)
 {

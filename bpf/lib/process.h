@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What records say of a process, and how much it may send. */
+/* The identity of a process in records, and its budget of records. */
 #ifndef GPUSNOOP_PROCESS_H
 #define GPUSNOOP_PROCESS_H
 
@@ -10,15 +10,15 @@
 
 struct process_identity {
 	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
-	__u32 ppid;	    /* of who started the process, or took it over, when this was filled */
-	__u32 system_calls; /* who stands between it and the kernel: SYSTEM_CALLS_* */
+	__u32 ppid;	    /* the process that started it or adopted it, when this was filled */
+	__u32 system_calls; /* interception of its system calls: SYSTEM_CALLS_* */
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
 	char cgroup[PROCESS_CGROUP_BYTES];
 	char cgroup_parent[PROCESS_CGROUP_BYTES];
 };
 WIRE_SIZE(struct process_identity, 8 + 8 + 16 + 2 * 96);
 
-/* What the values of a probe's table of processes begin with; its keys are tgids. */
+/* The first fields of a value in a probe's table of processes; its keys are tgids. */
 struct process_entry {
 	__u64 since_ns; /* when its first traced call was: it and the tgid are the process */
 	__u64 start_boottime_ns;
@@ -30,7 +30,7 @@ WIRE_SIZE(struct process_entry, 16);
 #define SYSTEM_CALLS_EMULATED	(1U << 3) /* ptrace(PTRACE_SYSEMU) */
 #define SYSTEM_CALLS_DISPATCHED (1U << 5) /* prctl(PR_SET_SYSCALL_USER_DISPATCH) */
 
-#define TRACED_PIDS 16 /* that a trace can be limited to */
+#define TRACED_PIDS 16 /* the most process ids that a trace can be limited to */
 
 /* Calls that a process has recorded in the present tenth of a second. */
 struct call_budget {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A bit for each process id there can be: what asks for every system call of the machine whether
- * its process is in a table reads a word in most cases, and does not hash. The bit is set before
- * the process is in the table and cleared after it is out, so a bit that is 0 is the truth; one
- * that stayed costs a look into the table. */
+/* A bit for each possible process id. A program that runs at every system call of the machine must
+ * find out whether the process is in a table: in most cases it reads one word and does not hash.
+ * The bit is set before the process is in the table and cleared after it is out, so a 0 is always
+ * right; a stale 1 costs a lookup in the table. */
 #ifndef GPUSNOOP_PROCESS_FILTER_BPF_H
 #define GPUSNOOP_PROCESS_FILTER_BPF_H
 

@@ -15,9 +15,9 @@
  *           if (add_process(...)) submit the record; else discard it;
  *   }
  *
- * The record has its place in the ring before the process is in the table, so whoever finds it
- * there sends what it has behind it. Without room in the ring, the exporter learns of the process
- * from its calls. `fresh` is scratch: the table's value, in which the caller has set
+ * The record has its place in the ring before the process is in the table, so a program that finds
+ * the process there sends its records after it. Without room in the ring, the exporter learns of
+ * the process from its calls. `fresh` is scratch: the table's value, in which the caller has set
  * start_boottime_ns. */
 
 /* Notes the process's since_ns, if the table has it. */
@@ -32,13 +32,13 @@ static __always_inline bool find_process(void *processes, const __u32 *tgid,
 		*since_ns = known->since_ns;
 		return true;
 	}
-	/* One of the same id that we did not see ending: the exporter finds out by itself. */
+	/* A process of the same id whose end was not seen: the exporter finds out by itself. */
 	bpf_map_delete_elem(processes, tgid);
 	return false;
 }
 
-/* Notes the process's since_ns, too. False: another thread of the process was first, or, and then
- * *since_ns stays 0, there is no room: that is counted as a lost call. */
+/* Adds the process and notes its since_ns. False: another thread of the process was first, or there
+ * is no room. Without room *since_ns stays 0 and a lost call is counted. */
 static __always_inline bool add_process(void *processes, const __u32 *tgid,
 					struct process_entry *fresh, __u64 *since_ns)
 {
@@ -70,8 +70,8 @@ static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
 	return bpf_map_delete_elem(processes, tgid) ? 0 : since_ns;
 }
 
-/* The programs at the ends of threads and processes. By exec, too, a process ends: what it becomes
- * is another one. */
+/* The programs at the ends of threads and processes. An exec ends a process, too: the next program
+ * is another process. */
 #define END_PROGRAMS(end_thread, end_process)                                                      \
 	SEC("tp_btf/sched_process_exit")                                                           \
 	int NAMED_PROG(exit, struct task_struct *task)                                             \

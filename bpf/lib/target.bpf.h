@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Is the current process a target? The tables are shared: the CUDA probe's programs
- * fill one of them as they go, targets.bpf.c and the exporter the other. */
+/* Is the current process a target? The probes share the tables: the CUDA probe's programs fill one
+ * of them, targets.bpf.c and the exporter the other. */
 #ifndef GPUSNOOP_TARGET_BPF_H
 #define GPUSNOOP_TARGET_BPF_H
 
@@ -60,8 +60,8 @@ static __always_inline __u64 target_since(struct task_struct *task)
 	return 0;
 }
 
-/* Is this the end of something that began before its process was traced? A thread that is younger
- * than that has been seen from its beginning, which is the return of clone(). */
+/* Did the call or wait that ends now begin before its process was traced? A thread that started
+ * after tracing began was seen from its start, which is the return of clone(). */
 static __always_inline bool began_before_tracing(struct task_struct *task)
 {
 	__u64 since_ns = target_since(task);

@@ -18,11 +18,11 @@ struct target {
 	__u64 since_ns;		 /* when it became one, CLOCK_MONOTONIC */
 	__u64 start_boottime_ns; /* of the process, perhaps as whole clock ticks: distinguishes
 				  * processes with the same id */
-	__u64 inherited;	 /* 1: what it forks is a target too */
+	__u64 inherited;	 /* 1: its children are targets, too */
 };
 WIRE_SIZE(struct target, 24);
 
-/* What /proc says of a start is rounded down by less than this. */
+/* /proc rounds a start time down by less than this. */
 #define TARGET_CLOCK_TICK_NS 10000000
 
 /* A glob for names of processes, as a table of steps. State bit i: the first i of its characters,

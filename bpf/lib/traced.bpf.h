@@ -21,7 +21,7 @@ struct {
 	__type(value, struct process_entry);
 } NAMED(procs) SEC(".maps");
 
-/* A thread's part. */
+/* The state of a thread. */
 struct traced_thread {
 	__u64 since_ns; /* the process's; 0: not known yet */
 	__u32 tgid;

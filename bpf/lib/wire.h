@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What both sides of a ring must agree on. Valid in BPF C and in C++. */
+/* The definitions that both sides of a ring share. Valid in BPF C and in C++. */
 #ifndef GPUSNOOP_WIRE_H
 #define GPUSNOOP_WIRE_H
 
@@ -17,7 +17,7 @@
 	REASON(throttled)	 /* the process was over its calls per second */                   \
 	REASON(no_state)	 /* no memory for the thread's state */                            \
 	REASON(process_table)	 /* more CUDA processes than the table holds */                    \
-	REASON(too_deep)	 /* more calls inside each other than a thread's state holds */    \
+	REASON(too_deep)	 /* more nested calls than a thread's state holds */               \
 	REASON(allocation_table) /* more live allocations than the table holds */                  \
 	REASON(fault)		 /* the call's result could not be read from the process */        \
 	REASON(table_full)	 /* another of the probe's tables is full */
@@ -29,9 +29,9 @@ enum lost_reason {
 	    LOST_REASON_COUNT
 };
 
-/* The signals by which programs die that a probe has broken: a breakpoint in code that was copied
- * or moved, a return that the kernel cannot make or that a filter of system calls refuses, a stack
- * or an address that is not what it was. */
+/* The signals that kill a program which a probe has broken: a breakpoint in code that was copied or
+ * moved, a return that the kernel cannot make or that a system call filter refuses, a changed stack
+ * or address. */
 #define DEATH_SIGNALS(SIGNAL)                                                                      \
 	SIGNAL(SIGILL, 4)                                                                          \
 	SIGNAL(SIGTRAP, 5)                                                                         \
@@ -56,7 +56,7 @@ struct probe_account {
 	__u64 unmatched; /* returns without an entry: a fork's child, a call older than the probe */
 	__u64 stale;	 /* calls that never return: longjmp, thread exit, exec */
 	__u64 lost[LOST_REASON_COUNT];
-	__u64 deaths[DEATH_SIGNAL_COUNT]; /* programs that died inside a call of one of theirs */
+	__u64 deaths[DEATH_SIGNAL_COUNT]; /* programs that died inside a call, by signal */
 };
 WIRE_SIZE(struct probe_account, (5 + LOST_REASON_COUNT + DEATH_SIGNAL_COUNT) * 8);
 
