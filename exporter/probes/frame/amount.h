@@ -1,4 +1,4 @@
-// How much memory, in how many allocations.
+// An amount of memory, and the number of its allocations.
 #pragma once
 
 #include <cstdint>

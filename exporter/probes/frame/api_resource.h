@@ -1,4 +1,4 @@
-// What a probe can tell besides its families: a page of its own under /api/v1/.
+// A resource of the API under /api/v1/, which a probe provides besides its families.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@
 
 namespace gpusnoop::probes {
 
-// What a request asks for, decoded: values by name. Both come from the client and may be anything.
+// The decoded parameters of a request, by name. Names and values come from the client and may be
+// anything.
 using QueryParameters = std::map<std::string, std::string>;
 
-// A number that a parameter gives, from `least` on.
+// Parses the number in a parameter. It must not be less than `least`.
 [[nodiscard]] Result<std::uint32_t> read_parameter(const std::string &name,
                                                    const std::string &value, std::uint32_t least);
 
@@ -22,8 +23,8 @@ struct ApiResponse {
     std::string text;
 };
 
-// A copy of what a probe knew at one time. It is taken by the aggregating thread, which must not be
-// kept from its work, and written down by the thread that serves it.
+// A copy of a probe's data at one time. The aggregating thread only makes the copy; the thread that
+// serves it writes the response.
 struct ApiResource {
     std::string name;  // of its page: "allocations" is /api/v1/allocations
     // For any thread, any number of times. An error says what is wrong with the parameters.

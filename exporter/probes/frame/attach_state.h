@@ -1,4 +1,5 @@
-// What a probe of kernel functions or tracepoints is attached to, or why to nothing.
+// The functions or tracepoints that a kernel-side probe is attached to, or why it is attached to
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +13,25 @@
 
 namespace gpusnoop::probes {
 
-// To no function: the probe is down, and `detail` says why. Else it says how.
+// With 0 functions the probe is down, and `detail` has the reason. Else `detail` says how it is
+// attached.
 struct Attachment {
     std::size_t functions = 0;
     std::string detail;
 };
 
-// Changed by the thread that attaches, read by any.
+// The attaching thread changes it; any thread may read it.
 class AttachState {
 public:
     explicit AttachState(std::string probe) : probe_(std::move(probe)) {}
 
     void set(Attachment attachment);
-    // Counts and logs a failure to attach. What else is attached stays so.
+    // Counts and logs a failure to attach. Other attachments stay.
     void failed(const Error &error);
 
     [[nodiscard]] const std::string &probe() const { return probe_; }
     [[nodiscard]] Attachment get() const;
-    // All but what the programs count of themselves.
+    // All fields except the counts of the BPF programs.
     [[nodiscard]] Health health() const;
 
 private:

@@ -1,4 +1,5 @@
-// What a probe is attached to, and how that went: changed by the discovery thread, read by any.
+// The libraries that a probe is attached to, and its failures. The discovery thread changes them,
+// any thread reads them.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +22,21 @@ namespace gpusnoop::probes {
 
 class AttachedLibraries {
 public:
-    // `probe` is its name. `idle` is what is said of it while it is attached to nothing.
+    // `probe` is its name. `idle` is the detail while it is attached to nothing.
     AttachedLibraries(std::string probe, std::string idle)
         : probe_(std::move(probe)), idle_(std::move(idle)) {}
 
     // Whether the probe is up.
     void started(const Result<> &result);
 
-    // Both log it, `what` being "attached" or the like. With note() the probes are kept elsewhere.
+    // Both log it with the word `what`, such as "attached". With note() the caller keeps the
+    // probes.
     void add(const discovery::Library &library, ebpf::UprobeSet probes, ebpf::AttachMode mode,
              std::string_view what);
     void note(const discovery::Library &library, std::size_t functions, ebpf::AttachMode mode,
               std::string_view what);
-    // Logs `why`. The probes are still attached as long as they are kept; nothing: it was not
-    // attached to that.
+    // Logs `why`. The probes stay attached as long as the caller keeps them; nothing: it was not
+    // attached to that file.
     std::optional<ebpf::UprobeSet> remove(
         const FileId &id, std::string_view why = "detached: no process uses it any more");
     // All probes that are kept here.
@@ -42,7 +44,7 @@ public:
     // A library could not be attached to; `reason` is a word for a label.
     void failed(std::string_view reason);
 
-    // All but what the programs count of themselves.
+    // All fields except the counts of the BPF programs.
     [[nodiscard]] Health health() const;
 
 private:
@@ -60,7 +62,7 @@ private:
     std::map<std::string, std::uint64_t> failures_;
 };
 
-// Adds to `health` what the programs of a probe count: its map `account`, and its runs.
+// Adds the counts of a probe's programs to `health`: its map `account`, and its runs.
 void add_counts(Health &health, int account_map, const ebpf::Runs &runs);
 
 }  // namespace gpusnoop::probes

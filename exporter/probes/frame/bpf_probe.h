@@ -1,4 +1,4 @@
-// A probe of one BPF object, from loading it to its health: what all such probes do, once.
+// A probe of one BPF object: loading, attaching, draining and health, shared by all such probes.
 #pragma once
 
 #include <bpf/libbpf.h>
@@ -34,7 +34,7 @@ struct ProbeRing {
     std::function<bool(std::span<const std::byte>)> on_record;
 };
 
-// All that does not depend on the skeleton; see BpfProbe.
+// The part that does not depend on the skeleton; see BpfProbe.
 class BpfProbeBase : public Probe {
 public:
     Result<> start() final;
@@ -49,24 +49,24 @@ protected:
     BpfProbeBase(std::string name, std::chrono::nanoseconds rescan_interval)
         : state_(std::move(name)), rescan_interval_(rescan_interval) {}
 
-    // Each second, with all records drained that there were at `now`.
+    // Each second, when all records from before `now` are drained.
     virtual void tick(std::chrono::nanoseconds now) { (void)processes().tidy(now); }
     // Each rescan interval.
     virtual void rescan() {}
-    // Before each report: counts what no ring brings.
+    // Before each report: counts data that no ring brings.
     virtual void refresh() {}
 
-    // Attaches the programs in their order, until the probe goes.
+    // Attaches the programs in their order, until the probe is destroyed.
     Result<> attach_each(std::span<const bpf_program *const> programs);
     void drain_rings();
-    // What uses the object, before that is closed.
+    // Destroys the users of the object before the object is closed.
     void release();
 
     [[nodiscard]] AttachState &state() { return state_; }
     [[nodiscard]] std::chrono::nanoseconds rescan_interval() const { return rescan_interval_; }
 
 private:
-    // The steps of start(), of which each needs the one before.
+    // The steps of start(). Each needs the one before.
     virtual Result<std::vector<ProbeRing>> open_object() = 0;
     virtual Result<> load_object() = 0;
     virtual Result<> attach_programs() = 0;
@@ -89,11 +89,11 @@ private:
     std::atomic<std::uint64_t> undecodable_ = 0;
 };
 
-// Of the bpftool skeleton `S`, whose object has the map of bpf/lib/emit.bpf.h. The functions below
-// are called in their order; where one fails, the probe is down and says why.
+// For the bpftool skeleton `S`, whose object has the map of bpf/lib/emit.bpf.h. The functions below
+// are called in their order; if one fails, the probe is down and gives the reason.
 //
 // The aggregator counts: it is made of SeriesSettings and has families() and processes(), a
-// ProcessTable. It knows nothing of BPF, so a test can do without that.
+// ProcessTable. It does not depend on BPF, so a test needs none.
 template <typename S, typename Aggregator>
 class BpfProbe : public BpfProbeBase {
 public:
@@ -105,13 +105,13 @@ public:
     BpfProbe &operator=(const BpfProbe &) = delete;
 
 protected:
-    // Opened and not loaded: constants, sizes of maps, and which programs are loaded.
+    // Opened, not loaded: sets constants, sizes of maps, and the programs to load.
     virtual Result<> configure(S &skeleton) = 0;
     virtual std::vector<ProbeRing> rings(S &skeleton) = 0;
-    // Loaded. Says in state() what it has attached to.
+    // Loaded. Writes to state() what it has attached to.
     virtual Result<> attach(S &skeleton) = 0;
 
-    // Programs of which a run can be skipped without losing anything.
+    // Programs whose skipped runs lose nothing.
     [[nodiscard]] virtual std::vector<const bpf_program *> spare_programs(const S &) const {
         return {};
     }

@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 series::Budget budget_of(const config::Config::Series &series);
 
-// For families that nothing is counted in.
+// For families that are never counted in.
 inline std::uint32_t one_for_each(std::string_view /*family*/) {
     return 1;
 }

@@ -12,8 +12,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// The length of what stands for one character: a character, an escaped one, or a bracket. 0: it is
-// a bracket that is not closed, or a backslash that escapes nothing.
+// The length of a token that matches one character: a character, an escaped one, or a bracket. 0:
+// an unclosed bracket, or a backslash at the end.
 std::size_t token_length(std::string_view glob) {
     if (glob.front() == '\\') {
         return glob.size() > 1 ? 2 : 0;
@@ -25,7 +25,7 @@ std::size_t token_length(std::string_view glob) {
     if (at < glob.size() && (glob[at] == '!' || glob[at] == '^')) {
         at++;
     }
-    // A bracket that comes first is a member.
+    // A closing bracket that comes first is a member.
     for (std::size_t first = at; at < glob.size(); at++) {
         if (glob[at] == ']' && at > first) {
             return at + 1;

@@ -20,12 +20,12 @@
 
 namespace gpusnoop::probes {
 
-// Attaches to those of the functions that there are, and again whenever that changes: a module that
-// was loaded again has them at other places. A thread of its own looks, as attaching takes a while.
+// Attaches to the functions that exist, and again whenever they change: a module that was loaded
+// again has them at other addresses. Uses its own thread, as attaching takes a while.
 class DriverFunctions {
 public:
-    // A function's attach cookie is its place in `functions`, which stay valid. `absent` is the
-    // detail while there are none.
+    // A function's attach cookie is its index in `functions`, which must stay valid. `absent` is
+    // the detail while no function exists.
     DriverFunctions(std::span<const std::string_view> functions, std::string absent,
                     std::chrono::nanoseconds rescan_interval, AttachState &state)
         : functions_(functions),
@@ -33,7 +33,8 @@ public:
           rescan_interval_(rescan_interval),
           state_(state) {}
 
-    // Looks at once, and then each rescan interval. The programs must outlive this.
+    // Looks for the functions immediately, and then each rescan interval. The programs must outlive
+    // this.
     void start(const bpf_program *enter, const bpf_program *leave);
 
 private:

@@ -1,4 +1,4 @@
-// A trace of a probe whose drain() hands over events one by one, and writes those that are wanted.
+// A trace of a probe whose drain() passes on events one by one. It writes the selected ones.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ protected:
     void write(const Event &event);
 
     [[nodiscard]] const Setup &setup() const { return setup_; }
-    // What the wall clock is ahead of the monotonic one.
+    // How far the wall clock is ahead of the monotonic one.
     [[nodiscard]] std::int64_t clock_offset_ns() const { return clock_offset_ns_; }
 
 private:
@@ -36,9 +36,9 @@ private:
     std::int64_t clock_offset_ns_ = 0;
 };
 
-// Who made the call.
+// Sets the process that made the call.
 void set_process(Event &event, const probes::ProcessIdentity &process);
-// On whose behalf the kernel worked; if that is process 0, it was an interrupt.
+// Sets the process that the kernel worked for. Process 0 means an interrupt.
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
                 const process_identity &identity);
 

@@ -1,4 +1,4 @@
-// The files that the configuration keeps all probes out of.
+// The files that the configuration excludes from all probes.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace gpusnoop::probes {
 
-// Why a file is to be left alone, if it is. `exclude` has globs of paths, and build ids behind
-// "build_id:". A file that is not open yet is judged by its path alone.
+// The reason why a file is excluded, or nothing. `exclude` has globs of paths, and build ids after
+// "build_id:". A file that is not open yet is checked by its path only.
 [[nodiscard]] std::function<std::optional<std::string>(const discovery::Library &)> exclusion(
     const std::vector<std::string> &exclude);
 

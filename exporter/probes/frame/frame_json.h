@@ -1,4 +1,4 @@
-// A call on a stack as JSON, as all documents have it.
+// A call on a stack as JSON, the same in all documents.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace gpusnoop::probes {
 
-// {"function":"main","module":"python3.11","offset":120}, with null for what is not known.
+// {"function":"main","module":"python3.11","offset":120}, with null for unknown values.
 [[nodiscard]] nlohmann::ordered_json to_json(const symbols::Frame &frame);
 
 }  // namespace gpusnoop::probes

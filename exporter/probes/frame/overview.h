@@ -1,5 +1,5 @@
-// The few things that a person looks for first, of all that the probes know. Taken by the
-// aggregating thread, so what is copied is bounded whatever the number of processes.
+// The few numbers that a person looks for first. The aggregating thread copies them, so their size
+// is bounded whatever the number of processes.
 #pragma once
 
 #include <chrono>
@@ -23,21 +23,21 @@ inline constexpr std::size_t max_overview_slow_calls = 10;
 struct ProcessOverview {
     std::uint32_t pid = 0;
     std::string comm, container, exe;
-    std::vector<std::string> gpus;  // as the label `gpu`, each once
+    std::vector<std::string> gpus;  // as the label `gpu`, without duplicates
     Amount outstanding;
 };
 
-// What a process has allocated in one place, as the label `site` names it.
+// The memory of a process from one call site, named as in the label `site`.
 struct SiteOverview {
     std::uint32_t pid = 0;
     std::string comm, container;
-    std::string site;  // empty: not known, or not yet
+    std::string site;  // empty: unknown, or not resolved yet
     Amount outstanding;
 };
 
-// Of the processes that have used CUDA and run.
+// Of running processes that have used CUDA.
 struct MemoryOverview {
-    std::vector<ProcessOverview> processes;  // those that hold the most first
+    std::vector<ProcessOverview> processes;  // the largest amounts first
     std::size_t process_count = 0;           // of all
     std::vector<SiteOverview> sites;         // the same
     std::size_t site_count = 0;
@@ -57,7 +57,7 @@ struct SlowCallOverview {
 
 struct SlowCallsOverview {
     std::vector<SlowCallOverview> last;  // the newest first
-    std::size_t kept = 0;                // of those that /api/v1/slow_calls shows
+    std::size_t kept = 0;                // number of calls at /api/v1/slow_calls
 };
 
 struct Overview {

@@ -1,4 +1,4 @@
-// The one thread that aggregates: it drains the probes and answers for their state.
+// The one thread that aggregates: it drains the probes and answers requests for their state.
 #pragma once
 
 #include <chrono>
@@ -26,24 +26,24 @@ struct Snapshot {
     std::map<std::string, std::uint64_t> folded;  // by family
 };
 
-// Owns the aggregation of all probes. Everybody else sees snapshots.
+// Owns the aggregation of all probes. Other threads get snapshots.
 class Pipeline {
 public:
-    // The probes must outlive the pipeline. `after_round` is called by its thread each time it has
-    // drained the probes and answered: one that stops being called is a pipeline that is stuck.
+    // The probes must outlive the pipeline. Its thread calls `after_round` each time it has drained
+    // the probes and answered. If these calls stop, the pipeline is stuck.
     Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
              std::function<void()> after_round = {});
 
-    // The state now: what was in the rings when this was called is in it. For any thread. Waits for
-    // the copying of the numbers only; fails when the pipeline does not answer in time.
+    // The state now, with all records that were in the rings before the call. For any thread. Waits
+    // only until the numbers are copied; fails when the pipeline does not answer in time.
     Result<Snapshot> snapshot(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-    // The documents of that name, as of now in the same way. Those who ask at the same time may get
-    // what others asked for as well.
+    // The documents of that name, with the same guarantee. Concurrent callers may also get
+    // documents that another caller asked for.
     Result<std::vector<ApiResource>> documents(
         std::string_view name, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-    // What is looked for first, as of now in the same way.
+    // The overview, with the same guarantee.
     Result<Overview> overview(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 private:
@@ -67,7 +67,7 @@ private:
     Waiting<Snapshot> waiting_for_snapshot_;
     Waiting<std::vector<ApiResource>> waiting_for_documents_;
     Waiting<Overview> waiting_for_overview_;
-    Names document_names_;  // that they wait for
+    Names document_names_;  // of the waiting callers
     std::jthread thread_;
 };
 

@@ -43,7 +43,8 @@ bool has_privileged_port(const config::Config &config) {
     });
 }
 
-// Its receivers and directories may be another user's, and connections are made again later.
+// Receivers and directories of sinks may belong to another user, and connections are made again
+// later.
 bool writes_to_paths(const config::Config &config) {
     return std::ranges::any_of(config.of<sinks::SinkConfigs>(), [](const auto &sink) {
         return sink.target.type != sinks::TargetType::tcp;
@@ -57,7 +58,7 @@ std::span<const Privilege> privileges() {
 }
 
 bool perf_events_take_admin() {
-    // Linux itself has values up to 2.
+    // Linux itself uses values up to 2.
     constexpr long highest_of_linux = 2;
     const auto text = read_start("/proc/sys/kernel/perf_event_paranoid");
     return text && std::strtol(text->c_str(), nullptr, 10) > highest_of_linux;
@@ -70,7 +71,7 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
     for (const Privilege &privilege : all_privileges) {
         needed.push_back(privilege.capability);
     }
-    // Where the others are not known by name, it stands for them.
+    // On kernels without CAP_BPF and CAP_PERFMON, CAP_SYS_ADMIN includes them.
     const bool stands_for_others = !holds_capability(CAP_BPF) || !holds_capability(CAP_PERFMON);
     if (probes::attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
         needed.push_back(CAP_SYS_ADMIN);

@@ -1,5 +1,5 @@
-// What the exporter may do on its machine: which capabilities it uses, and giving up the others,
-// and system calls that it never makes.
+// The privileges of the exporter: the capabilities that it uses, and the capabilities and system
+// calls that it gives up.
 #pragma once
 
 #include <span>
@@ -15,27 +15,26 @@ namespace gpusnoop {
 
 struct Privilege {
     Capability capability;
-    std::string_view lets;   // what it is for: "load programs into the kernel"
-    std::string_view costs;  // what does not work without it
+    std::string_view lets;   // its purpose: "load programs into the kernel"
+    std::string_view costs;  // the features that need it
     bool is_required;        // nothing works without it
 };
 
 // In the order of their importance.
 [[nodiscard]] std::span<const Privilege> privileges();
 
-// Do perf events of any kind (new mappings, kprobes) take CAP_SYS_ADMIN? So it is with Debian's
-// kernels where kernel.perf_event_paranoid is above 2, which it is by default (their patch
+// Do perf events of any kind (new mappings, kprobes) need CAP_SYS_ADMIN? They do on Debian's
+// kernels if kernel.perf_event_paranoid is above 2, which is the default there (their patch
 // security-perf-allow-further-restriction-of-perf_event_open).
 [[nodiscard]] bool perf_events_take_admin();
 
-// What this configuration uses on this kernel, for as long as the exporter runs.
+// The capabilities that this configuration uses on this kernel while the exporter runs.
 [[nodiscard]] std::vector<Capability> needed_capabilities(const config::Config &config,
                                                           const ebpf::Features &features,
                                                           bool perf_events_take_admin);
 
-// Gives up the others and refused_system_calls(), unless the configuration says to keep all, and
-// logs what it is left with.
-// Before any thread is started.
+// Drops all other capabilities and refused_system_calls(), unless the configuration says to keep
+// all. Logs the capabilities that remain. Before any thread is started.
 [[nodiscard]] Result<> drop_privileges(const config::Config &config,
                                        const ebpf::Features &features);
 

@@ -1,4 +1,4 @@
-// What every probe is to the rest of the program.
+// The interface of every probe to the rest of the program.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct AttachedLibrary {
     std::uint64_t functions = 0;
 };
 
-// How a probe is doing.
+// The state of a probe.
 struct Health {
     std::string name;
     bool up = false;
@@ -37,8 +37,8 @@ struct Health {
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
     std::uint64_t skipped = 0;      // runs of its programs, see ebpf::Runs
-    std::uint64_t forgotten = 0;    // past what it remembers of one process
-    // What could not be told of slow calls, by reason; empty for a probe that has none.
+    std::uint64_t forgotten = 0;    // data of a process over the limit
+    // Details of slow calls that were lost, by reason; empty for a probe without slow calls.
     std::map<std::string, std::uint64_t> slow_details_lost;
     std::uint64_t slow_calls_not_logged = 0;
     std::uint64_t entries_lost = 0;  // records of calls that began
@@ -56,18 +56,18 @@ class Probe {
 public:
     virtual ~Probe() = default;
 
-    // Loads and attaches what can be attached at once. A failure leaves the probe down; the
-    // exporter goes on without it.
+    // Loads, and attaches everything that can be attached immediately. A failure leaves the probe
+    // down; the exporter runs without it.
     virtual Result<> start() = 0;
 
     // The libraries it wants to attach to, if any.
     virtual discovery::Attacher *attacher() { return nullptr; }
 
-    // Takes over what of the configuration it can change while it runs. True: the attacher is to be
+    // Applies the settings that can change while the exporter runs. True: the attacher must be
     // offered all files again. On the thread of the attacher; never for a probe that is down.
     virtual bool reconfigure(const config::Config & /*config*/) { return false; }
 
-    // Takes what its rings hold.
+    // Reads all records in its rings.
     virtual void drain() = 0;
 
     // Its families as of the last drain().
@@ -76,13 +76,13 @@ public:
     // Label sets folded so far, by family.
     [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
 
-    // What else it knows as of the last drain(), of that name: taking a copy of what nobody asked
-    // for would cost as much. None while the probe is down.
+    // Its documents of that name, as of the last drain(). Copies only the ones with that name, to
+    // save time. Empty while the probe is down.
     [[nodiscard]] virtual std::vector<ApiResource> documents(std::string_view /*name*/) const {
         return {};
     }
 
-    // What it has for a person's first look, as of the last drain(). Nothing while it is down.
+    // Adds its numbers to the overview, as of the last drain(). Adds nothing while it is down.
     virtual void add_to(Overview & /*overview*/) const {}
 
     [[nodiscard]] virtual Health health() const = 0;

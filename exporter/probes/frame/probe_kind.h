@@ -1,5 +1,5 @@
-// What a probe is to the rest of the program. The folder of each probe has one ProbeKind, and
-// registry.cpp has the list of them.
+// The description of a kind of probe for the rest of the program. The folder of each probe has one
+// ProbeKind, and registry.cpp has the list of them.
 #pragma once
 
 #include <chrono>
@@ -32,17 +32,17 @@ struct ProbeKind {
     // Not started; null where the configuration switches the probe off.
     MakeProbe make;
 
-    // A probe, not started, that does nothing but enter GPU processes into the targets; null where
-    // the configuration switches it off. One kind has this.
+    // A probe, not started, that only enters GPU processes into the targets; null where the
+    // configuration switches it off. Only one kind has this.
     MakeProbe make_gpu_processes = nullptr;
 
     // Reads the block.
     void (*read)(config::Section, config::Config &);
 
-    // How it attaches to functions of libraries; nothing where it is switched off. Null for a probe
-    // that attaches to none.
+    // How it attaches to functions of libraries; nothing if it is switched off. Null for a probe
+    // that does not attach to libraries.
     std::optional<ebpf::Attach> (*attach)(const config::Config &) = nullptr;
-    // How often its rings are to be drained; null where that is not said.
+    // The drain interval of its rings; null if it has no setting for it.
     std::chrono::milliseconds (*drain_interval)(const config::Config &) = nullptr;
 
     // All families of the probe, empty, in the order of the page. Families that always have the
@@ -53,7 +53,7 @@ struct ProbeKind {
     const trace::Kind *trace = nullptr;
 };
 
-// Of a block that says them.
+// For a block with these settings.
 template <typename Block>
 std::optional<ebpf::Attach> attach_of(const config::Config &config) {
     const auto &block = config.of<Block>();

@@ -12,13 +12,13 @@ namespace gpusnoop::probes {
 
 class ProcessGroups {
 public:
-    // A process with these labels, of all families, has come. The owner of its series.
+    // Adds a process with these labels of all families. Returns the owner of its series.
     series::Owner join(const series::LabelValues &labels);
 
-    // One that had joined has gone.
+    // Removes a process that had joined.
     void leave(const series::LabelValues &labels, std::chrono::nanoseconds at);
 
-    // The groups that nobody has been in for `retention`: they are forgotten, and so should be
+    // Forgets the groups that had no process for `retention`, and returns them: the caller removes
     // their series.
     std::vector<series::Owner> expire(std::chrono::nanoseconds now,
                                       std::chrono::nanoseconds retention);

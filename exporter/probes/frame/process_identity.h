@@ -1,4 +1,4 @@
-// Who made the calls: what is told of a process on the page, and by what it is known.
+// The identity of a process: its key, and its description for the page.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct ProcessKey {
 };
 
 struct ProcessKeyHash {
-    // Flat tables take the low bits, so those have to tell processes of the same moment apart.
+    // Flat tables use the low bits, so these bits must differ for processes of the same moment.
     std::size_t operator()(const ProcessKey &key) const {
         const std::uint64_t hash =
             key.since_ns * 0x9e3779b97f4a7c15 + std::uint64_t{key.tgid} * 0xbf58476d1ce4e5b9;
@@ -46,19 +46,20 @@ struct ProcessIdentity {
 // From a record of the BPF programs.
 void take(ProcessIdentity &identity, const process_identity &record);
 
-// What /proc says, of what is not known yet or known better there. False: the process has ended.
+// Fills in the values from /proc that are unknown, or better known there. False: the process has
+// ended.
 bool look_up(ProcessIdentity &identity);
 
-// The net below the exit records, should one be lost. What is gone at one look is taken for ended
-// only at the next, when all its records have been seen.
+// Fallback for lost exit records: a process has ended once two scans in a row find it gone, so that
+// its last records are read first.
 class EndedProcesses {
 public:
-    // Those of `running`, each with when it started, that have ended.
+    // The ended processes of `running`, whose values are their start times.
     std::vector<ProcessKey> look(
         const std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> &running);
 
 private:
-    std::vector<ProcessKey> gone_;  // at the last look
+    std::vector<ProcessKey> gone_;  // in the last scan
 };
 
 }  // namespace gpusnoop::probes

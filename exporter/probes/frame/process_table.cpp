@@ -13,7 +13,7 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-// There are hundreds of these kernel threads, which take whatever work there is.
+// There are hundreds of these kernel threads, and any of them may do any work.
 std::string common_name(std::string comm) {
     constexpr std::string_view worker = "kworker";
     return comm.starts_with(std::string(worker) + "/") ? std::string(worker) : std::move(comm);

@@ -24,7 +24,7 @@
 
 namespace gpusnoop::probes {
 
-// Of the configuration, as far as it is about a probe's series.
+// The settings for the series of a probe.
 struct SeriesSettings {
     series::Budget budget;
     bool pid_label = false;
@@ -42,31 +42,33 @@ struct KnownProcess : ProcessIdentity {
     std::optional<std::chrono::nanoseconds> ended;
 };
 
-// All that does not depend on what a probe keeps of a process; see ProcessTable.
+// The part that does not depend on a probe's data of a process; see ProcessTable.
 class ProcessTableBase {
 public:
     virtual ~ProcessTableBase() = default;
     ProcessTableBase(const ProcessTableBase &) = delete;
     ProcessTableBase &operator=(const ProcessTableBase &) = delete;
 
-    // What a record says of a process's end. The first one counts.
+    // Notes the end of a process from a record. The first call counts.
     void end(const ProcessKey &key, std::chrono::nanoseconds at);
-    // The records of bpf/lib/traced.h, which say these. False: another one, or not of its size.
+    // Applies a record of bpf/lib/traced.h, a start or an end. False: another type, or a wrong
+    // size.
     bool on_record(std::span<const std::byte> bytes);
 
     [[nodiscard]] bool contains(const ProcessKey &key) const { return find(key) != nullptr; }
-    // Each with when it started.
+    // With their start times.
     [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
 
-    // Asks /proc for processes whose end was not recorded, and ends them. For each rescan interval.
+    // Checks in /proc for processes whose end was not recorded, and ends them. For each rescan
+    // interval.
     void scan(std::chrono::nanoseconds now);
 
-    // The same, for a probe that ends them by itself.
+    // The same check, for a probe that ends the processes itself.
     std::vector<ProcessKey> find_ended() { return ended_.look(running()); }
 
     // Forgets the processes that have ended, which it returns, and the series whose last process
-    // ended the retention before. Has the families show their heaviest. For once a second; `now` is
-    // a time up to which all records have been seen.
+    // ended at least the retention before. Lets each family show its heaviest label sets. For once
+    // a second; all records from before `now` must have been read.
     std::vector<ProcessKey> tidy(std::chrono::nanoseconds now);
 
 protected:
@@ -85,7 +87,7 @@ protected:
     std::vector<series::Owner> expire(std::chrono::nanoseconds now);
 
 private:
-    // A process that a record describes. By exec it gets another name.
+    // A process that a record describes. An exec changes its name.
     struct Described {
         std::uint32_t tgid = 0;
         std::uint64_t started_ns = 0;
@@ -104,38 +106,38 @@ private:
     SeriesSettings settings_;
     std::chrono::nanoseconds grace_;
     Processes processes_;
-    mutable KnownProcess *recent_ = nullptr;  // of the last record: they come in runs
+    mutable KnownProcess *recent_ = nullptr;  // of the last record; records come in runs
     std::map<Described, KnownProcess *> described_;
     std::uint64_t numbers_ = 0;
     ProcessGroups groups_;
     EndedProcesses ended_;
 };
 
-// `Process` is a KnownProcess and what a probe keeps of each, which goes with it. All times are
-// those of the kernel's monotonic clock.
+// `Process` is a KnownProcess with the probe's data of a process; both are removed together. All
+// times are of the kernel's monotonic clock.
 template <typename Process = KnownProcess>
 class ProcessTable final : public ProcessTableBase {
 public:
     using Make = std::function<std::unique_ptr<Process>()>;
 
-    // A process is known for the `grace` behind its end.
+    // A process stays known until `grace` after its end.
     ProcessTable(
         series::FamilySet &families, SeriesSettings settings, std::chrono::nanoseconds grace = {},
         Make make = [] { return std::make_unique<Process>(); })
         : ProcessTableBase(families, std::move(settings), grace), make_(std::move(make)) {}
 
-    // What a record says of a process's beginning. Null: what it did came first, and is under other
-    // labels, so it stays together.
+    // Applies the record of a process's start. Null: its calls came first and are counted under
+    // other labels, so its later calls are, too.
     Process *start(const ProcessKey &key, const process_identity &identity) {
         return static_cast<Process *>(ProcessTableBase::start(key, identity));
     }
 
-    // These are valid until tidy() or forget_if().
+    // The results are valid until tidy() or forget_if().
     //
-    // Of a probe that has records of its processes. One whose record was lost is looked up in
-    // /proc.
+    // For a probe that has records of its processes. If a process's record was lost, it is looked
+    // up in /proc.
     Process &of(const ProcessKey &key) { return as_process(ProcessTableBase::of(key)); }
-    // Of a record that describes its process. `tgid` 0 is an interrupt.
+    // For a record that describes its process. `tgid` 0 is an interrupt.
     Process &of(std::uint32_t tgid, const process_identity &identity) {
         return as_process(ProcessTableBase::of(tgid, identity));
     }
@@ -150,9 +152,9 @@ public:
         }
     }
 
-    // The steps of tidy(), for a probe that does something in between: it forgets the processes
-    // that have ended and are over, and the series, and their owners, whose last process ended the
-    // retention before.
+    // The steps of tidy(), for a probe that works in between. This one forgets the processes that
+    // have ended and are over; expire() forgets the series, and their owners, whose last process
+    // ended at least the retention before.
     void forget_if(auto &&is_over) {
         (void)take_if([&](KnownProcess &process) { return is_over(as_process(process)); });
     }

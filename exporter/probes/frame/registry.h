@@ -14,8 +14,8 @@
 
 namespace gpusnoop::probes {
 
-// In the order in which they are started: the CUDA probe has the table of GPU processes that other
-// probes ask.
+// In the order in which they are started: the CUDA probe comes first, as it has the table of GPU
+// processes that other probes read.
 [[nodiscard]] std::span<const ProbeKind *const> all_probes();
 
 // The probes that the configuration enables, not started.
@@ -25,10 +25,10 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 // The blocks of the configuration that probes read: their own, and those of the targets and sinks.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
-// How often the rings of all probes are to be drained: as often as the most impatient one says.
+// The shortest drain interval that any probe's settings have.
 [[nodiscard]] std::chrono::milliseconds drain_interval(const config::Config &config);
 
-// Will functions be attached to by perf events, which takes CAP_SYS_ADMIN?
+// Will the exporter attach to functions by perf events, which needs CAP_SYS_ADMIN?
 [[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 
 // The full names of all families, for the configuration to check `series.budgets` against.

@@ -1,5 +1,5 @@
-// Programs that run under something that answers their system calls in the kernel's place: since
-// Linux 6.11, the return probe of x86_64 is a system call, which such a sandbox does not know.
+// Warns of programs in a sandbox that handles their system calls instead of the kernel: since Linux
+// 6.11, the return probe of x86_64 is a system call, which such a sandbox does not know.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@ namespace gpusnoop::probes {
 // Used by the aggregating thread.
 class SandboxWarnings {
 public:
-    // Names of programs that are remembered. Of more, the log says nothing.
+    // The number of program names that are remembered. Further ones are not logged.
     static constexpr std::size_t max_names = 100;
 
     explicit SandboxWarnings(std::string probe) : probe_(std::move(probe)) {}
 
-    // A process has made its first traced call. The log has a line for each name of a program.
+    // Call this at a process's first traced call. The log has one line for each program name.
     void look(const ProcessIdentity &process);
 
 private:
     std::string probe_;
-    std::set<std::string> said_;  // names
+    std::set<std::string> said_;  // logged names
 };
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-// Which libraries processes use, for a trace.
+// Starts discovery for a trace.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace gpusnoop::probes {
 
-// Has looked at every running process when it returns. The attacher must outlive it.
+// All running processes are scanned when it returns. The attacher must outlive it.
 [[nodiscard]] Result<std::unique_ptr<discovery::Discovery>> start_discovery(
     const config::Config &config, discovery::Attacher &attacher);
 

@@ -53,7 +53,7 @@ std::vector<std::uint32_t> all_processes() {
     return tgids;
 }
 
-// Those that the programs match by themselves.
+// The globs that the BPF programs match themselves.
 std::vector<target_pattern> patterns_of(const TargetsConfig &config) {
     std::vector<target_pattern> patterns;
     for (const std::string &glob : config.comms) {
@@ -67,7 +67,7 @@ std::vector<target_pattern> patterns_of(const TargetsConfig &config) {
 
 }  // namespace
 
-// The processes that the configuration names: a thread that keeps their table.
+// Processes of the configuration: a thread keeps their table.
 struct TargetProcesses::Tracker {
     static Result<std::unique_ptr<Tracker>> start(const TargetsConfig &config,
                                                   nanoseconds rescan_interval);
@@ -179,7 +179,7 @@ void TargetProcesses::Tracker::rescan() {
                      processes::name_of(tgid), processes::container_of(tgid).container_id);
         }
     }
-    // The net below the programs: they delete what ends.
+    // A fallback for the BPF programs, which delete ended processes.
     std::vector<std::uint32_t> gone;
     const int map = bpf_map__fd(skeleton->maps.target_procs);
     (void)ebpf::for_each<std::uint32_t, target>(map, [&](std::uint32_t tgid, const target &one) {
@@ -237,7 +237,7 @@ void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
         }
         return;
     }
-    // It may have ended before we entered it, and then nobody else deletes it.
+    // It may have ended before it was entered. Then no BPF program deletes it.
     if (processes::presence(tgid, started) == processes::Presence::gone) {
         bpf_map_delete_elem(map, &tgid);
     }
@@ -287,7 +287,7 @@ Result<> TargetProcesses::start() {
 
 Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
                                           bpf_map *targets) const {
-    // A table that nobody fills is there all the same.
+    // The map must exist even if no process is ever entered.
     const auto give = [](bpf_map *map, int fd) {
         return fd >= 0 ? bpf_map__reuse_fd(map, fd) : bpf_map__set_max_entries(map, 1);
     };

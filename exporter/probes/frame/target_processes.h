@@ -19,9 +19,9 @@ struct bpf_map;
 
 namespace gpusnoop::probes {
 
-// One for all probes. Processes that are named by comm or container are found when they start
-// another program, when the process that starts them is one of them already, and, if they take
-// their name later, at the next look at all processes.
+// One for all probes. A process that matches by comm or container is found when it executes another
+// program, or when a parent that matches forks it. If it takes its name later, the next rescan
+// finds it.
 class TargetProcesses {
 public:
     TargetProcesses(TargetsConfig config, std::chrono::nanoseconds rescan_interval);
@@ -29,15 +29,15 @@ public:
     TargetProcesses(const TargetProcesses &) = delete;
     TargetProcesses &operator=(const TargetProcesses &) = delete;
 
-    // The CUDA probe's table of processes and the filter before it (bpf/lib/process_filter.bpf.h),
-    // for those who start() later; the descriptors are copied.
+    // The CUDA probe's table of processes and its filter (bpf/lib/process_filter.bpf.h), for probes
+    // that call start() later; the descriptors are copied.
     Result<> share_gpu_processes(int table_fd, int filter_fd);
 
-    // Loads what follows the processes that are named, if any are: at the first call, for all. What
-    // is named and runs already is a target when this returns.
+    // If the configuration names processes, loads the programs that follow them; the first call
+    // does so for all probes. Matching processes that run already are targets when this returns.
     Result<> start();
 
-    // Has a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
+    // Makes a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
     template <typename Skeleton>
     Result<> share_maps_with(Skeleton &skeleton) {
         skeleton.rodata->target_kinds = kinds();

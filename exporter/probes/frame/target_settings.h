@@ -1,4 +1,4 @@
-// The block `targets:` of the configuration: the processes that the probes of kernel events trace.
+// The block `targets:` of the configuration: the processes that kernel-side probes trace.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct TargetsConfig {
     bool gpu_processes = true;
     bool all_processes = false;
     std::vector<std::uint32_t> pids;
-    std::vector<std::uint32_t> parents;   // what these started; of a trace, no key sets it
+    std::vector<std::uint32_t> parents;   // children of these; only a trace sets it
     std::vector<std::string> comms;       // globs
     std::vector<std::string> containers;  // beginnings of ids
     bool operator==(const TargetsConfig &) const = default;

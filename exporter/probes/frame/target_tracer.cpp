@@ -7,7 +7,7 @@ namespace gpusnoop::trace {
 
 namespace {
 
-// The processes that the options name, or else the configuration.
+// The processes that the options name, or else the processes of the configuration.
 probes::TargetsConfig targets_of(const Options &options, const probes::TargetsConfig &configured) {
     if (options.pids.empty() && options.ppids.empty() && options.comm.empty()) {
         return configured;
@@ -15,7 +15,7 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
     probes::TargetsConfig targets;
     targets.gpu_processes = false;
     targets.pids = options.pids;
-    // The kernel selects by one of the options. The lines are asked for the others.
+    // The kernel selects by one of the options. The others are checked for each line.
     if (options.pids.empty()) {
         targets.parents = options.ppids;
     }
@@ -25,7 +25,7 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
     return targets;
 }
 
-// Null where no probe knows GPU processes.
+// Null if no probe knows GPU processes.
 std::unique_ptr<probes::Probe> make_gpu_processes(const Setup &setup,
                                                   const probes::TargetProcessesPtr &targets) {
     for (const probes::ProbeKind *const kind : probes::all_probes()) {

@@ -1,4 +1,4 @@
-// A trace of a probe that asks which processes to trace, GPU processes among them.
+// A trace of a probe that traces targets, such as GPU processes.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ private:
     Result<std::unique_ptr<probes::Probe>> make_probe() final;
     Result<> find_gpu_processes();
 
-    std::unique_ptr<probes::Probe> gpu_processes_;     // null: nobody asks for GPU processes
+    std::unique_ptr<probes::Probe> gpu_processes_;     // null: GPU processes are not needed
     std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses that probe
 };
 
