@@ -45,7 +45,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
 
 // ---- from the rings ----
 
-// False: the bytes are no such record.
+// False: the bytes are not such a record.
 template <typename Part, typename Record>
 bool CudaAggregator::hand_to(Part &part, void (Part::*take)(Process &, const Record &),
                              std::span<const std::byte> bytes) {
@@ -144,7 +144,7 @@ void CudaAggregator::apply(const cuda_copy_record &record) {
 void CudaAggregator::apply(const cuda_exit_record &record) {
     const ProcessKey key{record.head.tgid, record.head.since_ns};
     if (Process *const process = processes_.table().find(key)) {
-        // What it did before this exporter was there, only the kernel's table knows.
+        // Only the kernel's table has the allocations from before this exporter.
         const bool is_older = key.since_ns < static_cast<std::uint64_t>(settings_.started.count());
         end(*process, ended_at(record.head), is_older || record.lost_allocations > 0);
     }
@@ -158,7 +158,7 @@ void CudaAggregator::end(Process &process, nanoseconds at, bool is_incomplete) {
     }
 }
 
-// The record of its end was lost, so others may be.
+// The record of its end was lost, so other records may be lost, too.
 void CudaAggregator::assume_ended(const ProcessKey &key, nanoseconds now) {
     if (Process *const process = processes_.table().find(key)) {
         end(*process, now, true);
@@ -176,8 +176,8 @@ void CudaAggregator::reconcile(const LiveTable &table) {
     for (const auto &[key, state] : table.ended) {
         end(processes_.of(key), nanoseconds(state.ended_ns), true);
     }
-    // That a process is not in the table is enough to know that it has ended, but the entries may
-    // be older: only the next table says what was left.
+    // A process that is not in the table has ended, but the entries may be older: only the next
+    // table has its remaining allocations.
     for (Process *const process : processes_.missing_in(table)) {
         end(*process, table.since, true);
     }
@@ -205,7 +205,7 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table());
     processes_.add_gauges(gauges, settings_.gpus);
-    // Each page has gauges of its own, so this is the most that did not fit on one page.
+    // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : gauges.folded()) {
         std::uint64_t &most = folded_gauges_[family];
         most = std::max(most, folded);

@@ -32,23 +32,23 @@ struct CudaSettings {
     std::chrono::nanoseconds retention = std::chrono::minutes(10);
     std::vector<discovery::Gpu> gpus = {};  // of the node
     std::uint32_t sites = 10;               // call sites shown of each process
-    // What is older was counted by an exporter before this one.
+    // allocations from before this were counted by an earlier exporter
     std::chrono::nanoseconds started{};
 };
 
-// Decodes each record, finds its process, and hands it to the part that counts it. The parts know
-// nothing of each other: what one needs of another comes from here.
+// Decodes each record, finds its process, and passes it to the part that counts it. The parts do
+// not know each other: this class passes data between them.
 //
 // Records of the rings come in any relative order; what depends on the order is put right by
 // apply_until(). Times are the kernel's monotonic clock.
 class CudaAggregator {
 public:
     CudaAggregator(CudaSettings settings, CudaCallbacks callbacks);
-    // The parts refer to what is in here.
+    // The parts refer to members of this object.
     CudaAggregator(const CudaAggregator &) = delete;
     CudaAggregator &operator=(const CudaAggregator &) = delete;
 
-    // Of the rings of allocations and of processes.
+    // For the rings of allocations and of processes.
     void on_allocations_record(std::span<const std::byte> bytes) {
         undecodable_ += take_allocations_record(bytes) ? 0 : 1;
     }
@@ -65,17 +65,17 @@ public:
     void apply_until(std::chrono::nanoseconds until);
 
     // Makes the live allocations agree with the kernel's table of them, after records of them were
-    // lost, or when the table is older than this exporter. To be called when the rings were
-    // drained, and apply_until() called, after the table was read; watch_frees() before it is read.
+    // lost, or when the table is older than this exporter. After the table is read, drain the rings
+    // and call apply_until() before this; call watch_frees() before the table is read.
     void watch_frees() { memory_.watch_frees(); }
     void reconcile(const LiveTable &table);
-    // Something of an ended process may be left in the table.
+    // The table may have entries of an ended process.
     [[nodiscard]] bool wants_reconciling() const { return memory_.wants_reconciling(); }
 
-    // Forgets what has been over for long enough: once a second or so is often enough.
+    // Forgets ended processes and their data after the retention. For about once a second.
     void tidy(std::chrono::nanoseconds now);
 
-    // Ends the processes that must have ended without our hearing of it. For each rescan interval.
+    // Ends the processes whose end was not recorded. For each rescan interval.
     void scan(std::chrono::nanoseconds now);
     void assume_ended(const ProcessKey &key, std::chrono::nanoseconds now);
     // The processes that have not ended, and when they started.
@@ -84,20 +84,20 @@ public:
     }
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
-    // What each running process has allocated where.
+    // The allocations of each running process, by call site.
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const {
         return memory_allocations(processes_.table());
     }
     [[nodiscard]] MemoryOverview overview() const { return memory_overview(processes_.table()); }
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
-    // Records that were none of ours, or of the wrong size.
+    // Records of an unknown type or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
-    // What was to be remembered of a process's memory and had no room.
+    // Data of a process's memory that was forgotten for lack of room.
     [[nodiscard]] std::uint64_t forgotten() const { return memory_.forgotten(); }
 
 private:
-    // False: no record of the ring.
+    // False: not a record of the ring.
     bool take_allocations_record(std::span<const std::byte> bytes);
     bool take_calls_record(std::span<const std::byte> bytes);
     bool take_copy(std::span<const std::byte> bytes);

@@ -24,7 +24,7 @@ CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &atta
     }
 }
 
-// Side by side: one after the other, they would take long.
+// Detaches all at the same time: one after another would take long.
 CudaAttacher::~CudaAttacher() {
     for (auto &[id, probes] : attached_.remove_all()) {
         detacher_.detach({.file = id, .probes = std::move(probes)});
@@ -55,10 +55,10 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
         return tl::unexpected(places.error().error);
     }
     if (places->points.empty()) {
-        return {};  // a program without a runtime of its own
+        return {};  // a program without its own runtime
     }
     auto kept = detacher_.take_back(library.id);
-    // Before and after: a process that starts meanwhile may be seen from the middle on.
+    // Set before and after: for a process that starts meanwhile, some calls may be missed.
     const nanoseconds before = last_attached_.exchange(nanoseconds::max());
     auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
     last_attached_ = probes ? now_on(CLOCK_BOOTTIME) : before;

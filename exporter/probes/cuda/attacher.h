@@ -16,7 +16,7 @@
 
 namespace gpusnoop::probes {
 
-// Used by the discovery's thread, but for last_attached(). What it refers to must outlive it.
+// For the discovery thread, except last_attached(). All references must outlive it.
 class CudaAttacher final : public discovery::Attacher {
 public:
     // `libraries`: globs for the names of files.
@@ -37,7 +37,8 @@ public:
     }
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
-    // When a library was last attached to, since boot: a process that started later was seen whole.
+    // When a library was last attached to, since boot: a process that started later was seen from
+    // the start.
     [[nodiscard]] std::chrono::nanoseconds last_attached() const { return last_attached_; }
 
 private:

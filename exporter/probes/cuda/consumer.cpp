@@ -70,8 +70,8 @@ void CudaConsumer::rescan(nanoseconds now) {
     tables_.forget_registered_of_ended();
 }
 
-// Where records of allocations were lost, or an exporter before this one has kept the table, that
-// says what is allocated. Reading it takes time, so it is not done all the time.
+// If records of allocations were lost, or an earlier exporter has kept the table, the table has the
+// live allocations. Reading it takes time, so it is read only when needed.
 void CudaConsumer::read_table_if_due() {
     const auto account = ebpf::read_account(programs_.account_map());
     const nanoseconds began = now_on(CLOCK_MONOTONIC);
@@ -96,7 +96,7 @@ void CudaConsumer::read_table(nanoseconds began, std::uint64_t lost) {
     drain_rings(rings_.mark(reading_->since.at));
 }
 
-// With the table that was read, if what is older has been drained.
+// Reconciles with the table that was read, once all older records are drained.
 void CudaConsumer::reconcile() {
     if (!reading_ || !rings_.is_passed(reading_->since)) {
         return;

@@ -1,4 +1,4 @@
-// Brings what the CUDA probe's programs have sent, and the kernel's tables, to the aggregator in
+// Passes the records of the CUDA probe's programs, and the kernel's tables, to the aggregator in
 // the right order. On the aggregating thread.
 #pragma once
 
@@ -27,7 +27,7 @@ public:
 
     void drain();
 
-    // For what the aggregator asks for.
+    // For the aggregator's callbacks.
     [[nodiscard]] CudaRings &rings() { return rings_; }
     [[nodiscard]] CudaNames &names() { return names_; }
     [[nodiscard]] const CudaTables &tables() const { return tables_; }
@@ -49,16 +49,16 @@ private:
     CudaTables tables_;
     CudaRings rings_;
     ReconcileSchedule schedule_;
-    // What is to be applied once the rings are drained so far.
+    // Events up to here are applied once the rings are drained to here.
     std::optional<CudaRings::Mark> unapplied_;
-    // The table of live allocations, to be compared with ours once that has what is older.
+    // The table of live allocations. It is compared when all older records are drained.
     struct Reading {
         LiveTable table;
         CudaRings::Mark since;
         std::uint64_t lost;
     };
     std::optional<Reading> reading_;
-    // When each was done last.
+    // When each was last done.
     std::chrono::nanoseconds looked_for_losses_{};
     std::chrono::nanoseconds tidied_{};
     std::chrono::nanoseconds rescanned_{};

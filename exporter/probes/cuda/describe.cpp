@@ -6,7 +6,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// For finding out a process's GPUs: everything else waits meanwhile.
+// The time limit for finding a process's GPUs: all other work waits meanwhile.
 constexpr std::chrono::milliseconds patience{50};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What /proc says of the processes of the CUDA probe.
+// Reads the description of the CUDA probe's processes from /proc.
 #pragma once
 
 #include "exporter/discovery/gpus/gpu_lookup.h"
@@ -6,7 +6,7 @@
 
 namespace gpusnoop::probes {
 
-// Fills in what can be found out of a process: when it started, its names, container and GPUs.
+// Fills in all values that can be found for a process: its start time, names, container and GPUs.
 void describe(Process &process, discovery::GpuLookup &gpus);
 
 }  // namespace gpusnoop::probes

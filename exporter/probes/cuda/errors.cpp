@@ -15,12 +15,11 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Per process. A program can return any number; those without a name are many only where one plays
-// with us.
+// Per process. A program can return any number; only a hostile one returns many without a name.
 constexpr std::size_t max_errors = 1'000;
 constexpr std::uint64_t surplus_errors = std::uint64_t{1} << 63;  // no key of a single one
 
-// One past the last: a function that there is not.
+// One after the last number: no function has it.
 std::size_t number_of(const cuda_record &head) {
     return std::min<std::size_t>(head.function & ~CUDA_STATIC_RUNTIME, cuda_functions().size());
 }

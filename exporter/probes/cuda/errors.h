@@ -13,7 +13,7 @@ public:
 
     static void started(Process &process);
 
-    // False: the function's errors are no failures, and such calls are not counted.
+    // False: such results of the function are not failures, and the call is not counted.
     [[nodiscard]] static bool shows(const cuda_record &head);
     void count(Process &process, const cuda_record &head);
 

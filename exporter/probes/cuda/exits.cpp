@@ -23,17 +23,17 @@ bool is_return(const symbols::FunctionExit &exit) {
     return exit.kind == symbols::ExitKind::return_;
 }
 
-// Whether the result of each call is seen, of this function or of one that returns for it.
+// Is the result of each call seen, at an exit of this function or of one that it jumps to?
 bool is_seen(std::uint64_t entry, const symbols::FunctionExits &function, const Functions &all) {
     return !function.exits.empty() &&
            std::ranges::all_of(function.exits, [&](const symbols::FunctionExit &exit) {
-               // Which of two probes at one place runs first is not known.
+               // The order of two probes at one address is unknown.
                return is_return(exit) ? exit.address != entry : all.contains(exit.target);
            });
 }
 
 void leave_out_unseen(Functions &functions) {
-    // What jumps to one that is left out is left out in the next round.
+    // A function that jumps to a removed one is removed in the next round.
     while (std::erase_if(functions, [&](const auto &entry) {
                return !is_seen(entry.first, entry.second, functions);
            }) > 0) {

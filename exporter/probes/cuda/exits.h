@@ -1,4 +1,4 @@
-// Seeing the ends of CUDA's functions without return probes: `cuda: {endings: exits}`.
+// Finds the ends of CUDA's functions without return probes: `cuda: {endings: exits}`.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace gpusnoop::probes {
 
-// The exits of the functions that begin at `points`, which are among `found`. A function whose
-// result is not seen at its exits is taken out of `points`, and the log names it: it has an exit
-// that is a jump to a function that is not traced, or its code cannot be decoded. One that only
-// jumps to traced functions is taken out as well, as its calls count as theirs.
+// The exits of the functions that begin at `points`, which are among `found`. A function is removed
+// from `points`, and the log names it, if its result is not seen at its exits: one of them is a
+// jump to a function that is not traced, or its code cannot be decoded. A function that only jumps
+// to traced functions is also removed, as its calls count as calls of these.
 [[nodiscard]] std::vector<ebpf::AttachPoint> see_ends_at_exits(
     const symbols::ElfFile &elf, const discovery::Library &library,
     std::span<const symbols::FoundFunction> found, std::vector<ebpf::AttachPoint> &points);

@@ -7,12 +7,12 @@ namespace {
 using series::Label;
 using series::Type;
 
-// What the raw unit is divided by.
+// The divisor of the raw unit.
 constexpr double nanoseconds = 1e9;
 constexpr double kilobytes = 1e-3;
 
-// 1 us to 10 s. A call that only submits work takes microseconds; one that waits takes as long as
-// the work.
+// 1 us to 10 s. A call that only submits work takes microseconds; a call that waits takes as long
+// as the work.
 const std::vector<std::uint64_t> duration_bounds = {
     1'000,         2'500,         5'000,         10'000,        25'000,      50'000,
     100'000,       250'000,       500'000,       1'000'000,     2'500'000,   5'000'000,

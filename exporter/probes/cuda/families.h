@@ -8,8 +8,8 @@
 
 namespace gpusnoop::probes {
 
-// Every family begins with the process's labels: comm, container, and pid where it is asked for.
-// These live as long as the probe.
+// Every family begins with the process's labels: comm, container, and pid if it is configured. The
+// families live as long as the probe.
 struct MemoryFamilies {
     series::Family &allocations;
     series::Family &allocated_bytes;
@@ -49,8 +49,8 @@ ErrorFamilies make_error_families(series::FamilySet &set);
 // All of these, in the order of the page.
 void make_cuda_families(series::FamilySet &set);
 
-// Gauges of what is now, of each process (these always have the label pid). They are made and
-// filled for each page.
+// Gauges of the present state of each process, always with the label pid. They are made and filled
+// for each page.
 struct MemoryGauges {
     series::Family &outstanding_bytes;
     series::Family &outstanding_allocations;
@@ -64,7 +64,7 @@ struct CopyGauges {
 
 struct ProcessGauges {
     series::Family &process_info;
-    series::Family &gpu_info;  // of the node: without the process's labels
+    series::Family &gpu_info;  // of the node: no process labels
 };
 
 MemoryGauges make_memory_gauges(series::FamilySet &set);
@@ -72,7 +72,7 @@ CopyGauges make_copy_gauges(series::FamilySet &set);
 ProcessGauges make_process_gauges(series::FamilySet &set);
 void make_cuda_gauges(series::FamilySet &set);
 
-// Label sets that are folded into one have the sum.
+// The value of label sets that are folded together is their sum.
 inline void add_gauge(series::Family &family, const series::LabelValues &values,
                       std::uint64_t value) {
     family.add(family.slot(1, values), value);

@@ -8,7 +8,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// The number of a function is its place in the table.
+// The number of a function is its index in the table.
 enum Number : std::uint16_t {
 #define NUMBER(symbol, name, operation, variant, positions) number_##symbol,
     CUDA_RUNTIME_FUNCTIONS(NUMBER) CUDA_DRIVER_FUNCTIONS(NUMBER)

@@ -9,11 +9,11 @@ namespace gpusnoop::probes {
 
 struct CudaFunction {
     std::string_view symbol;
-    std::string_view name;   // that errors are shown under
-    std::uint64_t cookie;    // what its probe is attached with
+    std::string_view name;   // shown with its errors
+    std::uint64_t cookie;    // the attach cookie of its probe
     std::uint8_t operation;  // enum cuda_operation
     bool is_driver;
-    bool entry_only;    // its return is of no interest
+    bool entry_only;    // its return is not needed
     bool shows_errors;  // false: a helper that users do not know, and whose caller fails too
 };
 

@@ -1,4 +1,4 @@
-// Names for kernels and call sites: what the CUDA aggregator asks for, and who finds it.
+// Finds names for kernels and call sites, on request of the CUDA aggregator.
 #pragma once
 
 #include <memory>

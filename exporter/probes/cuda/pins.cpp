@@ -17,7 +17,7 @@ std::string name_of(const FileId &id) {
            "_" + hexadecimal(id.generation) + "_" + hexadecimal(id.address) + "_";
 }
 
-// And of what a file's contents cannot change without.
+// With the values that change whenever the file's contents change.
 std::string name_of(const discovery::Library &library) {
     return name_of(library.id) + hexadecimal(library.state.bytes) + "_" +
            hexadecimal(static_cast<std::uint64_t>(library.state.modified.count())) + "_";

@@ -17,14 +17,14 @@ public:
 
     [[nodiscard]] const ebpf::Pins &pins() const { return pins_; }
 
-    // The probes that an earlier exporter attached to this very file, if they are all there. Of a
-    // file that has changed since, they are removed.
+    // The probes that an earlier exporter attached to this very file, if they are complete. Removes
+    // the probes of a file that has changed since.
     [[nodiscard]] std::optional<ebpf::UprobeSet> adopt(const discovery::Library &library) const;
     [[nodiscard]] Result<> keep(const ebpf::UprobeSet &probes,
                                 const discovery::Library &library) const;
     void forget(const FileId &id) const;
 
-    // When the last of them was attached, since boot; 0: there are none.
+    // When the last of them was attached, since boot; 0: no probe is pinned.
     [[nodiscard]] std::chrono::nanoseconds last_attached() const;
 
 private:

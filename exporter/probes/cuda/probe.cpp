@@ -77,12 +77,12 @@ private:
     SandboxWarnings sandboxes_{"cuda"};
     CudaAggregator aggregator_;
     AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
-    // There while the probe is up; each uses what is above it.
+    // Exist while the probe is up; each uses the ones above it.
     std::unique_ptr<CudaPrograms> programs_;
     std::unique_ptr<CudaConsumer> consumer_;
     std::optional<CudaAttacher> attacher_;
 
-    // Of the aggregator, as of the last drain(), for any thread.
+    // The aggregator's counts as of the last drain(), for any thread.
     struct Counts {
         std::atomic<std::uint64_t> undecodable = 0;
         std::atomic<std::uint64_t> forgotten = 0;
@@ -175,7 +175,7 @@ std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Featu
                                            : nullptr;
 }
 
-// The programs enter GPU processes at their first call, whatever else they do.
+// Even with the smallest settings, the programs enter GPU processes at their first call.
 std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
                                           const ebpf::Features &features,
                                           const TargetProcessesPtr &targets) {

@@ -1,5 +1,4 @@
-// What the CUDA probe knows of one process: which one it is, and a place for what each part of the
-// probe keeps of it.
+// The CUDA probe's data of one process: its identity, and the state of each part of the probe.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +20,11 @@
 
 namespace gpusnoop::probes {
 
-// How a process has its CUDA runtime. Of several ways, the first.
+// How a process uses the CUDA runtime. If in several ways, the first of these counts.
 enum class Linkage : std::uint8_t { shared, statically, driver_only, unknown };
 
-// The parts that keep something of each process, and what they keep: a struct that only the part
-// knows, with its own `static constexpr Part part`.
+// The parts with a state for each process. Each state is a struct that only its part knows, with
+// its own `static constexpr Part part`.
 enum class Part : std::uint8_t { memory, memory_counters, call_sites, launches, copies, errors };
 inline constexpr std::size_t part_count = 6;
 
@@ -38,14 +37,14 @@ struct PartState {
 
 struct Process : KnownProcess {
     symbols::Executable executable;
-    // All its calls were seen: then a pointer that is in no live allocation is host memory.
+    // All its calls were seen: then a pointer outside of all live allocations is host memory.
     bool seen_from_start = false;
     Linkage linkage = Linkage::unknown;
-    // The label `gpu` of a device of the process, by its ordinal; of one that is not known.
+    // The label `gpu` for a device's ordinal in the process, or for an unknown device.
     std::function<std::string(std::optional<std::uint32_t>)> gpu_name = [](auto) {
         return "unknown";
     };
-    // In here and not in a table of each part: a launch would pay for the look-up.
+    // Here instead of a table in each part, as a launch would pay for the lookup.
     std::array<std::unique_ptr<PartState>, part_count> parts;
 };
 
@@ -67,11 +66,11 @@ const State &state_of(const Process &process) {
     return static_cast<const State &>(*process.parts[static_cast<std::size_t>(State::part)]);
 }
 
-// A process can use as many numbers of devices as it likes; what is past it is an unknown device.
+// A process can use any numbers of devices; a number over the limit is an unknown device.
 inline constexpr std::int32_t max_devices = CUDA_KNOWN_DEVICES;
 
-// The device of a record. A thread that was never seen to choose one is on the first, if we saw all
-// that the process did.
+// The device of a record. A thread that was never seen to choose a device uses the first, if the
+// process was seen from the start.
 [[nodiscard]] inline std::int32_t device_of(const Process &process, std::int32_t device) {
     if (device == CUDA_DEVICE_UNCHOSEN) {
         return process.seen_from_start ? 0 : CUDA_DEVICE_UNCHOSEN;
@@ -87,8 +86,8 @@ inline constexpr std::int32_t max_devices = CUDA_KNOWN_DEVICES;
 [[nodiscard]] series::LabelValues gauge_labels_of(const Process &process,
                                                   std::initializer_list<std::string_view> own);
 
-// For the tables of slots: the number of a device, and what else tells the slots of one family
-// apart.
+// The key in a table of slots: the number of a device, and the values that distinguish the slots of
+// one family.
 constexpr std::uint64_t slot_key(std::int32_t device, std::size_t one, std::size_t two = 0) {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(device)) << 32) | (one << 8) |
            two;

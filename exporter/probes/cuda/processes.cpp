@@ -16,7 +16,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// A process is in the kernel's table a moment after the time by which it is known.
+// A process enters the kernel's table shortly after its since_ns.
 constexpr std::chrono::nanoseconds max_starting_time = std::chrono::seconds(10);
 
 std::string_view name_of(Linkage linkage) {
@@ -33,7 +33,8 @@ std::string_view name_of(Linkage linkage) {
     return "unknown";
 }
 
-// By what it has called; a shared runtime outweighs what libraries bring along linked into them.
+// By the process's calls. A shared runtime takes precedence over runtimes that are linked into
+// libraries.
 void note_linkage(Process &process, std::uint16_t function) {
     if (process.linkage == Linkage::shared || function == CUDA_NO_FUNCTION) {
         return;
@@ -92,8 +93,8 @@ Process &CudaProcesses::of(const cuda_record &head) {
     return process;
 }
 
-// Its record comes before the first call's. Should it be late or lost, the calls are counted all
-// the same, for a process without a name.
+// The process's record comes before its first call's. If it is late or lost, the calls still count,
+// for a process without a name.
 Process &CudaProcesses::of(const ProcessKey &key) {
     if (Process *const known = table_.find(key)) {
         return *known;

@@ -1,5 +1,5 @@
-// The processes behind the records of the CUDA probe, from their first call until nothing of them
-// is left on the page.
+// The processes of the CUDA probe's records, from their first call until all their series are
+// removed.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ namespace gpusnoop::probes {
 
 class CudaProcesses {
 public:
-    // `on_start` gives the parts of the probe their places in each new process.
+    // `on_start` adds the states of the probe's parts to each new process.
     CudaProcesses(series::FamilySet &families, SeriesSettings settings,
                   const CudaCallbacks &callbacks, std::function<void(Process &)> on_start);
 
-    // Of a process's start. False: no such record.
+    // Applies the record of a process's start. False: not such a record.
     bool on_record(std::span<const std::byte> bytes);
-    // The process of a record. One whose own record is late or lost has no name.
+    // The process of a record. It has no name if its own record is late or lost.
     Process &of(const cuda_record &head);
     Process &of(const ProcessKey &key);
 
-    // Those that run as far as we know, and are not in the kernel's table of processes any more.
+    // Processes that run by our records, but are no longer in the kernel's table of processes.
     [[nodiscard]] std::vector<Process *> missing_in(const LiveTable &table) const;
 
-    // Of all running processes; and of the node's GPUs.
+    // Adds the gauges of all running processes, and of the node's GPUs.
     void add_gauges(series::FamilySet &gauges, std::span<const discovery::Gpu> gpus) const;
 
     [[nodiscard]] CudaProcessTable &table() { return table_; }

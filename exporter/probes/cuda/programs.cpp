@@ -54,8 +54,8 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
                              config.call_stacks ? config.max_call_stacks : 1);
 }
 
-// Tells apart what cannot share pins: other programs, tables of other sizes, other settings.
-// (FNV-1a)
+// A hash of everything that must be equal to share pins: the programs, the sizes of tables, the
+// settings. (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
@@ -76,7 +76,7 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
     return hexadecimal(hash);
 }
 
-// Maps that are there already are used, the others are made and pinned, both by libbpf at load.
+// libbpf uses the pinned maps that exist, and makes and pins the others, both at load.
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     const auto &maps = skeleton.maps;
     for (bpf_map *map :

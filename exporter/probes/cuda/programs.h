@@ -22,15 +22,15 @@
 
 namespace gpusnoop::probes {
 
-// By its file's name: the driver, whose functions those of the runtime call.
+// Is the file of this name the driver? The runtime's functions call its functions.
 [[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
     return name.starts_with("libcuda.so");
 }
 
 class CudaPrograms {
 public:
-    // Loads the programs in the best way that works, or in the one that the configuration names.
-    // With `tracing` they send every call by itself.
+    // Loads the programs in the best mode that works, or in the configured one. With `tracing` they
+    // send a record of every call.
     static Result<std::unique_ptr<CudaPrograms>> load(const CudaConfig &config,
                                                       const ebpf::Features &features,
                                                       const CudaTracing *tracing = nullptr);
@@ -43,16 +43,16 @@ public:
         std::string reason;
         Error error;
     };
-    // Where the functions of cuda.h are in a file. Aliases at one place are one point.
+    // The addresses in a file of the functions of cuda.h. Aliases at one address are one point.
     struct Places {
         std::vector<ebpf::AttachPoint> points;
         std::vector<ebpf::AttachPoint> exits;
         std::vector<symbols::FoundFunction> functions;
     };
-    // No points: a program without a runtime of its own. A library without functions is a failure.
+    // No points: a program without its own runtime. A library without functions is a failure.
     [[nodiscard]] tl::expected<Places, Failure> find(const discovery::Library &library) const;
-    // Functions that the kernel allows no probe on are left out, and the log names them. `kept` is
-    // what is still attached of the library.
+    // Omits functions that the kernel allows no probe on; the log names them. `kept` has the probes
+    // that are still attached to the library.
     tl::expected<ebpf::UprobeSet, Failure> attach(const discovery::Library &library,
                                                   const Places &places,
                                                   ebpf::UprobeSet kept = {}) const;

@@ -19,7 +19,7 @@ Result<CudaRings> CudaRings::open(const CudaPrograms &programs, CudaAggregator &
 }
 
 CudaRings::Mark CudaRings::mark(std::chrono::nanoseconds now) const {
-    // The ends are read in the opposite order of draining: what a call's record needs had been
+    // Reads the ends in the opposite order of draining: the records that a call's record needs were
     // written before it.
     const std::uint64_t calls_end = calls_->produced();
     const std::uint64_t allocations_end = allocations_->produced();

@@ -18,8 +18,8 @@ public:
     // The aggregator gets their records.
     static Result<CudaRings> open(const CudaPrograms &programs, CudaAggregator &aggregator);
 
-    // Where the rings end at a moment: behind that, all events are younger, as far as they are in
-    // order.
+    // The ends of the rings at a moment: all events after them are younger, except for records out
+    // of order.
     struct Mark {
         std::chrono::nanoseconds at;
         std::uint64_t lifecycle;
@@ -27,11 +27,11 @@ public:
         std::uint64_t calls;
     };
     [[nodiscard]] Mark mark(std::chrono::nanoseconds now) const;
-    // A thread that has no CPU time while it writes a record holds back what is behind it.
+    // A thread that loses the CPU while it writes a record holds back all later records.
     [[nodiscard]] bool is_passed(const Mark &mark) const;
 
-    // In this order: the names of what is launched are then among the allocations, and each process
-    // is known before what it does.
+    // Drains in this order: the names of launched kernels are read before the launches, and each
+    // process before its calls.
     void drain_to(const Mark &mark);
     // The starts and ends of processes.
     void drain_lifecycle() { lifecycle_->drain_to(lifecycle_->produced()); }

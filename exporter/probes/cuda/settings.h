@@ -28,7 +28,7 @@ struct CudaConfig {
     // Keeps probes and tables in the kernel while no exporter runs, in a BPF file system.
     bool pin = false;
     std::string pin_path = "/sys/fs/bpf/gpusnoop";
-    // Whole stacks of allocating calls, or only where they return to.
+    // Keep the whole stacks of allocating calls, or only their return addresses.
     bool call_stacks = true;
     std::uint32_t max_call_stacks = 8192;
     // Call sites on the page, of each process.
@@ -39,7 +39,7 @@ struct CudaConfig {
 
 void read_cuda(config::Section cuda, config::Config &config);
 
-// The same, with the ends of calls seen at exits where this kernel's return probes would end
+// The same settings, with the ends of calls seen at exits if this kernel's return probes would end
 // programs (ebpf::Features::has_harmless_return_probes()).
 [[nodiscard]] CudaConfig as_is_harmless(CudaConfig cuda, const ebpf::Features &features);
 

@@ -17,7 +17,7 @@ void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing) {
         return;
     }
     bpf_map__set_max_entries(skeleton.maps.cuda_traces, tracing->ring_bytes);
-    // Nothing is sent to it.
+    // This ring stays empty.
     bpf_map__set_max_entries(skeleton.maps.cuda_events,
                              static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE)));
     auto &settings = *skeleton.rodata;

@@ -1,4 +1,4 @@
-// How the CUDA probe's programs trace calls one by one, for `gpusnoop_exporter trace`.
+// Tracing of single calls by the CUDA probe's programs, for `gpusnoop_exporter trace`.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct CudaTracing {
     std::uint32_t ring_bytes = 32U << 20U;  // a power of two
 };
 
-// Before the skeleton is loaded. Null: no tracing, and nothing of it is made.
+// Before the skeleton is loaded. Null: no tracing, and the maps for it are not made.
 void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing);
 
 }  // namespace gpusnoop::probes

@@ -32,7 +32,7 @@ AsyncCopies::Queue &AsyncCopies::queue_of(std::uint64_t stream) {
 void AsyncCopies::submitted(std::uint64_t stream, std::uint64_t bytes, std::uint64_t ended_ns) {
     auto &copies = queue_of(stream).copies;
     if (copies.size() >= max_copies) {
-        // Two become one that ends with the later of them.
+        // Two become one that ends when the later one ends.
         copies[1].bytes += copies[0].bytes;
         copies[1].ended_ns = std::max(copies[0].ended_ns, copies[1].ended_ns);
         copies.erase(copies.begin());

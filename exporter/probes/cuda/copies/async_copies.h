@@ -1,4 +1,4 @@
-// What one process has submitted to copy and not waited for.
+// The asynchronous copies of one process that no call has waited for.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace gpusnoop::probes {
 
-// An estimate: a copy counts as under way from when it was submitted until a call that waited for
-// its stream, or for the device, began after that. Copies that end without anybody waiting are
-// noticed late; events, callbacks and queries are not looked at.
+// An estimate: a copy counts as under way from its submission until a later call waits for its
+// stream or for the device. Copies that end without a waiting call are noticed late; events,
+// callbacks and queries are ignored.
 class AsyncCopies {
 public:
     // Times are the kernel's monotonic clock in nanoseconds.
@@ -21,7 +21,7 @@ public:
         unsigned number = 0;  // in the order of their first copies, from 1 on; 0: the default one
         std::uint64_t bytes = 0;
     };
-    // Streams that were ever copied on, up to a limit; what is past it is with the default stream.
+    // Streams that ever had a copy, up to a limit; further ones are added to the default stream.
     [[nodiscard]] std::vector<Stream> streams() const;
 
 private:
@@ -31,7 +31,7 @@ private:
     };
     struct Queue {
         unsigned number;
-        std::vector<Submitted> copies;  // in time; the oldest are merged when there are many
+        std::vector<Submitted> copies;  // by time; the oldest are merged when there are many
     };
     Queue &queue_of(std::uint64_t stream);
 

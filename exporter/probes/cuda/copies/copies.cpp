@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// 10 TB/s: more is a size that a program has made up.
+// 10 TB/s: a higher rate means that the program invented the size.
 constexpr double most_kilobytes_per_second = 1e10;
 
 std::string_view mode_of(const cuda_copy_record &record) {
@@ -21,7 +21,7 @@ std::string_view mode_of(const cuda_copy_record &record) {
 
 }  // namespace
 
-// Places of the families that a process uses, looked up once.
+// The slots that a process uses, looked up once.
 struct CudaCopies::Slots {
     series::Slot total, bytes, seconds, size;
     std::optional<series::Slot> bandwidth, duration;  // sync only
@@ -55,8 +55,8 @@ bool CudaCopies::on_copy(Process &process, const cuda_copy_record &record) {
     return true;
 }
 
-// A pointer into a live allocation is on the device, any other is on the host, unless the process
-// may have allocations that nobody saw being made.
+// A pointer into a live allocation is on the device. Any other is on the host, unless the process
+// may have allocations that were not seen.
 void CudaCopies::apply_default(Process &process, const cuda_copy_record &record, bool to_device,
                                bool from_device) {
     if (record.kind != COPY_DEFAULT || (!process.seen_from_start && !(to_device && from_device))) {

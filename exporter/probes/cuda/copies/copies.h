@@ -1,4 +1,4 @@
-// Counts copies and memsets, and what asynchronous copies have under way.
+// Counts copies and memsets, and estimates the asynchronous copies under way.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace gpusnoop::probes {
 
-// By enum cuda_copy_kind; the last for a Default copy of which the live allocations cannot say what
-// it was.
+// By enum cuda_copy_kind; the last is for a Default copy whose direction the live allocations do
+// not show.
 inline constexpr std::array<std::string_view, 5> copy_kind_names = {"h2h", "h2d", "d2h", "d2d",
                                                                     "unknown"};
 inline constexpr std::size_t copy_kind_unknown = 4;
@@ -24,7 +24,7 @@ public:
 
     static void started(Process &process);
 
-    // False: it is of the kind Default, and apply_default() counts it when the allocations of its
+    // False: the copy is of the kind Default. apply_default() counts it when the allocations at its
     // time are known.
     [[nodiscard]] bool on_copy(Process &process, const cuda_copy_record &record);
     void apply_default(Process &process, const cuda_copy_record &record, bool to_device,
@@ -32,7 +32,7 @@ public:
     void on_set(Process &process, const cuda_copy_record &record);
     void on_wait(Process &process, const cuda_wait_record &record);
 
-    // Of all running processes, what asynchronous copies have under way.
+    // Adds the asynchronous copies under way, of all running processes.
     static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes);
 
 private:

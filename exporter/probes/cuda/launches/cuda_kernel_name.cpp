@@ -16,10 +16,10 @@ constexpr std::string_view nvcc_stub = "__device_stub_";
 constexpr std::array<std::string_view, 2> stub_prefixes{"__wrapper__device_stub_",
                                                         "__device_stub__"};
 
-// The longest a name can be before its end is cut off: room for a hostile one, not for harm.
+// The longest name that is not cut: it leaves room for long names, but bounds hostile ones.
 constexpr std::size_t max_uncut_bytes = 4096;
 
-// Takes a decimal length, and that many bytes, off the front of `text`; empty if they are not
+// Removes a decimal length, and that many bytes, from the front of `text`; empty if they are not
 // there.
 std::string_view take_source_name(std::string_view &text) {
     std::size_t length = 0;
@@ -45,7 +45,7 @@ std::string_view kernel_of_stub(std::string_view name) {
     return name.starts_with("_Z") ? name : std::string_view();
 }
 
-// The mangled name of the kernel behind the mangled or plain name of nvcc's stub, else `symbol`.
+// The mangled name of the kernel for the mangled or plain name of nvcc's stub, else `symbol`.
 std::string_view without_nvcc_stub(std::string_view symbol) {
     std::string_view name = symbol;
     if (name.starts_with("_Z")) {

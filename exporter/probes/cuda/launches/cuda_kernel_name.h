@@ -1,5 +1,5 @@
-// Readable names of CUDA kernels, from the host-side symbols that nvcc and clang make for them.
-// The symbols come from files that somebody else controls.
+// Readable names of CUDA kernels, from the host-side symbols that nvcc and clang make for them. The
+// symbols come from files that other users control.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ inline constexpr std::size_t max_template_argument_bytes = 40;
 //   plain_c_kernel              -> plain_c_kernel
 [[nodiscard]] std::string kernel_name(std::string_view symbol);
 
-// How many parameters the kernel has, where its mangled name tells.
+// The number of the kernel's parameters, if its mangled name shows it.
 [[nodiscard]] std::optional<std::size_t> kernel_parameters(std::string_view symbol);
 
-// How the names of nvcc 13's launch handles end, for ElfFile::find_by_suffix().
+// The suffix of nvcc 13's launch handles, for ElfFile::find_by_suffix().
 inline constexpr std::string_view launch_handle_ending = "E8__handle";
 
 // nvcc 13 passes cudaLaunchKernel not a function but a handle, which it keeps in a static variable

@@ -10,8 +10,8 @@
 namespace gpusnoop::symbols {
 namespace {
 
-// What a loaded executable's addresses are above those it was linked with, given where its code
-// begins.
+// The difference between a loaded executable's addresses and its link addresses, from the address
+// of its code.
 std::optional<std::uint64_t> load_bias(const Executable &executable, const CachedFile &file) {
     const auto lowest = file.elf() ? file.elf()->lowest_executable_vaddr() : std::nullopt;
     return lowest ? std::optional(executable.code_start - *lowest) : std::nullopt;
@@ -23,12 +23,12 @@ ReadMemory reader_of(MappedFiles &files) {
     };
 }
 
-// Empty unless it is the same program, at the same place, that has the string.
+// Empty unless the string comes from the same program, loaded at the same address.
 std::optional<std::string> string_of_process(MappedFiles &files, const Executable &executable,
                                              std::uint64_t address) {
     auto text = read_string(executable.tgid, address, CudaKernelNamer::max_registered_bytes,
                             reader_of(files));
-    // Only now: had the process ended before the read, another one may have its number.
+    // Check after the read: if the process ended before it, another process may have its id.
     if (!text || !files.runs_program(executable.tgid, executable.id.inode, executable.bytes) ||
         code_start_of(executable.tgid) != executable.code_start) {
         return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<std::string> string_of_process(MappedFiles &files, const Executabl
     return text;
 }
 
-// Reads words that lie beside each other page by page.
+// Reads adjacent words page by page.
 class Words {
 public:
     Words(MappedFiles &files, std::uint32_t tgid) : files_(files), tgid_(tgid) {}
@@ -112,7 +112,7 @@ std::string CudaKernelNamer::name_by_symbols(const CudaKernelRequest &request) {
     }
     std::string name = name_in_mappings(request);
     if (name.empty()) {
-        // The file may have been dropped from the cache meanwhile.
+        // The file may have left the cache meanwhile.
         file = open_executable(request.executable);
         name = file != nullptr ? name_of_handle(request, *file) : "";
     }
@@ -185,7 +185,7 @@ std::string CudaKernelNamer::name_at(CachedFile &file, std::uint64_t file_offset
 }
 
 CachedFile *CudaKernelNamer::open_executable(const Executable &executable) {
-    // The size too: a file system without inode generations may reuse a number.
+    // Also compares the size: a file system without inode generations may reuse a number.
     if (CachedFile *known = cache_.find(executable.id, executable.bytes)) {
         return known;
     }

@@ -1,4 +1,4 @@
-// Finds the name of a kernel from what the launch call was given.
+// Finds the name of a kernel from the arguments of its launch.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace gpusnoop::symbols {
 
-// A process's own program, as a BPF program saw it. Lets a kernel be named after the process is
-// gone.
+// A process's own program, as a BPF program saw it. With it, a kernel can be named after the
+// process has ended.
 struct Executable {
     std::uint32_t tgid = 0;
     FileId id;
@@ -26,16 +26,16 @@ struct Executable {
 // The launch call's first argument in one process: the address of the kernel's host function, or a
 // launch handle (nvcc 13), which is not an address of code.
 struct CudaKernelRequest {
-    std::uint64_t ticket = 0;  // comes back with the answer
+    std::uint64_t ticket = 0;  // returned with the answer
     Executable executable;
     std::uint64_t address = 0;
-    // Where the process has the kernel's device name, as it gave it to __cudaRegisterFunction.
+    // Where the process has the kernel's device name, as it passed it to __cudaRegisterFunction.
     std::optional<std::uint64_t> name_pointer = {};
 };
 
 struct CudaKernelReply {
     std::uint64_t ticket = 0;
-    std::string name;  // shortened and demangled; empty: not to be found
+    std::string name;  // shortened and demangled; empty: not found
 };
 
 // Looks, in this order:
@@ -48,22 +48,22 @@ struct CudaKernelReply {
 // Reads files and other processes' memory, so it takes its time. Used by one thread.
 class CudaKernelNamer {
 public:
-    // Of a registered name. Nothing of a longer one is shown.
+    // The limit of a registered name. A longer one is not shown.
     static constexpr std::size_t max_registered_bytes = 4096;
 
-    // What a name is made of: the symbol of the kernel or of its host function. kernel_name() is
-    // one; anything bounded is good.
+    // Makes a name from the symbol of the kernel or of its host function. kernel_name() is one such
+    // function; any function with a bounded result is good.
     using Naming = std::string (*)(std::string_view symbol);
 
     explicit CudaKernelNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
     CudaKernelNamer(std::unique_ptr<MappedFiles> files, Naming naming,
                     FileCache::Settings settings);
 
-    // Opens the executable while the process lives.
+    // Opens the executable while the process is alive.
     void remember(const Executable &executable) { (void)open_executable(executable); }
-    // Empty if there is none to be found.
+    // Empty if no name is found.
     [[nodiscard]] std::string name(const CudaKernelRequest &request);
-    // Closes files that were not used for a while; says when to call it again.
+    // Closes files that were not used recently; returns when to call it again.
     std::optional<FileCache::Clock::time_point> close_unused();
 
 private:

@@ -23,7 +23,7 @@ CudaKernelResolver::CudaKernelResolver(std::unique_ptr<MappedFiles> files,
       thread_(
           {.max_waiting = max_waiting, .max_batch = max_batch},
           [this](const std::vector<Question> &batch, const auto &post) {
-              // First of all what may be gone soon.
+              // First handle the requests whose process may end soon.
               for (const Question &question : batch) {
                   if (const auto *executable = std::get_if<Executable>(&question)) {
                       namer_.remember(*executable);

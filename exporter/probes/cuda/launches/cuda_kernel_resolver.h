@@ -1,4 +1,4 @@
-// Names for the kernels that processes launch, found off the hot path in a thread of its own.
+// Finds the names of launched kernels, off the hot path in its own thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace gpusnoop::symbols {
 
 class CudaKernelResolver {
 public:
-    // Questions that wait. Past it, an executable is not opened ahead, and a kernel has no name.
+    // The limit of waiting requests. Over the limit, an executable is not opened ahead, and a
+    // kernel gets no name.
     static constexpr std::size_t max_waiting = 65'536;
 
     static Result<std::unique_ptr<CudaKernelResolver>> start();
@@ -23,8 +24,8 @@ public:
     CudaKernelResolver(const CudaKernelResolver &) = delete;
     CudaKernelResolver &operator=(const CudaKernelResolver &) = delete;
 
-    // Opens the executable while the process lives; it stays open for a minute after its last use.
-    // Neither this nor ask() blocks.
+    // Opens the executable while the process is alive; it stays open for a minute after its last
+    // use. Neither this nor ask() blocks.
     void remember(const Executable &executable);
     void ask(CudaKernelRequest request);
     // The answers that are ready: one for each request.

@@ -54,7 +54,7 @@ bool KernelNames::on_found(std::uint64_t kernel, std::string name) {
     return found.asked.has_value();
 }
 
-// It is another kernel now: what is launched from now on is not counted with the former one.
+// It is another kernel now: later launches are not counted under the former name.
 void KernelNames::rename(Kernel &kernel, std::optional<std::string> name, std::uint64_t at_ns) {
     if (kernel.former_names.size() >= max_former_names) {
         kernel.former_names.erase(kernel.former_names.begin());
@@ -106,7 +106,8 @@ bool KernelNames::is_waiting() const {
         kernels_, [](const auto &kernel) { return !kernel.second.name && kernel.second.asked; });
 }
 
-// Launches come by another way than names: one may be older than the name that its handle has now.
+// Launches and names come through different rings: a launch may be older than its handle's present
+// name.
 const std::string *KernelNames::former_name(std::uint64_t kernel, std::uint64_t at_ns) const {
     const auto found = kernels_.find(kernel);
     if (found == kernels_.end()) {

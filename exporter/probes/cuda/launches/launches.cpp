@@ -17,10 +17,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// How long launches wait for the name of their kernel.
+// The longest time that launches wait for the name of their kernel.
 constexpr std::chrono::seconds max_naming_time{10};
 
-// Per process; what is more is counted as "other", like what is past the family's budget.
+// Per process; further shapes are counted as "other", like folded label sets.
 constexpr std::size_t max_launch_shapes = 65'536;
 
 std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
@@ -59,7 +59,7 @@ struct CudaLaunches::Shape {
 
 struct CudaLaunches::ShapeHash {
     std::size_t operator()(const Shape &shape) const {
-        // Each word times an odd number of its own, none waiting for another.
+        // Multiplies each word by its own odd number. The products do not depend on each other.
         const Shape::Words words = shape.words();
         const std::uint64_t hash = words[0] * 0x9e3779b97f4a7c15 + words[1] * 0xbf58476d1ce4e5b9 +
                                    words[2] * 0x94d049bb133111eb + words[3] * 0xd6e8feb86659fd93 +
@@ -71,7 +71,7 @@ struct CudaLaunches::ShapeHash {
 struct CudaLaunches::Count {
     std::optional<series::Slot> slot;  // once the kernel has its name
     std::uint64_t waiting = 0;         // launches until then
-    std::uint64_t renames = 0;         // of the process, when the name was looked at
+    std::uint64_t renames = 0;         // of the process, when the name was read
 };
 
 struct CudaLaunches::State final : PartState {
@@ -102,7 +102,7 @@ void CudaLaunches::tidy(nanoseconds now) {
     families_.launches.rebalance();
 }
 
-// Kernels whose name takes too long are counted as unknown.
+// Counts kernels whose names take too long as unknown.
 void CudaLaunches::give_up_names(Process &process) {
     if (state_of<State>(process).names.give_up(now_ - max_naming_time)) {
         count_waiting(process);
@@ -197,7 +197,7 @@ void CudaLaunches::count_launches(Process &process, const Shape &shape, Count &c
                                   std::uint64_t amount) {
     KernelNames &names = state_of<State>(process).names;
     if (shape.kernel != surplus_kernel && !names.contains(shape.kernel)) {
-        callbacks_.catch_up();  // its handle may have been made a moment ago
+        callbacks_.catch_up();  // its handle may be new
     }
     const auto [name, to_ask_for] = names.find(shape.kernel, now_);
     if (to_ask_for) {

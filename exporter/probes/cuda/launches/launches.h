@@ -1,4 +1,4 @@
-// Counts launches by kernel and shape, and what they cost their callers.
+// Counts launches by kernel and shape, and the time that they take their callers.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace gpusnoop::probes {
 
-// Launches wait, counted, until their kernel has its name.
+// Counts launches, but adds them to their series only when their kernel has its name.
 class CudaLaunches {
 public:
     CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
@@ -30,11 +30,11 @@ public:
 
     void on_launch(Process &process, const cuda_launch_record &record);
     void on_graph(Process &process, const cuda_graph_record &record);
-    // What handles stand for.
+    // Notes the meaning of a handle.
     void on_kernel(Process &process, const cuda_kernel_record &record);
     void on_name(Process &process, const cuda_name_record &record);
     void on_kernel_name(const symbols::CudaKernelReply &answer);
-    // Names come in numbers: the launches that wait for them are gone through once for all of them.
+    // Names come in batches: one pass counts the waiting launches of all of them.
     void count_named();
 
 private:

@@ -16,12 +16,12 @@ namespace {
 using std::chrono::nanoseconds;
 
 // Resets and briefly missing allocations of a process are noted until the kernel's table has been
-// read. With many of them that is asked for; past the most, which only a program that plays with us
-// reaches before it is done, they are forgotten and counted.
+// read. Many of them request a read of the table. Over the limit, which only a hostile program
+// reaches before the read, they are forgotten and counted.
 constexpr std::size_t many_noted = 1'024;
 constexpr std::size_t most_noted = 16'384;
 
-// A table that cannot be read does not keep the ended for ever.
+// The limit of the wait of an ended process, if the table cannot be read.
 constexpr std::chrono::minutes max_waiting_for_table{10};
 
 LiveEntry live_entry(const Process &process, const LiveAllocations::Key &key) {
@@ -65,7 +65,7 @@ void MemoryAccounting::ended(Process &process, bool is_incomplete) {
 void MemoryAccounting::count_unfreed(Process &process) {
     auto &state = state_of<MemoryState>(process);
     if (std::exchange(state.awaits_table, false)) {
-        // The retention begins with what is counted last.
+        // The retention begins when the last allocations are counted.
         process.ended = std::max(*process.ended, now_);
     }
     counters_.left_unfreed(process, state.live.parts());
@@ -73,7 +73,7 @@ void MemoryAccounting::count_unfreed(Process &process) {
     state.live = LiveAllocations(nodes_.get());
 }
 
-// The table keeps what an ended process had: nobody else takes it out.
+// The table keeps the entries of an ended process until the exporter removes them.
 void MemoryAccounting::drop_from_table(Process &process) {
     const auto &state = state_of<MemoryState>(process);
     std::vector<LiveEntry> entries;
@@ -129,12 +129,12 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
     if (add(process, record.address, allocation)) {
         counters_.allocated(process, allocation);
     } else if (allocation.not_in_kernel_table) {
-        // A free failed, and the way back into the table was barred.
+        // A free failed, and the table had no room to restore its entry.
         live.note_not_in_kernel_table(key);
     }
 }
 
-// False: it is there already, from the table.
+// False: it was already added from the table.
 bool MemoryAccounting::add(Process &process, std::uint64_t address, const Allocation &allocation) {
     auto &state = state_of<MemoryState>(process);
     if (!state.live.allocate(address, allocation)) {
@@ -165,8 +165,8 @@ void MemoryAccounting::free(Process &process, const LiveAllocations::Key &key,
     counters_.freed(process, allocation);
 }
 
-// An allocation that has taken the place of a forgotten one may have been out of the table for a
-// moment, and freed in it.
+// A new allocation at the address of a removed entry may have been missing from the table for a
+// moment, and freed in that moment.
 void MemoryAccounting::forget_in_table(Process &process, std::span<const LiveEntry> entries) {
     auto &state = state_of<MemoryState>(process);
     for (const auto &[key, born_ns] : callbacks_.forget_live(entries)) {
@@ -198,9 +198,9 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
     auto &state = state_of<MemoryState>(process);
     if (!state.live.free(key)) {
         if (state.assumed_freed.erase(key) > 0) {
-            return;  // it is counted
+            return;  // it is counted already
         }
-        // Where its allocation's record was lost, that is made good here.
+        // If the record of its allocation was lost, count the allocation now.
         if (key.born_ns >= started_.count()) {
             counters_.allocated(process, device, kind, record.bytes);
         }
@@ -208,7 +208,8 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
     counters_.freed(process, device, kind, record.bytes);
 }
 
-// The table did not have it. Where that is known of a live allocation at the address, it is this.
+// The table did not have the allocation. If a live allocation at the address is known to be missing
+// from the table, it is the one.
 void MemoryAccounting::apply_free_of_unknown(Process &process,
                                              const cuda_allocation_record &record) {
     const cuda_memory_kind kind = memory_kind(record.kind);
@@ -222,7 +223,7 @@ void MemoryAccounting::apply_free_of_unknown(Process &process,
     }
     const auto &[key, allocation] = *found;
     free(process, key, allocation);
-    // Where the table did not have it for a moment, it does now.
+    // If it was missing from the table only for a moment, it is there now.
     const std::array entry = {live_entry(process, key)};
     forget_in_table(process, entry);
 }

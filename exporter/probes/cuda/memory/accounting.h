@@ -1,5 +1,5 @@
-// Which allocations of each process are live, by the records of allocations and frees in the order
-// in which they happened.
+// Keeps the live allocations of each process, from the records of allocations and frees in the
+// order in which they happened.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,13 @@ namespace gpusnoop::probes {
 
 class MemoryAccounting {
 public:
-    // What is older than `started` was counted by an exporter before this one.
+    // Allocations from before `started` were counted by an earlier exporter.
     MemoryAccounting(series::FamilySet &families, const CudaProcessTable &processes,
                      const CudaCallbacks &callbacks, std::chrono::nanoseconds started);
 
     void started(Process &process);
-    // Its `ended` is set. `is_incomplete`: records of its memory may be missing, so that what it
-    // had allocated at its end is counted when a younger table has been read.
+    // Its `ended` is set. `is_incomplete`: records of its memory may be missing, so its allocations
+    // are counted only when a younger table has been read.
     void ended(Process &process, bool is_incomplete);
     // For once a second.
     void tidy(std::chrono::nanoseconds now);
@@ -43,29 +43,29 @@ public:
 
     [[nodiscard]] static bool is_on_device(const Process &process, std::uint64_t address);
 
-    // Of the kernel's table of live allocations: it is about to be read. Frees until it has been
-    // reconciled are remembered.
+    // The kernel's table of live allocations is about to be read. Frees are remembered until it is
+    // reconciled.
     void watch_frees() { watched_frees_.emplace(); }
-    // Something is wanted from the next table.
+    // The next table is needed.
     [[nodiscard]] bool wants_reconciling() const { return wants_reconciling_; }
     void want_reconciling(bool wanted = true) { wants_reconciling_ = wants_reconciling_ || wanted; }
-    // The table was read: what is wanted from now on, it does not have.
+    // The table was read. Later requests need another one.
     void stop_wanting() { wants_reconciling_ = false; }
 
-    // What had no room in what is remembered of a process: its live allocations may be wrong.
+    // Notes that were lost for lack of room: the live allocations of a process may be wrong.
     [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
 
     // For reconciling with the table.
     //
-    // Was it in a context that was reset or destroyed since?
+    // Was its context reset or destroyed since?
     [[nodiscard]] static bool was_reset(const Process &process, const Allocation &allocation);
     // The table has it; its record was lost, or is still to come.
     void add_from_table(Process &process, const LiveAllocations::Key &key,
                         const Allocation &allocation);
     void free(Process &process, const LiveAllocations::Key &key, const Allocation &allocation);
-    // Takes entries of the process out of the table.
+    // Removes entries of the process from the table.
     void forget_in_table(Process &process, std::span<const LiveEntry> entries);
-    // Counts what the process, which has ended, had allocated, and forgets it.
+    // Counts the allocations of the process, which has ended, as unfreed and forgets them.
     void count_unfreed(Process &process);
     void stop_watching_frees() { watched_frees_.reset(); }
 

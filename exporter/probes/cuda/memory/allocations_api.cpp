@@ -21,9 +21,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Processes = std::vector<const ProcessAllocations *>;
 
-// The call sites of a few processes must not leave the others without so much as their sums.
+// The limit of call sites for one process, so that all processes have room for at least their sums.
 constexpr std::size_t max_sites_bytes = max_allocations_bytes / 4 * 3;
-// Enough for what closes a process and the whole.
+// Room for the closing brackets.
 constexpr std::size_t closing_bytes = 1024;
 
 struct Query {
@@ -57,7 +57,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
     return query;
 }
 
-// The processes that are asked for, those that hold the most first.
+// The selected processes, the largest amounts first.
 Processes select(const std::vector<ProcessAllocations> &all, const Query &query) {
     Processes selected;
     for (const ProcessAllocations &process : all) {
@@ -97,7 +97,7 @@ Json process_json(const ProcessAllocations &process) {
             {"outstanding_allocations", process.amount.count}};
 }
 
-// The text grows site by site: the library's tree of the whole would be many times its size.
+// The text is written site by site: a JSON tree of the whole would be many times its size.
 std::string json_text(const Processes &processes, std::uint32_t sites) {
     std::string text = R"({"processes":[)";
     std::size_t processes_written = 0;
@@ -134,7 +134,7 @@ std::string folded_line(const std::string &comm, const SiteAllocations &site) {
            '\n';
 }
 
-// What does not fit has lines of its own, so that the sum is that of all.
+// Sites that do not fit are summed up in lines of their own, so that the total is right.
 std::string folded_text(const Processes &processes, std::uint32_t sites) {
     const std::vector<symbols::Frame> left_out = {{"[left out]", "", 0}};
     std::string text;

@@ -9,7 +9,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-constexpr std::size_t max_sites = 4'096;  // of a process, that are named
+constexpr std::size_t max_sites = 4'096;  // named sites of a process
 
 }  // namespace
 
@@ -17,7 +17,7 @@ struct CallSites::State final : PartState {
     static constexpr Part part = Part::call_sites;
 
     std::map<Site, SiteName> names;
-    std::unordered_set<std::int32_t> stacks;  // in the kernel's table, that it allocated from
+    std::unordered_set<std::int32_t> stacks;  // keys of its stacks in the kernel's table
 };
 
 void CallSites::started(Process &process) {

@@ -1,5 +1,4 @@
-// Where in the programs memory was allocated: which stacks are in use, and what the sites are
-// called.
+// The call sites of allocations: the stacks in use, and the names of the sites.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +25,10 @@ public:
         : processes_(processes), callbacks_(callbacks) {}
 
     static void started(Process &process);
-    // The process needs its stacks no longer.
+    // The process no longer needs its stacks.
     void ended(const Process &process);
 
-    // The process has allocated there. Asks for the site's name, once.
+    // The process has allocated there. Asks for the site's name once.
     void used(Process &process, const Site &site);
     void on_name(symbols::StackReply answer);
     // Empty if it is not known, or not yet.

@@ -10,7 +10,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Places of the families that a process uses, looked up once.
+// The slots that a process uses, looked up once.
 struct MemorySlots {
     std::optional<series::Slot> allocations, allocated_bytes, frees, freed_bytes, unknown_frees;
 };

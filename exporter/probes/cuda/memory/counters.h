@@ -32,9 +32,9 @@ public:
     void freed(Process &process, const Allocation &allocation) {
         freed(process, allocation.device, allocation.kind, allocation.bytes);
     }
-    // Of memory whose allocation was not seen.
+    // Counts a free of memory whose allocation was not seen.
     void freed_unknown(Process &process, std::int32_t device, cuda_memory_kind kind);
-    // What the process had not freed at its end.
+    // Counts the memory that the process had not freed at its end.
     void left_unfreed(const Process &process, const LiveAllocations::Parts &parts);
 
 private:

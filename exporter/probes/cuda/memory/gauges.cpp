@@ -21,7 +21,7 @@ using std::chrono::nanoseconds;
 
 constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
 
-// Of all call sites that have the label, as far as they have one yet.
+// The sums over all call sites with that label. Sites that have no label yet are missing.
 std::vector<std::pair<std::string_view, std::uint64_t>> heaviest_labels(const Process &process,
                                                                         std::size_t at_most) {
     std::map<std::string_view, std::uint64_t> bytes;

@@ -1,4 +1,4 @@
-// What the running processes have allocated now, as gauges of the page.
+// The outstanding allocations of the running processes, as gauges of the page.
 #pragma once
 
 #include <chrono>

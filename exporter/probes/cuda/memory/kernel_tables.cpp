@@ -31,7 +31,7 @@ Result<LiveTable> CudaTables::read(std::chrono::nanoseconds now) const {
     if (!read_contexts) {
         return tl::unexpected(read_contexts.error());
     }
-    // After the entries: whose process is not in here had ended.
+    // Read after the entries: a process that is not in here has ended.
     const auto read_ended = for_each<cuda_live_key, cuda_live_process>(
         maps_.ended, [&](const cuda_live_key &key, const auto &process) {
             table.ended.insert_or_assign({key.tgid, key.since_ns}, process);
@@ -62,7 +62,7 @@ std::vector<LiveEntry> CudaTables::forget_live(std::span<const LiveEntry> entrie
         if (bpf_map_lookup_elem(maps_.live, &key, &found) != 0 || found.born_ns != born_ns) {
             continue;
         }
-        // A new allocation can still get in between: then it is put back.
+        // A new allocation can still be inserted in between: then it is put back.
         if (bpf_map_lookup_and_delete_elem(maps_.live, &key, &found) == 0 &&
             found.born_ns != born_ns) {
             bpf_map_update_elem(maps_.live, &key, &found, BPF_NOEXIST);

@@ -28,24 +28,25 @@ public:
     };
     explicit CudaTables(Maps maps) : maps_(maps) {}
 
-    // All that is allocated. Takes a while: about a second for a million allocations. `now` is the
-    // kernel's monotonic clock.
+    // All live allocations. Takes about a second for a million allocations. `now` is the kernel's
+    // monotonic clock.
     [[nodiscard]] Result<LiveTable> read(std::chrono::nanoseconds now) const;
-    // What was allocated at the same address meanwhile stays. It can be missing for a moment, in
-    // which a free finds nothing: such entries are returned.
+    // Keeps new allocations at the same addresses. Such an entry can be missing for a moment, in
+    // which a free does not find it: these entries are returned.
     [[nodiscard]] std::vector<LiveEntry> forget_live(std::span<const LiveEntry> entries) const;
 
-    // Gives up what mappings that have ended hold of their handles.
+    // Removes ended mappings from their handles.
     void end_mappings(std::span<const LiveEntry> mappings) const;
 
     // The addresses of a call site, innermost first.
     [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;
     void forget_stack(std::int32_t stack) const;
 
-    // Where a process has the name of a kernel that it registered, itself or before it was forked.
+    // The address of a kernel's name in a process which registered it, itself or before it was
+    // forked.
     [[nodiscard]] std::optional<std::uint64_t> registered_name(std::uint32_t tgid,
                                                                std::uint64_t host_function) const;
-    // Forgets what processes registered that are gone.
+    // Forgets the registered names of ended processes.
     void forget_registered_of_ended() const;
 
 private:

@@ -128,7 +128,7 @@ std::array<std::uint64_t, age_thresholds.size()> LiveAllocations::aged_bytes(
     std::chrono::nanoseconds now) const {
     std::array<std::uint64_t, age_thresholds.size()> aged{};
     for (const auto &[second, born] : births_) {
-        // Of the youngest in that second.
+        // The age of the youngest allocation in that second.
         const std::chrono::seconds age(to_second(now.count()) - (second + 1));
         if (age < age_thresholds.front()) {
             break;

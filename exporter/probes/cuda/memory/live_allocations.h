@@ -21,8 +21,8 @@ namespace gpusnoop::probes {
 inline constexpr std::array<std::chrono::seconds, 3> age_thresholds = {
     std::chrono::seconds(60), std::chrono::seconds(600), std::chrono::seconds(3600)};
 
-// Where allocations are made: a stack in the kernel's table of stacks, or where that has none, the
-// address that the allocating call returned to.
+// The place of an allocation: a stack in the kernel's table of stacks, or without a stack there,
+// the address that the allocating call returned to.
 struct Site {
     std::int32_t stack = -1;  // negative: none
     std::uint64_t caller = 0;
@@ -40,11 +40,11 @@ struct Allocation {
     bool not_in_kernel_table = false;
 };
 
-// Never samples, never evicts. An allocation is known by its address and its time of birth, so news
-// of it may come in any order, and twice. Sums are kept as it changes.
+// Never samples, never evicts. An allocation is identified by its address and its time of birth, so
+// its records may come in any order, and twice. Sums are updated with each change.
 class LiveAllocations {
 public:
-    // Handles of memory and addresses are numbers of two kinds.
+    // Handles and addresses are different numbers: they may be equal.
     struct Key {
         bool is_handle = false;
         std::uint64_t address = 0;
@@ -61,18 +61,18 @@ public:
     // Nodes come from `memory`, which must outlive this.
     explicit LiveAllocations(std::pmr::memory_resource *memory);
 
-    // Enters one; false: it is there already.
+    // Adds an allocation; false: it is there already.
     bool allocate(std::uint64_t address, const Allocation &allocation);
-    // Takes one out; false: it is not there.
+    // Removes an allocation; false: it is not there.
     bool free(const Key &key);
-    // Of what the kernel's table does not have: the youngest at the address that was there at
-    // `time`.
+    // Of the allocations that are not in the kernel's table: the youngest at the address that
+    // existed at `time`.
     [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_not_in_kernel_table(
         bool is_handle, std::uint64_t address, std::int64_t time) const;
-    // The kernel's table may not have it any more. False: it is not there.
+    // Notes that the kernel's table may have lost it. False: it is not there.
     bool note_not_in_kernel_table(const Key &key);
-    // Takes out what was born earlier at the same address, and returns it: it must have gone
-    // unseen.
+    // Removes the earlier allocations at the same address, and returns them: their frees were not
+    // seen.
     std::vector<Allocation> forget_older(const Key &key);
 
     // Addresses that lead to memory with a handle.
@@ -96,7 +96,7 @@ private:
 
     Live live_;
     std::pmr::map<std::uint64_t, std::uint64_t> mappings_;  // address -> bytes
-    std::pmr::map<std::int64_t, Amount> births_;            // by second: what of it lives
+    std::pmr::map<std::int64_t, Amount> births_;            // by second of birth: live ones
     Parts parts_;
     std::pmr::map<Site, Amount> sites_;
     Amount all_;

@@ -13,18 +13,18 @@
 
 namespace gpusnoop::probes {
 
-// An entry of the table. At its address there may be a younger one by now, which is another entry.
+// An entry of the table. By now its address may have a younger allocation, which is another entry.
 struct LiveEntry {
     cuda_live_key key;
     std::uint64_t born_ns;
 };
 
-// The table as it was at some time after `since`, entry by entry.
+// The entries of the table, read one by one after `since`.
 struct LiveTable {
     std::chrono::nanoseconds since{};
     std::vector<std::pair<cuda_live_key, cuda_live>> entries;
     std::unordered_map<std::uint32_t, cuda_live_process> processes;  // by tgid
-    // Processes that ended, and of whose memory records were lost.
+    // Ended processes whose memory records were lost.
     std::map<ProcessKey, cuda_live_process> ended = {};
     // Driver contexts that were destroyed, by process and handle, and when.
     std::map<std::pair<ProcessKey, std::uint64_t>, std::uint64_t> destroyed_ns = {};

@@ -14,8 +14,8 @@ namespace {
 // An allocation is born a moment before it is in the table.
 constexpr std::chrono::nanoseconds max_entering_time = std::chrono::milliseconds(100);
 
-// A free under way has left the table, and its record comes when it ends. Its memory is all that
-// this bounds: of what is past it, a free that was under way is counted twice.
+// A free under way has already left the table, and its record comes when it ends. This bounds only
+// the memory for such frees: over the limit, they are counted twice.
 constexpr std::size_t max_assumed_freed = 65'536;
 
 LiveAllocations::Key key_of(const cuda_live_key &key, const cuda_live &live) {
@@ -61,7 +61,7 @@ cuda_live_process process_in(const LiveTable &table, const ProcessKey &key) {
     return table.has_running(key) ? table.processes.at(key.tgid) : cuda_live_process{};
 }
 
-// What was noted of older times has been compared with all that the table has of them.
+// Forgets older notes, which have been compared with the table.
 void forget_compared(MemoryState &state, const LiveTable &table) {
     const std::int64_t until = (table.since - max_entering_time).count();
     std::erase_if(state.resets, [&](const auto &reset) { return reset.second < until; });
@@ -111,7 +111,7 @@ void Reconciler::reconcile(const LiveTable &table) {
         Process &process = *processes_.find(key);
         compare(process, table, entries);
         if (auto &state = state_of<MemoryState>(process); state.awaits_table) {
-            state.has_handles = false;  // all that the table has of it is left behind
+            state.has_handles = false;  // all its entries of the table are left behind
             memory_.count_unfreed(process);
         }
     }
@@ -125,9 +125,9 @@ void Reconciler::reconcile(const LiveTable &table) {
     memory_.stop_watching_frees();
 }
 
-// What is in the table and not among the live allocations was allocated and its record lost, unless
-// it was freed after the table was read. What is live and not in the table was freed and its record
-// lost, unless it was allocated after.
+// An allocation in the table but not among the live ones: the record of the allocation was lost,
+// unless it was freed after the table was read. A live allocation that is not in the table: the
+// record of the free was lost, unless it was allocated after.
 void Reconciler::compare(Process &process, const LiveTable &table,
                          const std::vector<std::size_t> &entries) {
     auto &state = state_of<MemoryState>(process);
@@ -151,7 +151,7 @@ void Reconciler::compare(Process &process, const LiveTable &table,
             continue;
         }
         memory_.add_from_table(process, key_of(key, live), allocation);
-        // What an ended process has given up by unmapping is not taken from its entries any more.
+        // For an ended process, no unmapping is removed from the uses in its entries any more.
         if (!process.ended || !unmapped.was_last_use(key, live)) {
             present.insert(key_of(key, live));
         }
@@ -176,7 +176,7 @@ void Reconciler::free_absent(Process &process, const LiveTable &table,
             continue;
         }
         if (!process.ended && key.born_ns > (table.since - max_entering_time).count()) {
-            memory_.want_reconciling();  // the next table tells
+            memory_.want_reconciling();  // the next table decides
         } else {
             gone.emplace_back(key, allocation);
         }

@@ -1,5 +1,5 @@
-// Makes the live allocations agree with the kernel's table of them, which is right whatever became
-// of the records about them.
+// Makes the live allocations agree with the kernel's table of them, which is right even if records
+// were lost.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ public:
                const CudaCallbacks &callbacks)
         : memory_(memory), processes_(processes), callbacks_(callbacks) {}
 
-    // Every running process of the table is known, and every process that the table says has ended
-    // was ended.
+    // Every running process of the table must be known, and every process that has ended by the
+    // table must have been ended.
     void reconcile(const LiveTable &table);
 
 private:
-    // Which of the table's entries are whose.
+    // The indexes of the table's entries, by process.
     using EntriesByProcess =
         std::unordered_map<ProcessKey, std::vector<std::size_t>, ProcessKeyHash>;
 
     [[nodiscard]] EntriesByProcess comparable_processes(const LiveTable &table);
-    // Returns the entries that nobody needs.
+    // Returns the entries that can be removed.
     std::vector<LiveEntry> sort_entries(const LiveTable &table, EntriesByProcess &by_process) const;
     void compare(Process &process, const LiveTable &table, const std::vector<std::size_t> &entries);
     void free_absent(Process &process, const LiveTable &table, const AllocationKeys &present);

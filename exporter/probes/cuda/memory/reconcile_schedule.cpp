@@ -8,8 +8,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Times what the last reading took. While records are being lost, the live allocations cannot be
-// right for long; when no more are, one reading makes them right.
+// A multiple of the last read's CPU time. While records are being lost, the live allocations soon
+// become wrong again; after the last loss, one read corrects them.
 constexpr int pause = 20;
 constexpr int pause_at_rest = 2;
 constexpr nanoseconds rest = std::chrono::milliseconds(200);

@@ -1,4 +1,4 @@
-// What the memory part keeps of one process. For the files of this folder.
+// The memory part's data of one process. For the files of this folder.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,19 @@ struct MemoryState final : PartState {
     explicit MemoryState(std::shared_ptr<std::pmr::memory_resource> of_nodes)
         : nodes(std::move(of_nodes)), live(nodes.get()) {}
 
-    std::shared_ptr<std::pmr::memory_resource> nodes;  // goes after what is made of it
+    std::shared_ptr<std::pmr::memory_resource> nodes;  // destroyed after its users
     LiveAllocations live;
     bool has_handles = false;  // of memory: then the kernel's table has more of it
-    // It has ended, and what it had allocated then is still to be read from the kernel's table.
+    // It has ended, and its last allocations must still be read from the kernel's table.
     bool awaits_table = false;
-    // The kernel left some of its unmapped ranges to us: these allocations may be behind its table.
+    // The kernel left some of its unmapped ranges to the exporter: these allocations may be newer
+    // than its table.
     bool has_unfinished_unmaps = false;
     std::map<ResetKey, std::int64_t> resets;  // when it was last reset or destroyed
-    // Assumed by reconciling, as the table has them no more: the records of these frees may still
-    // come.
+    // Frees that reconciling assumed, as the table no longer has the allocations: their records may
+    // still come.
     std::set<LiveAllocations::Key> assumed_freed;
-    // The table did not have them for a moment; the records of these allocations are still to come.
+    // Allocations that were missing from the table for a moment; their records are still to come.
     std::set<LiveAllocations::Key> briefly_missing;
 };
 

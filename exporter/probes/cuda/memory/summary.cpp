@@ -32,7 +32,7 @@ struct HeldBy {
     Amount amount;
 };
 
-// The most bytes first, of as many processes by their ids, then by site.
+// The most bytes first; of equal amounts, by process id and site.
 bool is_before(const HeldBy &a, const HeldBy &b) {
     return std::tuple(b.amount.bytes, a.process->key.tgid, a.site) <
            std::tuple(a.amount.bytes, b.process->key.tgid, b.site);
@@ -44,7 +44,7 @@ void keep_first(std::vector<HeldBy> &all, std::size_t count) {
     all.erase(end, all.end());
 }
 
-// Of all call sites that have the label, as the metric adds them up; those without one together.
+// The sums by label, as in the metric; sites without a label are one sum.
 void add_sites(const Process &process, std::vector<HeldBy> &all) {
     std::map<std::string_view, Amount> by_label;
     for (const auto &[site, amount] : live_of(process).sites()) {
@@ -111,7 +111,7 @@ MemoryOverview memory_overview(const CudaProcessTable &all_processes) {
         const std::size_t before = sites.size();
         add_sites(process, sites);
         memory.site_count += sites.size() - before;
-        // All of a node's call sites at one time would be far more than are shown.
+        // Bounds the memory: a node has far more call sites than are shown.
         if (sites.size() > 64 * max_overview_sites) {
             keep_first(sites, max_overview_sites);
         }

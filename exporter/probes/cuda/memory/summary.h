@@ -1,5 +1,5 @@
-// What the running processes have allocated now: all of it for people and programs that look for a
-// leak, and the few things that a person looks for first.
+// The outstanding allocations of the running processes: all of them for people and programs that
+// look for a leak, and the overview for a person.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct ProcessAllocations {
     std::uint32_t pid = 0;
     std::string comm, container, pod_uid, exe;
     Amount amount;
-    std::vector<SiteAllocations> sites;  // those that hold the most first
+    std::vector<SiteAllocations> sites;  // the largest amounts first
 };
 [[nodiscard]] std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &processes);
 
-// The processes and the places in them that hold the most.
+// The processes and call sites with the largest amounts.
 [[nodiscard]] MemoryOverview memory_overview(const CudaProcessTable &processes);
 
 }  // namespace gpusnoop::probes

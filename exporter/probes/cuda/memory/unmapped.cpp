@@ -18,7 +18,7 @@ Unmapped::Unmapped(const LiveTable &table, std::span<const std::size_t> entries)
         } else if (key.space == CUDA_LIVE_MAPPINGS && live.uses == 0) {
             live_[key.address] = {live.bytes, live.born_ns, {live.context, live.caller}};
         } else if (key.space == CUDA_LIVE_MAPPINGS) {
-            done_.push_back({key, live.born_ns});  // ended by us, and not taken out since
+            done_.push_back({key, live.born_ns});  // ended by us, but not removed yet
         }
     }
     has_more_ = ranges.size() > max_ranges;

@@ -1,5 +1,5 @@
-// The mappings of one process in the kernel's table of live allocations, and what of them has ended
-// by a cuMemUnmap that left the rest of its range to the exporter.
+// The mappings of one process in the kernel's table of live allocations. Some of them ended by a
+// cuMemUnmap that left the rest of its range to the exporter.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace gpusnoop::probes {
 
 class Unmapped {
 public:
-    // `entries`: which of the table's are the process's.
+    // `entries`: the indexes of the process's entries in the table.
     Unmapped(const LiveTable &table, std::span<const std::size_t> entries);
 
     struct Mapping {
@@ -26,13 +26,13 @@ public:
     };
     using Mappings = std::map<std::uint64_t, Mapping>;  // by address
 
-    // Mappings that lead to memory still.
+    // Mappings that still lead to memory.
     [[nodiscard]] const Mappings &live() const { return live_; }
-    // Mappings that have ended, and whose handles do not know it yet.
+    // Mappings that have ended, but whose handles still count them.
     [[nodiscard]] const std::vector<LiveEntry> &ended() const { return ended_; }
-    // What the table needs no longer, once these have been ended.
+    // Entries that the table can lose, once these mappings have been ended.
     [[nodiscard]] const std::vector<LiveEntry> &done() const { return done_; }
-    // There are further ranges, for the next time.
+    // There are more ranges: read the table again.
     [[nodiscard]] bool has_more() const { return has_more_; }
     // Was the last use of this entry a mapping that has ended?
     [[nodiscard]] bool was_last_use(const cuda_live_key &key, const cuda_live &live) const;
@@ -43,7 +43,7 @@ private:
     Mappings live_;
     std::vector<LiveEntry> ended_;
     std::vector<LiveEntry> done_;
-    // Mappings, by handle and its birth: handles are given again.
+    // The ended mappings of each handle and its birth: handles are reused.
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> given_up_;
     bool has_more_ = false;
 };

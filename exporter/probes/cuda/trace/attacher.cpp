@@ -31,7 +31,7 @@ Result<> Attacher::attach(const discovery::Library &library) {
         return tl::unexpected(places.error().error);
     }
     if (places->points.empty()) {
-        return {};  // a program without a runtime of its own
+        return {};  // a program without its own runtime
     }
     auto kept = detacher_.take_back(library.id);
     auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));

@@ -12,7 +12,7 @@
 
 namespace gpusnoop::trace {
 
-// Used by the discovery's thread. The programs must outlive it.
+// For the discovery thread. The programs must outlive it.
 class Attacher final : public discovery::Attacher {
 public:
     // `libraries`: globs for the names of files.
@@ -31,7 +31,7 @@ public:
     [[nodiscard]] bool must_wait_for(const FileId &id) override {
         return detacher_.must_wait_for(id);
     }
-    void failed(std::string_view /*reason*/) override {}  // discovery says it in the log
+    void failed(std::string_view /*reason*/) override {}  // discovery logs it
 
 private:
     const probes::CudaPrograms &programs_;

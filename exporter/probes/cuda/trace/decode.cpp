@@ -48,7 +48,7 @@ std::string kind_name(std::span<const std::string_view> names, std::uint32_t kin
     return std::string(kind < names.size() ? names[kind] : "unknown");
 }
 
-// What `destination` of a record of this operation is.
+// The meaning of `destination` in a record of this operation.
 std::string_view address_key(std::uint8_t operation) {
     switch (operation) {
         case CUDA_HANDLE:
@@ -89,7 +89,7 @@ std::string result_name(std::int32_t result, bool is_driver) {
     return name.empty() ? std::to_string(result) : std::string(name);
 }
 
-// In the order in which they are read best.
+// In the best order to read.
 std::vector<Detail> details_of(const cuda_trace_record &record,
                                const probes::CudaFunction &function, std::string kernel,
                                std::optional<std::size_t> parameters) {
@@ -123,7 +123,7 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
         details.emplace_back("block", Size3{record.block[0], record.block[1], record.block[2]});
     }
     if (has(TRACE_SHARED)) {
-        // The driver's configuration has 32 bits for it, and 32 that mean nothing behind them.
+        // In the driver's configuration it has 32 bits, followed by 32 unused ones.
         const bool narrow = operation == CUDA_LAUNCH_CONFIG && function.is_driver;
         details.emplace_back("shared_bytes",
                              narrow ? record.shared_bytes & 0xffffffffU : record.shared_bytes);
@@ -161,7 +161,7 @@ Event decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std:
         std::ranges::move(details_of(record, function, std::move(kernel), parameters),
                           std::back_inserter(event.details));
     }
-    // Of a runtime that is linked into the executable.
+    // The runtime is linked into the executable.
     const bool is_static = (head.function & CUDA_STATIC_RUNTIME) != 0;
     event.result = result_name(head.result, is_driver);
     event.results = {{"api", std::string(is_driver ? "driver" : "runtime")},

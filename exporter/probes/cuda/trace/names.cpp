@@ -14,12 +14,12 @@ namespace gpusnoop::trace {
 namespace {
 
 constexpr std::size_t max_symbol_bytes = 4096;
-// Of one process. Past them, what is known is forgotten and looked up again.
+// Per process. Over the limit, all known names are forgotten and looked up again.
 constexpr std::size_t max_kernels = 65'536;
 // Handles of handles.
 constexpr int max_steps = 4;
 
-// The symbol itself: its end says what parameters the kernel has.
+// The symbol itself: its end shows the kernel's parameters.
 std::string whole_symbol(std::string_view symbol) {
     return std::string(symbol.substr(0, max_symbol_bytes));
 }
@@ -119,7 +119,7 @@ void Names::on_process(const cuda_process_record &record) {
     kernel_namer_.remember(known.executable);
 }
 
-// Its record comes before its first call's, unless it was lost.
+// The process's record comes before its first call's, unless it was lost.
 Names::Known &Names::known(const cuda_record &head) {
     const auto [found, is_new] = processes_.try_emplace({head.tgid, head.since_ns});
     Known &known = found->second;
@@ -184,7 +184,7 @@ void Names::name_stacks(std::span<const Stack> stacks) {
 }
 
 void Names::forget_ended() {
-    // A call that ended before its process may be in the ring's next part.
+    // A call that ended before its process may still be in the ring.
     std::erase_if(processes_, [](const auto &entry) { return entry.second.ended > 1; });
     for (auto &[key, process] : processes_) {
         process.ended += process.ended;

@@ -1,4 +1,4 @@
-// What traced calls are named with: processes, kernels and functions on stacks.
+// The names in traced calls: of processes, of kernels, and of functions on stacks.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@
 namespace gpusnoop::trace {
 
 struct KernelName {
-    std::string name;                       // "" : not to be found
-    std::optional<std::size_t> parameters;  // as many as the mangled name tells
+    std::string name;                       // "": not found
+    std::optional<std::size_t> parameters;  // if the mangled name shows them
 };
 
-// Learns from the records of the allocations ring. Looks names up at once, and remembers them. For
+// Reads the records of the allocations ring. Looks names up immediately, and remembers them. For
 // one thread.
 class Names {
 public:
     static Result<std::unique_ptr<Names>> start(probes::CudaTables tables);
 
     void on_record(std::span<const std::byte> bytes);
-    // After each round: forgets the processes whose end was heard of a round ago.
+    // After each round: forgets the processes whose end was read in the round before.
     void forget_ended();
 
     struct Process {
@@ -43,7 +43,7 @@ public:
     [[nodiscard]] const Process &process(const cuda_record &head);
     [[nodiscard]] const KernelName &kernel(const cuda_record &head, std::uint64_t handle);
 
-    // The calls' stacks, whose addresses they have already.
+    // Names the frames of the calls' stacks, which have the addresses already.
     struct Stack {
         cuda_record head;
         Event *call;
@@ -60,7 +60,7 @@ private:
         Process process;
         symbols::Executable executable;
         std::unordered_map<std::uint64_t, Kernel> kernels;
-        int ended = 0;  // 1: its end was heard of; 2: also a round ago
+        int ended = 0;  // 1: its end was read; 2: in the round before
     };
 
     Names(std::unique_ptr<symbols::MappedFiles> kernel_files,

@@ -24,7 +24,7 @@ namespace gpusnoop::trace {
 
 namespace {
 
-// Stacks that are looked up together.
+// The number of stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
 
 Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::string> &globs) {
@@ -136,7 +136,7 @@ Result<> CudaTracer::start() {
 
 void CudaTracer::drain(std::chrono::nanoseconds to_realtime) {
     clock_offset_ns_ = to_realtime.count();
-    // In this order, what the names in a trace are made of is known before it.
+    // In this order, the records that a trace's names need are read before it.
     const std::uint64_t traces_end = traces_->produced();
     lifecycle_->drain_to(lifecycle_->produced());
     allocations_->drain_to(allocations_->produced());
