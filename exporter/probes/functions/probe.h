@@ -1,4 +1,4 @@
-// The functions probe: calls of the functions that the configuration names, in every process.
+// The functions probe: calls of the configured functions, in every process.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind functions_kind;
 
-// For a trace: it passes on calls as `tracing` says, not as `config` says.
+// For a trace: passes on the calls that `tracing` selects, instead of `config`.
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing);
 

@@ -1,5 +1,5 @@
-// The groups of functions that are there by default. Each name and glob was looked up in the
-// symbols of the real libraries: CUDA 13.0 with its cuBLAS, cuDNN 9 and NCCL 2.28, and libtorch.
+// The default groups of functions. Each name and glob was looked up in the symbols of the real
+// libraries: CUDA 13.0 with its cuBLAS, cuDNN 9 and NCCL 2.28, and libtorch.
 #include <utility>
 
 #include "exporter/config/globs.h"

@@ -24,7 +24,7 @@ std::string first_on(const config::Value &value) {
     return ", first on line " + std::to_string(value.position().line + 1);
 }
 
-// A text without problems.
+// The text, if it has no problems.
 template <typename Check>
 std::optional<std::string> checked_text(const config::Value &value, std::string_view expected,
                                         const Check &problem_of) {
@@ -36,7 +36,7 @@ std::optional<std::string> checked_text(const config::Value &value, std::string_
     return text;
 }
 
-// A list of texts, each of them once.
+// A list of texts without duplicates.
 template <typename Check>
 std::vector<std::string> read_texts(const std::vector<config::Value> &items,
                                     std::string_view expected, const Check &problem_of) {
@@ -56,7 +56,7 @@ std::vector<std::string> read_texts(const std::vector<config::Value> &items,
     return texts;
 }
 
-// What says something about the ends of calls is pointless where only their starts are seen.
+// Settings for the ends of calls have no effect if only the starts are seen.
 void reject_without_ends(config::Section &section, const FunctionOverrides &given) {
     constexpr std::string_view no_duration =
         "has no effect: with entry_only, calls have no duration, as only their start is seen";
@@ -124,7 +124,7 @@ std::optional<FunctionPattern> read_function(const config::Value &value,
     if (pattern) {
         pattern->is_glob = config::is_glob(pattern->symbol);
         pattern->line = {value.position().line + 1};
-        // A symbol is shown as itself without being told to.
+        // The symbol is the default name.
         pattern->name = pattern->name == pattern->symbol ? "" : pattern->name;
     }
     return pattern;

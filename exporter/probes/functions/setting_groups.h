@@ -1,4 +1,4 @@
-// The functions that users name: which, of which files, and what is shown of their calls.
+// The settings of named functions: their files, and the data of their calls.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,19 @@ class Value;
 
 namespace gpusnoop::probes {
 
-// Which results of a function are errors, and by what names.
+// The results of a function that are errors, and the names of the errors.
 enum class ErrorKind {
-    none,  // the result says nothing, or there is none
+    none,  // the result has no error code, or there is no result
     cuda_error,
     cublas_status,
     cudnn_status,
     nccl_result,
-    errno_value,  // from -4095 to -1: a negative code, or -1 where errno has it, which is not seen
+    errno_value,  // from -4095 to -1: a negative code, or -1 with a code in errno, unseen
     nonzero,      // any but 0
     null,         // a null pointer
 };
 
-// As the configuration says them.
+// By their names in the configuration.
 inline constexpr std::pair<std::string_view, ErrorKind> error_kinds[] = {
     {"cudaError", ErrorKind::cuda_error},
     {"cublasStatus", ErrorKind::cublas_status},
@@ -45,27 +45,28 @@ inline constexpr std::pair<std::string_view, ErrorKind> error_kinds[] = {
 
 [[nodiscard]] std::string_view to_text(ErrorKind kind);
 
-// The bounds of the histograms of durations where nothing else is said. Few, as each costs a series
-// for each function and process.
+// The default bounds of the histograms of durations. Few, as each costs a series for each function
+// and process.
 [[nodiscard]] std::vector<std::chrono::nanoseconds> default_buckets();
 
 // How the calls of a function are recorded.
 struct FunctionOptions {
-    // A call that takes this long or longer is slow. Without, none is.
+    // A call that takes this long or longer is slow. If it is not set, no call is slow.
     std::optional<std::chrono::nanoseconds> slow_threshold{};
     // Upper bounds of the histogram of durations, ascending, at least one.
     std::vector<std::chrono::nanoseconds> buckets = default_buckets();
     ErrorKind errors = ErrorKind::none;
-    // Which arguments are recorded with slow calls, counted from 1 to 6 among those that are
+    // The arguments that are recorded with slow calls, counted from 1 to 6 among the ones that are
     // passed in integer registers.
     std::vector<std::uint8_t> arguments{};
-    // Calls are counted where they start, and nothing else is known of them.
+    // Calls are counted at their entry, and nothing else is known of them.
     bool entry_only = false;
     ebpf::Endings endings = ebpf::Endings::automatic;
     bool operator==(const FunctionOptions &) const = default;
 };
 
-// What one function, or the file, says different. A slow_threshold that holds nothing is "none".
+// The settings that one function, or the file, overrides. A slow_threshold without a value is
+// "none".
 struct FunctionOverrides {
     std::optional<std::optional<std::chrono::nanoseconds>> slow_threshold{};
     std::optional<std::vector<std::chrono::nanoseconds>> buckets{};
@@ -78,35 +79,35 @@ struct FunctionOverrides {
 
 [[nodiscard]] FunctionOptions apply(FunctionOptions options, const FunctionOverrides &overrides);
 
-// Where in the configuration something stands, for sentences about it: no part of what it says.
+// The line of a setting in the configuration, for messages. It is ignored in comparisons.
 struct ConfigLine {
-    int number = 0;  // 0: it is not from a file
+    int number = 0;  // 0: not from a file
     bool operator==(const ConfigLine & /*other*/) const { return true; }
 };
 
-// One or more functions of a group. A function that several patterns match belongs to the one that
-// says its exact symbol, else to the first.
+// One or more functions of a group. A function that several patterns match belongs to the one with
+// its exact symbol, else to the first.
 struct FunctionPattern {
     // A symbol as the file has it (C++: mangled), or a glob for fnmatch(3) without flags.
     std::string symbol;
     bool is_glob = false;
-    // What the function is shown as; empty: as its symbol says. All that a glob with a name matches
-    // are shown as one function.
+    // The shown name of the function; empty: from its symbol. All matches of a glob with a name are
+    // shown as one function.
     std::string name{};
     FunctionOverrides overrides{};
     ConfigLine line{};
     bool operator==(const FunctionPattern &) const = default;
 };
 
-// Functions of one library, or of some that belong together. A pattern need not match in each of
+// Functions of one library, or of several that belong together. A pattern need not match in each of
 // the files.
 struct FunctionGroup {
     bool enabled = true;
-    // Globs for fnmatch(3) without flags. Those that begin with / match the path of a file as the
-    // process sees it, others the file's name.
+    // Globs for fnmatch(3) without flags. A glob that begins with / matches the path of a file as
+    // the process sees it, others match the file's name.
     std::vector<std::string> libraries{};
     std::vector<FunctionPattern> functions{};
-    // Symbols or globs of what is left out again, whichever pattern matched it.
+    // Symbols or globs of excluded functions, even if a pattern matches them.
     std::vector<std::string> exclude{};
     FunctionOptions options{};
     bool operator==(const FunctionGroup &) const = default;
@@ -125,17 +126,16 @@ inline constexpr std::size_t max_function_patterns = 10'000;  // of one group
 inline constexpr std::size_t max_function_name = 128;         // bytes
 inline constexpr std::size_t max_symbol_bytes = 16 * 1024;    // bytes
 
-// The groups that a configuration has that does not name them: cuda, cublas, cudnn, nccl, libtorch.
+// The groups of a configuration without groups: cuda, cublas, cudnn, nccl, libtorch.
 [[nodiscard]] FunctionGroups shipped_function_groups();
 
-// Reads the mapping of groups onto `groups`: what it says of one that is there already replaces
-// what that says, key by key.
+// Reads the mapping of groups onto `groups`: a key of an existing group replaces its value.
 void read_function_groups(const config::Value &mapping, FunctionGroups &groups);
 
 // Reads the keys of a mapping that groups and functions share.
 [[nodiscard]] FunctionOverrides read_function_overrides(config::Section &section);
 
-// The same, with the ends of calls seen at exits where this kernel's return probes would end
+// The same groups, with the ends of calls seen at exits if this kernel's return probes would end
 // programs (ebpf::Features::has_harmless_return_probes()).
 [[nodiscard]] FunctionGroups as_is_harmless(FunctionGroups groups, const ebpf::Features &features);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t max_file_name = 255;
 constexpr std::size_t max_path = 4095;
 
-// Strings in double quotes may hold what the file itself may not.
+// Strings in double quotes may contain characters that the file itself may not.
 bool has_control_character(std::string_view text) {
     return std::any_of(text.begin(), text.end(),
                        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
@@ -70,7 +70,7 @@ std::string symbol_problem(const std::string &symbol, bool bare) {
     if (symbol.find('@') != std::string::npos) {
         return config::quoted(symbol) + " has a version: leave out the @ and what is behind it";
     }
-    // Some that Go makes have one.
+    // Some symbols of Go have one.
     if (symbol.find('/') != std::string::npos && (bare || config::is_glob(symbol))) {
         return config::quoted(symbol) +
                " has a /, which names of functions do not: files belong under " +

@@ -23,7 +23,7 @@ std::optional<std::chrono::nanoseconds> read_duration(const config::Value &value
     if (!text) {
         return std::nullopt;
     }
-    // Of 0, the unit is not what matters.
+    // A 0 needs no unit.
     const auto parsed = *text == "0" ? 0ns : config::parse_short_duration(*text);
     if (!parsed) {
         value.wrong_type(expected);

@@ -34,7 +34,7 @@ void read_slow_calls(config::Section slow_calls, FunctionsConfig::SlowCalls &val
 void read_functions(config::Section functions, config::Config &config) {
     FunctionsConfig value;
     functions.boolean("enabled", value.enabled);
-    if (value.enabled) {  // else there is no probe that could be switched on
+    if (value.enabled) {  // else there is no probe to switch on
         functions.set_live("enabled");
     }
     functions.choice("attach", value.attach, ebpf::attach_names);
@@ -47,7 +47,7 @@ void read_functions(config::Section functions, config::Config &config) {
     if (const config::Value *groups = functions.find("groups")) {
         read_function_groups(*groups, value.groups);
     }
-    functions.note("groups", std::string());  // is live, whatever it says
+    functions.note("groups", std::string());  // live, whatever its value
     functions.set_live("groups");
     read_slow_calls(functions.section("slow_calls"), value.slow_calls);
     functions.finish();

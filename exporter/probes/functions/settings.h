@@ -18,7 +18,7 @@ struct FunctionsConfig {
     // A power of two.
     std::uint32_t ring_bytes = 4U << 20U;
     std::chrono::milliseconds drain_interval{10};
-    // Functions of one file, over all groups; a file where more match is not traced.
+    // The limit for one file, over all groups; a file with more matches is not traced.
     std::uint32_t max_functions = 4096;
     struct Report {
         std::chrono::milliseconds interval{0};  // 0: no report

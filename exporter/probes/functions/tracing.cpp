@@ -46,7 +46,7 @@ FunctionGroups named_groups(const FunctionTracing &tracing) {
     for (const std::string &name : tracing.functions) {
         group.functions.push_back({.symbol = name, .is_glob = config::is_glob(name)});
     }
-    // All of them: no configuration says which there are.
+    // All arguments: no configuration names the function's own.
     group.options.arguments = {1, 2, 3, 4, 5, 6};
     group.options.endings = tracing.endings;
     return {{"--function", std::move(group)}};
@@ -64,7 +64,7 @@ Result<Selection> select_traced(const FunctionTracing &tracing, const symbols::E
         configured.insert(function.entry);
     }
     if (!tracing.functions.empty()) {
-        selection->unmatched.clear();  // they are not asked for
+        selection->unmatched.clear();  // these functions are not wanted
     }
     if (!tracing.libraries.empty() && !tracing.functions.empty()) {
         auto named =
@@ -72,7 +72,7 @@ Result<Selection> select_traced(const FunctionTracing &tracing, const symbols::E
         if (!named) {
             return named;
         }
-        // What the configuration says of a function goes on to hold.
+        // A function's settings in the configuration still apply.
         std::ranges::copy_if(
             named->functions, std::back_inserter(selection->functions),
             [&](const SelectedFunction &function) { return !configured.contains(function.entry); });

@@ -22,7 +22,7 @@ AttachPlan plan_change(const std::vector<AttachedFunction *> &places,
     }
     AttachPlan plan;
     std::unordered_set<std::uint64_t> kept;
-    // What counts at present first: a place can have probes of before, too, which are muted.
+    // Functions that count now come first: an address can also have older probes, which are muted.
     for (const bool is_wanted : {true, false}) {
         for (AttachedFunction *place : places) {
             if (place->is_wanted != is_wanted) {

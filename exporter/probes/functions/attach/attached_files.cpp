@@ -26,8 +26,8 @@ AttachedFiles::~AttachedFiles() {
 
 Result<AttachedFiles::Links> AttachedFiles::attach(
     const discovery::Library &library, const std::vector<const SelectedFunction *> &functions) {
-    // What is attached together can only be detached together. A link costs time when it goes, so
-    // there is not one for each function where there need not be.
+    // Functions that are attached together can only be detached together. Detaching a link takes
+    // time, so a function has its own link only if necessary.
     std::map<std::string, std::vector<SelectedFunction>> together;
     for (const SelectedFunction *function : functions) {
         const bool alone = programs_->mode() == ebpf::AttachMode::perf;
@@ -74,7 +74,7 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
         changes.push_back({place->number, nullptr});
     }
     table_->change(std::move(changes));
-    // Only now that they count for something.
+    // Unmute only now, after the change of their numbers.
     for (const auto &[place, function] : plan.keep) {
         if (!place->is_wanted) {
             programs_->mute(place->number, false);
@@ -122,8 +122,8 @@ std::size_t AttachedFiles::functions(const FileId &id) const {
     return count;
 }
 
-// Muted until they are detached: the same functions may be attached to again before. Only then has
-// no record their numbers any more.
+// Mutes them until they are detached, as the same functions may be attached to again before that.
+// Only after that no record has their numbers any more.
 void AttachedFiles::release(const FileId &id, Links links, Reason reason) {
     const bool is_removed = reason == Reason::removed;
     for (FunctionLink &link : links) {

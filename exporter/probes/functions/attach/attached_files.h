@@ -1,5 +1,5 @@
-// The files that the functions probe is attached to: attaches to functions of them, and changes to
-// which, while those that stay are counted on.
+// The files that the functions probe is attached to. It attaches to functions of them and changes
+// the functions, while the calls of unchanged functions still count.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ public:
         std::size_t functions = 0;  // that count now
         std::size_t added = 0;
         std::size_t dropped = 0;
-        std::size_t changed = 0;             // count for something else now, or in another way
+        std::size_t changed = 0;             // count as another function now, or in another way
         std::vector<std::string> refused{};  // by the kernel, see FunctionLink
     };
 
@@ -35,19 +35,19 @@ public:
     AttachedFiles(const AttachedFiles &) = delete;
     AttachedFiles &operator=(const AttachedFiles &) = delete;
 
-    // Has the file's functions be those of `wanted`. Probes of functions that stay are not touched.
-    // Those of functions that go are detached with the last of their link: in the mode perf each by
-    // itself, else with the last of their group; until then they are muted. If new functions cannot
-    // be attached to, none of them is, and the rest is done all the same.
+    // Makes the file's attached functions equal to `wanted`. Probes of functions that stay are not
+    // touched. Other functions are detached with the last of their link: in the mode perf each
+    // separately, else with the last of their group; until then they are muted. If a new function
+    // cannot be attached to, no new function is attached, but all other changes are made.
     Result<Change> change(const discovery::Library &library,
                           const std::vector<SelectedFunction> &wanted);
 
     enum class Reason {
         unused,   // by any process
         changed,  // it has other contents now
-        removed,  // none of it is configured any more
+        removed,  // its functions are no longer configured
     };
-    // From all of the file, if it is attached to. Does not wait until it is detached.
+    // Detaches all functions of the file, if there are any. Does not wait until they are detached.
     void detach(const FileId &id, Reason reason);
     [[nodiscard]] bool must_wait_for(const FileId &id) { return detacher_.must_wait_for(id); }
     [[nodiscard]] bool has(const FileId &id) const { return files_.contains(id); }
@@ -63,7 +63,7 @@ private:
     FunctionPrograms *programs_;
     FunctionIds *table_;
     std::map<FileId, Links> files_;
-    ebpf::Detacher detacher_;  // the last: it uses what is above
+    ebpf::Detacher detacher_;  // the last: it uses the members above
 };
 
 }  // namespace gpusnoop::probes

@@ -24,7 +24,7 @@ void FunctionIds::change(std::vector<Change> changes) {
         std::erase_if(queue_, [&](const auto &one) { return one.second.number == change.number; });
         Entry &entry = entries_[change.number];
         if (entry.function == nullptr && change.function != nullptr) {
-            entry.function = std::move(change.function);  // none of its calls has been counted
+            entry.function = std::move(change.function);  // its calls have not been counted yet
         } else if (change.is_released || entry.function == nullptr || change.function == nullptr ||
                    *change.function != *entry.function) {
             queue_.emplace_back(++queued_, std::move(change));

@@ -1,4 +1,4 @@
-// The functions that are traced, by the numbers that records have for them.
+// The traced functions, by their numbers in records.
 #pragma once
 
 #include <cstdint>
@@ -14,49 +14,49 @@
 
 namespace gpusnoop::probes {
 
-// What calls of a function are shown as, and how they are counted.
+// The labels of a function's calls, and how they are counted.
 struct FunctionInfo {
     std::string library;  // the file's name
     std::string group;
     std::string name;
     FunctionOptions options;
-    std::optional<NcclFunction> nccl{};  // what its arguments say
+    std::optional<NcclFunction> nccl{};  // the positions of its arguments
     bool operator==(const FunctionInfo &) const = default;
 };
 
 using FunctionInfoPtr = std::shared_ptr<const FunctionInfo>;
 
-// Each place that is probed has a number of its own, as what its calls count for may change. The
-// discovery thread gives numbers and says what they stand for; the aggregating thread looks them
-// up. What stands for something already changes only by the latter's apply(), so that calls that
-// ended before are counted as what they were.
+// Each attached address has its own number, as its calls may count as another function later. The
+// discovery thread gives numbers and their functions; the aggregating thread looks them up. The
+// function of a number changes only by apply() of the aggregating thread, so that calls that ended
+// before count as the former function.
 class FunctionIds {
 public:
     struct Change {
         std::uint32_t number = 0;
-        // Null: its calls do not count any more.
+        // Null: its calls no longer count.
         FunctionInfoPtr function;
-        // No record will have the number again: it may be given to something else.
+        // No record will have the number again: another function may get it.
         bool is_released = false;
-        // Of a released one: as it is not configured any more, not as nobody uses the file.
+        // For a released one: it is no longer configured. False: no process uses the file.
         bool is_removed = false;
     };
 
     std::uint32_t add(FunctionInfo function);
-    // All at once, after what is queued. Replaces what is queued for the same numbers.
+    // All in one step, after the queued changes. Replaces queued changes of the same numbers.
     void change(std::vector<Change> changes);
 
-    // Null for a number that was not given, or whose calls do not count any more.
+    // Null for a number that was not given, or whose calls no longer count.
     [[nodiscard]] FunctionInfoPtr find(std::uint32_t number) const;
     [[nodiscard]] bool is_given(std::uint32_t number) const;
-    // All that calls count for now, in no order; the same may be there several times.
+    // All functions that calls count as now, in no order; some may be there several times.
     [[nodiscard]] std::vector<FunctionInfoPtr> all() const;
 
-    // How many changes have been queued so far.
+    // The number of changes queued so far.
     [[nodiscard]] std::uint64_t queued() const;
-    // Applies the changes up to a count of queued(): all records that were sent before it was taken
-    // must have been counted. What calls of the changed numbers counted for, without those of files
-    // that nobody uses; nothing: no change.
+    // Applies the changes up to a count of queued(): all records that were sent before that count
+    // must have been counted. Returns the former functions of the changed numbers, without those of
+    // unused files; nothing: no change.
     std::optional<std::vector<FunctionInfoPtr>> apply(std::uint64_t up_to);
 
 private:

@@ -40,7 +40,7 @@ void set_up_tracing(functions_bpf &skeleton, const FunctionTracing &tracing) {
     std::copy_n(tracing.pids.begin(), settings.traced_pid_count, settings.traced_pids);
 }
 
-// From which duration on all is told of a call; 0: of none.
+// The duration from which on a call's details are recorded; 0: never.
 std::uint64_t slow_from_ns(const FunctionPrograms::Details &details,
                            const FunctionOptions &options) {
     if (details.tracing != nullptr) {
@@ -253,7 +253,7 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
 
 void FunctionPrograms::mute(std::uint32_t number, bool on) {
     if (number >= FUNC_MUTABLE) {
-        return;  // its records are made, and do not count
+        return;  // its records are sent, but do not count
     }
     const std::lock_guard lock(mute_mutex_);
     auto *const bss = loaded_->skeleton->bss;

@@ -1,5 +1,5 @@
-// The BPF side of the functions probe: loading it, and attaching it to the functions that are
-// wanted of a library.
+// The BPF side of the functions probe: loads it, and attaches it to the wanted functions of a
+// library.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@
 
 namespace gpusnoop::probes {
 
-// Functions of a file that are attached to together, and so only detached together.
+// Functions of a file that are attached together, and so are only detached together.
 struct FunctionLink {
     ebpf::UprobeSet probes;
     std::vector<AttachedFunction> places;
-    // What is not attached to, as the kernel allows no probe on its first instruction.
+    // Functions that are not attached to, as the kernel allows no probe on their first instruction.
     std::vector<std::string> refused{};
 };
 
-// What calls of a function are counted as.
+// The labels of a function's calls, and how they are counted.
 [[nodiscard]] FunctionInfo shown_as(const discovery::Library &library,
                                     const SelectedFunction &function, bool entry_only);
 
 class FunctionPrograms {
 public:
-    // What is to be known of single calls.
+    // The data of single calls that are recorded.
     struct Details {
-        bool slow_calls = false;                   // what was going on in them
-        bool all_arguments = false;                // of each call of a function with `arguments`
-        bool entries = false;                      // when it begins
+        bool slow_calls = false;                   // their stacks and arguments
+        bool all_arguments = false;                // for each call of a function with `arguments`
+        bool entries = false;                      // a record when a call begins
         const FunctionTracing *tracing = nullptr;  // null: calls are for counting
     };
 
-    // Loads the programs in the best way that works, or in the one that the configuration names.
+    // Loads the programs in the best mode that works, or in the configured one.
     static Result<std::unique_ptr<FunctionPrograms>> load(const FunctionsConfig &config,
                                                           Details details,
                                                           const ebpf::Features &features);
@@ -53,18 +53,18 @@ public:
     FunctionPrograms(const FunctionPrograms &) = delete;
     FunctionPrograms &operator=(const FunctionPrograms &) = delete;
 
-    // All of them at once, under the numbers that `table` gives them. Where the kernel allows no
-    // probe on an exit, the function is counted at its entry only; where it allows none on the
-    // first instruction, the function is left out. The log names both.
+    // Attaches to all of them together, under the numbers that `table` gives them. If the kernel
+    // allows no probe on an exit, the function is counted at its entry only; if it allows none on
+    // the first instruction, the function is omitted. The log names both.
     Result<FunctionLink> attach(const discovery::Library &library,
                                 const std::vector<SelectedFunction> &functions,
                                 FunctionIds &table) const;
 
-    // What is to be known of the calls that end under this number from now on.
+    // Sets the data that is recorded of calls that end under this number from now on.
     void set_options(std::uint32_t number, const FunctionInfo &function) const;
 
-    // Has the probes of this number do nothing, but for calls that have begun already. They still
-    // stop the program. For any thread.
+    // Mutes the probes of this number, except for calls that have begun already. They still stop
+    // the program. For any thread.
     void mute(std::uint32_t number, bool on);
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
@@ -72,9 +72,9 @@ public:
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
-    // Slow calls whose record found no room in their ring, and were sent as others are.
+    // Slow calls whose record had no room in their ring. They were sent as other calls are.
     [[nodiscard]] std::uint64_t slow_details_lost() const;
-    // Records of calls that began that found no room.
+    // Records of the beginning of calls that had no room.
     [[nodiscard]] std::uint64_t entries_lost() const;
     [[nodiscard]] ebpf::Runs runs() const;
 

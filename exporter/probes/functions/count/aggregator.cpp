@@ -13,7 +13,7 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-// A result can be any number: past so many, they are one code.
+// A result can be any number: further results count as one code.
 constexpr std::size_t max_codes = 256;
 
 ProcessKey key_of(const func_record &head) {
@@ -70,7 +70,7 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
     undecodable_++;
 }
 
-// It counts when it ends.
+// The call is counted when it ends.
 void FunctionsAggregator::on_begin(const func_arguments_record &record) {
     const FunctionInfoPtr function = table_->find(record.call.function);
     if (function == nullptr) {
@@ -100,7 +100,7 @@ void FunctionsAggregator::on_call(const func_call_record &record,
                                   const func_slow_record *slow) {
     const ProcessKey key = key_of(record.head);
     if (!processes_.contains(key) && table_->find(record.function) == nullptr) {
-        return reject(record.function);  // what it says of its process is not believed
+        return reject(record.function);  // the process in such a record is not trusted
     }
     Process &process = processes_.of(key);
     Counted *const one = counted(process, record.function);
@@ -133,13 +133,13 @@ void FunctionsAggregator::on_call(const func_call_record &record,
     }
 }
 
-// The record of a call that counts for nothing: it is none of ours, or the function was configured
-// away while its calls were on their way.
+// The record of a call that is not counted: its number is invalid, or its function was removed from
+// the configuration before the record was read.
 void FunctionsAggregator::reject(std::uint32_t number) {
     undecodable_ += table_->is_given(number) ? 0 : 1;
 }
 
-// What is seen of a call only when it ends.
+// Counts the values that are known only when a call ends.
 std::pair<bool, std::optional<std::string>> FunctionsAggregator::count_end(
     Process &process, Counted &counted, const func_call_record &record) {
     counted.shown->durations->observe(*counted.duration, record.duration_ns);
@@ -168,7 +168,7 @@ std::pair<bool, std::optional<std::string>> FunctionsAggregator::count_end(
     return {is_slow, std::move(error)};
 }
 
-// Not at each slow call, which may be many.
+// Not called at each slow call, as there may be many.
 void FunctionsAggregator::keep_exemplars(Process &process) {
     for (auto function = process.functions.begin(); function != process.functions.end();
          ++function) {
@@ -247,7 +247,7 @@ series::LabelValues FunctionsAggregator::labels(const Process &process,
 
 void FunctionsAggregator::tidy(nanoseconds now) {
     processes_.forget_if([&](Process &process) {
-        // Those that end later may have calls in the other ring that are not read yet.
+        // A process that ends later may have unread calls in the other ring.
         const bool is_over = process.ended && *process.ended <= now;
         if (is_over) {
             keep_exemplars(process);
@@ -267,7 +267,7 @@ std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now)
     const FunctionGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {
         if (const auto range = shown.extremes.before(now)) {
-            // What is folded is one label set: its extremes are those of all.
+            // Folded label sets are one label set: its extremes are the extremes of all.
             const series::Slot min = gauges.min.slot(0, key.second);
             const series::Slot max = gauges.max.slot(0, key.second);
             const std::uint64_t so_far = gauges.min.value(min);  // 0: the first
@@ -276,7 +276,7 @@ std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now)
         }
     }
     processes_.for_each([&](Process &process) { keep_exemplars(process); });
-    // Each page has gauges of its own, so this is the most that did not fit on one page.
+    // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : gauge_set.folded()) {
         std::uint64_t &most = folded_gauges_[family];
         most = std::max(most, folded);

@@ -31,15 +31,15 @@ struct FunctionsSettings {
     series::Budget budget;
     bool pid_label = false;
     std::chrono::nanoseconds retention{};
-    // Who wants to know of single calls, if anybody: of those that are slow, and of each.
+    // Callbacks for single calls, if wanted: for slow calls, and for each call.
     OnFuncCall on_slow_call{};
     OnFuncCall on_call{};
-    OnFuncCall on_entry{};  // of each when it begins, whose end is seen later
+    OnFuncCall on_entry{};  // when a call begins whose end will be seen
     // From the kernel's monotonic clock to CLOCK_REALTIME; without it there are no exemplars.
     std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
 };
 
-// All times are those of the kernel's monotonic clock.
+// All times are of the kernel's monotonic clock.
 class FunctionsAggregator {
 public:
     // `table` must outlive it. `look_up` is for the process of a record; see
@@ -49,38 +49,38 @@ public:
 
     void on_record(std::span<const std::byte> bytes);
 
-    // The table has been changed, and all records from before have been counted. `replaced`: what
-    // calls counted for until now, and do not in that way any more.
+    // The table has been changed, and all records from before have been counted. `replaced`: the
+    // functions that calls no longer count as.
     void refresh(const std::vector<FunctionInfoPtr> &replaced, std::chrono::nanoseconds now);
-    // Lets go of what ended. For once a second.
+    // Forgets ended processes and their series. For once a second.
     void tidy(std::chrono::nanoseconds now);
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
-    // What no family folds or forgets: each function, by process.
+    // The counts that are never folded or forgotten: each function, by process.
     [[nodiscard]] FunctionsSnapshot snapshot(std::chrono::nanoseconds now) const;
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
-    // Records that were none of ours, or of the wrong size.
+    // Records of an unknown type or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
 private:
-    // What numbers that are shown as one function have together, in one group of processes.
+    // The shared state of the numbers that are shown as one function, in one group of processes.
     struct Shown {
         MinuteExtremes extremes;
         series::Family *durations = nullptr;  // with the buckets of the first of them
     };
     using ShownKey = std::pair<series::Owner, series::LabelValues>;
-    // A function as one process's calls of it are counted.
+    // A function in one process, with its counts.
     struct Counted {
         FunctionInfoPtr function;
         FunctionTotals totals;
         MinuteExtremes minute;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
-        std::optional<series::Slot> duration;    // of calls whose end is seen
-        // The last slow call, until it is an exemplar: when it ended (CLOCK_REALTIME, 0 is none),
-        // and how long it took.
+        std::optional<series::Slot> duration;    // if the ends of calls are seen
+        // The last slow call, until it becomes an exemplar: its end (CLOCK_REALTIME, 0: no call),
+        // and its duration.
         std::chrono::nanoseconds slow_at{0};
         std::uint64_t slow_ns = 0;
         Shown *shown = nullptr;
@@ -88,7 +88,7 @@ private:
         // Number and bytes.
         std::map<NcclOperation, std::pair<series::Slot, series::Slot>> nccl;
     };
-    // What is shown of functions.
+    // The labels of a function.
     using ShownAs = std::pair<std::string, std::string>;  // library and name
     using Totals = std::map<ShownAs, FunctionCount>;
     struct InUse {
@@ -99,18 +99,18 @@ private:
     struct Process : KnownProcess {
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
         NcclCommunicators communicators;
-        Totals former;  // of numbers that stood for something else before
+        Totals former;  // of numbers that had another function before
     };
 
     void on_end(std::span<const std::byte> bytes);
     void on_begin(const func_arguments_record &record);
-    // Of longer records also what they say besides.
+    // The longer records have more data.
     void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
                  const func_slow_record *slow = nullptr);
     Counted *counted(Process &process, std::uint32_t number);
     void reject(std::uint32_t number);
     Counted count(Process &process, FunctionInfoPtr function);
-    // Whether the call was slow, and its error.
+    // Was the call slow? And its error.
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
     void keep_exemplars(Process &process);
@@ -132,7 +132,7 @@ private:
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;
-    // What was configured away, and when: series of it stay for a while, as those of processes do.
+    // Functions removed from the configuration, and when: their series stay for the retention.
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
     Totals ended_;  // of processes that have ended
 

@@ -1,12 +1,12 @@
-// The part of FunctionsAggregator that is about what a few functions have besides, and about what
-// is counted besides the families.
+// The part of FunctionsAggregator for the extra series of a few functions, and for the counts
+// besides the families.
 #include "exporter/probes/functions/count/aggregator.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
-// Of one function in one process; operations past that are counted as "other".
+// For one function in one process; further operations are counted as "other".
 constexpr std::size_t max_nccl_operations = 256;
 
 }  // namespace
@@ -65,7 +65,7 @@ FunctionsSnapshot FunctionsAggregator::snapshot(std::chrono::nanoseconds now) co
         for (const auto &[shown_as, count] : process.former) {
             functions.push_back(count);
         }
-        if (process.ended) {  // it is about to be tidied up
+        if (process.ended) {  // it will be removed soon
             snapshot.ended.insert(snapshot.ended.end(), functions.begin(), functions.end());
         } else {
             snapshot.processes.push_back(

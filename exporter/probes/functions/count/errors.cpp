@@ -96,8 +96,8 @@ constexpr auto cudnn_names = std::to_array<Row>({
     {5004, "CUDNN_STATUS_EXECUTION_FAILED_CURAND"},
 });
 
-// ncclResult_t of NCCL 2.28's nccl.h. ncclInProgress is no error: a nonblocking communicator says
-// so of what it has begun.
+// ncclResult_t of NCCL 2.28's nccl.h. ncclInProgress is no error: a nonblocking communicator
+// returns it for work that it has begun.
 constexpr auto nccl_names = std::to_array<Row>({
     {1, "ncclUnhandledCudaError"},
     {2, "ncclSystemError"},
@@ -121,8 +121,8 @@ std::string cuda_name(int code) {
     return name.empty() ? "code_" + std::to_string(code) : std::string(name);
 }
 
-// Functions of the C library return -1 and leave the code where it is not seen; others return the
-// negative code.
+// Functions of the C library return -1 and put the code in errno, which is not seen; others return
+// the negative code.
 std::optional<std::string> errno_of(int result) {
     constexpr int most = 4095;  // MAX_ERRNO of the kernel
     if (result >= 0 || result < -most) {
@@ -135,7 +135,7 @@ std::optional<std::string> errno_of(int result) {
 }  // namespace
 
 std::optional<std::string> error_of(ErrorKind kind, std::uint64_t result) {
-    // Enumerations and int are the lower half of the register; the upper half is anything.
+    // Enumerations and int are the lower half of the register; the upper half is undefined.
     const int code = static_cast<int>(static_cast<std::uint32_t>(result));
     switch (kind) {
         case ErrorKind::none:

@@ -1,4 +1,4 @@
-// Which results of a function are errors, and what they are called.
+// The results of a function that are errors, and their names.
 #pragma once
 
 #include <cstdint>

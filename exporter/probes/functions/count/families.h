@@ -23,11 +23,11 @@ FunctionFamilies make_func_families(series::FamilySet &set);
 // The function's buckets, in nanoseconds.
 std::vector<std::uint64_t> call_bounds(const FunctionOptions &options);
 
-// One for each list of buckets that functions have; on the page they are one family. `bounds` in
+// One family for each distinct list of buckets; on the page they are one family. `bounds` in
 // nanoseconds.
 series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
 
-// Of the last whole minute: rebuilt for each report.
+// Extremes of the last whole minute: rebuilt for each report.
 struct FunctionGauges {
     series::Family &min;
     series::Family &max;

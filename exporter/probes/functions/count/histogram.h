@@ -1,5 +1,6 @@
-// How long calls took, in buckets that are the same for all functions. Finer than the buckets of
-// the metrics, as nothing here costs a series: a quantile is off by less than half of itself.
+// A histogram of durations, with the same buckets for all functions. They are finer than the
+// buckets of the metrics, as they cost no series: the error of a quantile is less than half of its
+// value.
 #pragma once
 
 #include <array>
@@ -11,11 +12,11 @@
 
 namespace gpusnoop::probes {
 
-// Two buckets for each power of two, from 256 ns to 2^40 ns (18 minutes), and one for what is
-// above.
+// Two buckets for each power of two, from 256 ns to 2^40 ns (18 minutes), and one for longer
+// durations.
 inline constexpr std::size_t call_bound_count = 65;
 
-// The upper bounds, each of which is in its bucket, in nanoseconds.
+// The upper bounds, inclusive, in nanoseconds.
 constexpr std::array<std::uint64_t, call_bound_count> call_bucket_bounds() {
     std::array<std::uint64_t, call_bound_count> bounds{256};
     for (std::size_t i = 1; i < call_bound_count; i++) {
@@ -41,7 +42,7 @@ constexpr std::size_t call_bucket(std::uint64_t duration_ns) {
 class CallHistogram {
 public:
     void add(std::size_t bucket, std::uint64_t count = 1) {
-        if (bucket - first_ >= counts_.size()) {  // also for those before the first
+        if (bucket - first_ >= counts_.size()) {  // also if below first_
             make_room(bucket);
         }
         counts_[bucket - first_] += count;

@@ -17,7 +17,7 @@ public:
         bool operator==(const Range &) const = default;
     };
 
-    // A call that ended then. News of a minute before the last two is dropped.
+    // Adds a call that ended at that time. Calls from before the last two minutes are ignored.
     void add(std::uint64_t ended_ns, std::uint64_t duration_ns) {
         const std::uint64_t minute = ended_ns / minute_ns;
         if (!now_ || minute > now_->number) {
@@ -29,12 +29,12 @@ public:
             widen(now_->range, duration_ns);
         } else if (last_ && minute == last_->number) {
             widen(last_->range, duration_ns);
-        } else if (minute + 1 == now_->number) {  // the first of its minute, told late
+        } else if (minute + 1 == now_->number) {  // the first of its minute, but late
             last_ = Minute{minute, {duration_ns, duration_ns}};
         }
     }
 
-    // Of the minute before the one that `now` is in; nothing if no call ended in it.
+    // The range of the minute before the one of `now`; nothing if no call ended in it.
     [[nodiscard]] std::optional<Range> before(std::chrono::nanoseconds now) const {
         const std::uint64_t wanted = static_cast<std::uint64_t>(now.count()) / minute_ns - 1;
         for (const auto &minute : {now_, last_}) {
@@ -45,7 +45,7 @@ public:
         return std::nullopt;
     }
 
-    // What another has seen, as if it had been seen here.
+    // Adds the calls of another.
     void merge(const MinuteExtremes &other) {
         for (const auto &minute : {other.last_, other.now_}) {
             if (minute) {

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = NcclFunction::Kind;
 
-// A process with more communicators than this has the others' ranks unknown.
+// Over this limit of a process's communicators, the ranks of further ones are unknown.
 constexpr std::size_t max_communicators = 4'096;
 
 // ncclUniqueId, 128 bytes by value, takes no register on x86_64; on arm64 its address takes one.
@@ -66,14 +66,14 @@ constexpr Datatype datatypes[] = {{"int8", 1},     {"uint8", 1},      {"int32", 
                                   {"float16", 2},  {"float32", 4},    {"float64", 8},
                                   {"bfloat16", 2}, {"float8e4m3", 1}, {"float8e5m2", 1}};
 
-// ncclRedOp_t, by number; what programs define themselves comes after.
+// ncclRedOp_t, by number; higher numbers are defined by programs.
 constexpr std::string_view ops[] = {"sum", "prod", "max", "min", "avg"};
 
 std::uint64_t argument(const func_arguments_record &arguments, std::uint8_t position) {
     return position == 0 ? 0 : arguments.argument[position - 1];
 }
 
-// An int or enum: the rest of the register is anything.
+// An int or enum: the rest of the register is undefined.
 std::uint32_t number(const func_arguments_record &arguments, std::uint8_t position) {
     return static_cast<std::uint32_t>(argument(arguments, position));
 }
@@ -95,13 +95,13 @@ void NcclCommunicators::make(const NcclFunction &function, const func_arguments_
     }
     const Member member{number(call, function.rank), number(call, function.nranks),
                         call.call.head.ended_ns};
-    members_.erase(call.pointed);  // the handle may have been another one's before
+    members_.erase(call.pointed);  // another one may have had the handle before
     if (member.rank < member.nranks && members_.size() < max_communicators) {
         members_.emplace(call.pointed, member);
     }
 }
 
-// Another thread may have been given the handle before this call returned.
+// Another thread may have got the handle before this call returned.
 void NcclCommunicators::end(const NcclFunction &function, const func_arguments_record &call) {
     const auto member = members_.find(argument(call, function.communicator));
     const func_call_record &of = call.call;
@@ -135,7 +135,7 @@ std::optional<NcclCount> NcclCommunicators::take(const NcclFunction &function,
     if (const std::uint32_t type = number(call, function.datatype); type < std::size(datatypes)) {
         const std::uint64_t elements = argument(call, function.count);
         count.operation.datatype = datatypes[type].name;
-        // No more than a counter of the page shows exactly: such a count is garbage.
+        // The limit that a counter of the page shows exactly: a larger count is garbage.
         constexpr std::uint64_t most = std::uint64_t{1} << 53;
         if (elements <= most / datatypes[type].bytes) {
             count.bytes = elements * datatypes[type].bytes;

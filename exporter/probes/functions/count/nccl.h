@@ -1,4 +1,4 @@
-// What the arguments of NCCL's functions say, by NVIDIA's nccl.h.
+// Decodes the arguments of NCCL's functions, by NVIDIA's nccl.h.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gpusnoop::probes {
 
-// Where a function has what, as positions of arguments from 1 on; 0: it has none.
+// The positions of a function's arguments, from 1 on; 0: it has no such argument.
 struct NcclFunction {
     enum class Kind : std::uint8_t { communication, new_communicator, end_of_communicator };
     Kind kind = Kind::communication;
@@ -25,22 +25,22 @@ struct NcclFunction {
     bool operator==(const NcclFunction &) const = default;
 };
 
-// By its symbol, or that under which profilers find it (pncclAllReduce). Nothing for functions that
-// do not communicate, and for ncclBcast, which calls ncclBroadcast.
+// By its symbol, or by the symbol for profilers (pncclAllReduce). Nothing for functions that do not
+// communicate, and for ncclBcast, which calls ncclBroadcast.
 [[nodiscard]] std::optional<NcclFunction> nccl_function(std::string_view symbol);
 
 // Values of labels.
 struct NcclOperation {
     std::string datatype;  // "float32"; "unknown"
     std::string op;        // "sum"; "custom"; empty: the function reduces nothing
-    std::string rank;      // "unknown" of a communicator that was not seen made, or by a split
+    std::string rank;      // "unknown" if its creation was not seen, or was a split
     std::string nranks;
     auto operator<=>(const NcclOperation &) const = default;
 };
 
 struct NcclCount {
     NcclOperation operation;
-    // Number of elements times their size, as the call's arguments say. Nothing: of an unknown
+    // The number of elements times their size, from the call's arguments. Nothing for an unknown
     // type.
     std::optional<std::uint64_t> bytes;
 };
@@ -48,7 +48,7 @@ struct NcclCount {
 // The communicators of one process.
 class NcclCommunicators {
 public:
-    // Takes note of a call that succeeded. Nothing if it communicates nothing.
+    // Reads a successful call. Nothing if it does not communicate.
     std::optional<NcclCount> take(const NcclFunction &function, const func_arguments_record &call);
 
 private:

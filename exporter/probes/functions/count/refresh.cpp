@@ -1,5 +1,5 @@
-// The part of FunctionsAggregator that goes with the configuration: which functions there are, and
-// how they are counted, changes while it counts.
+// The part of FunctionsAggregator for configuration changes: functions, and the way they are
+// counted, change while it counts.
 #include <cstddef>
 #include <utility>
 
@@ -21,7 +21,7 @@ void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, 
             with_durations.emplace(as, &found->second);
         }
     }
-    // A histogram has other buckets from now on: two of one name cannot be on a page.
+    // A histogram with new buckets replaces the old one: a page cannot have two of one name.
     for (auto &[bounds, family] : durations_) {
         const auto is_gone = [&, &bounds = bounds](const series::LabelValues &values) {
             const auto found = with_durations.find(shown_as(values));
@@ -34,8 +34,8 @@ void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, 
     }
 }
 
-// They are asked for again at the next call: before label sets go, and when a number stands for
-// something else.
+// Slots are looked up again at the next call. Needed before label sets are removed, and when a
+// number gets another function.
 void FunctionsAggregator::forget_slots() {
     processes_.for_each([](Process &process) {
         keep_totals(process, process.former);
@@ -96,7 +96,7 @@ std::map<FunctionsAggregator::ShownAs, FunctionsAggregator::InUse> FunctionsAggr
     return used;
 }
 
-// After the labels of the process.
+// The labels after the labels of the process.
 FunctionsAggregator::ShownAs FunctionsAggregator::shown_as(
     const series::LabelValues &values) const {
     const std::size_t library = settings_.pid_label ? 3 : 2;

@@ -1,5 +1,5 @@
-// What the functions probe has counted, function by function, besides the families: by process and
-// never folded. A copy for other threads, and for comparing with a later one.
+// The functions probe's counts by function and process, besides the families, and never folded. A
+// copy for other threads, and for a comparison with a later one.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct FunctionCount {
 };
 
 struct FunctionsSnapshot {
-    // One that runs, and has made calls.
+    // A running process that has made calls.
     struct Process {
         std::uint32_t pid = 0;
         std::string comm;
@@ -36,12 +36,12 @@ struct FunctionsSnapshot {
     std::vector<FunctionCount> ended;  // of processes that have ended, together
 };
 
-// What is shown as one function of one library.
+// The counts that are shown as one function of one library.
 struct FunctionRow {
     std::string library;
     std::string function;
     const FunctionsSnapshot::Process *process = nullptr;  // the snapshot's; null: of all
-    // Whether there is something to count: a function that is followed at its entry only has none.
+    // Is there anything to count? A function that is followed at its entry only lacks these.
     bool has_durations = false;
     bool has_errors = false;
     bool has_slow_calls = false;
@@ -49,9 +49,9 @@ struct FunctionRow {
     MinuteExtremes minute;
 };
 
-// By library and function. With those of ended processes, so that the numbers never go back.
+// By library and function. Includes ended processes, so that the numbers never decrease.
 [[nodiscard]] std::vector<FunctionRow> rows_by_function(const FunctionsSnapshot &snapshot);
-// The same for each process that runs.
+// The same for each running process.
 [[nodiscard]] std::vector<FunctionRow> rows_by_process(const FunctionsSnapshot &snapshot);
 
 }  // namespace gpusnoop::probes

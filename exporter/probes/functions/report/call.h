@@ -12,18 +12,18 @@
 
 namespace gpusnoop::probes {
 
-// Valid while it is told.
+// Valid during the callback.
 struct FunctionCall {
     const ProcessIdentity *process;
     const std::shared_ptr<const FunctionInfo> *function;
     const func_call_record *record;
-    const func_arguments_record *arguments;  // null where they were not sent
-    const func_slow_record *slow;            // null where it is not known what was going on
+    const func_arguments_record *arguments;  // null if they were not sent
+    const func_slow_record *slow;            // null if its details were not recorded
     const std::string *error;                // its name; null for a call that did not fail
     bool is_slow;
 };
 
-// When its duration began to count: the kernel's monotonic clock.
+// When its duration began, on the kernel's monotonic clock.
 [[nodiscard]] inline std::uint64_t began_ns(const func_call_record &record) {
     return record.head.ended_ns - record.duration_ns;
 }

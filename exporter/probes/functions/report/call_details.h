@@ -1,4 +1,4 @@
-// What is told of single calls, besides counting them: the list of slow ones, the log, the sinks.
+// Reports single calls: the list of slow calls, the log, the sinks.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace gpusnoop::probes {
 
-// Of the aggregating thread, but for its Health.
+// For the aggregating thread, except its Health.
 class CallReporter {
 public:
     explicit CallReporter(const config::Config &config);
@@ -32,13 +32,13 @@ public:
 
     [[nodiscard]] FunctionPrograms::Details wanted() const;
 
-    // For the aggregator; empty where nobody wants to know. Call them between begin_round() and
-    // end_round().
+    // Callbacks for the aggregator; empty if they are not needed. Call them between begin_round()
+    // and end_round().
     [[nodiscard]] OnFuncCall on_slow_call();
     [[nodiscard]] OnFuncCall on_call();
     [[nodiscard]] OnFuncCall on_entry();
 
-    // From the kernel's monotonic clock to CLOCK_REALTIME, by what they are in this round.
+    // From the kernel's monotonic clock to CLOCK_REALTIME, by their difference in this round.
     [[nodiscard]] std::chrono::nanoseconds to_realtime(std::chrono::nanoseconds at) const {
         return at + to_realtime_;
     }
@@ -49,15 +49,15 @@ public:
 
     [[nodiscard]] ApiResource slow_calls() const;
     void add_to(Overview &overview) const;
-    // For any thread, after start(). `ring_full`: slow calls whose record found no room;
-    // `entries_lost`: calls that began.
+    // For any thread, after start(). `ring_full`: slow calls whose record had no room;
+    // `entries_lost`: the same for records of the beginning of calls.
     void add_to(Health &health, std::uint64_t ring_full, std::uint64_t entries_lost) const;
 
 private:
     [[nodiscard]] bool has_sinks_for(sinks::Events events) const;
     [[nodiscard]] bool has_sinks_for_entries() const;
     void ask(symbols::StackRequest request);
-    // To those that want events of this kind.
+    // To the sinks for events of this kind.
     void send(sinks::Events events, const std::string &line) const;
     [[nodiscard]] std::chrono::nanoseconds ended(const FunctionCall &call) const;
 

@@ -24,10 +24,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-// Enough for what closes the whole.
+// Room for the closing brackets.
 constexpr std::size_t closing_bytes = 1024;
-// No function's name is longer than max_function_name, and what fnmatch does with a pattern
-// can take long.
+// The limit of a pattern: no function's name is longer than max_function_name, and fnmatch can take
+// long with a long pattern.
 constexpr std::size_t max_glob_bytes = 256;
 constexpr std::ptrdiff_t max_glob_stars = 8;
 
@@ -67,7 +67,7 @@ Result<std::string> read_glob(const std::string &value) {
 
 Result<Query> read_query(const QueryParameters &parameters) {
     Query query;
-    // Takes what was read, or its error.
+    // Stores the parsed value, or its error.
     std::optional<Error> error;
     const auto take = [&error](auto read, auto &value) {
         if (read) {
@@ -115,7 +115,7 @@ std::uint64_t key_of(const FunctionRow &row, Sort sort, nanoseconds now) {
     return range ? range->max_ns : 0;
 }
 
-// Those that are asked for, in the order that is asked for.
+// The selected rows, in the selected order.
 std::vector<FunctionRow> select(const FunctionsSnapshot &snapshot, const Query &query) {
     auto rows = query.by_process ? rows_by_process(snapshot) : rows_by_function(snapshot);
     if (query.glob) {
@@ -160,7 +160,7 @@ Json row_json(const FunctionRow &row, nanoseconds now) {
         json["comm"] = row.process->comm;
         json["container"] = row.process->container;
     }
-    // What is not known is null.
+    // An unknown value is null.
     const auto known = [](bool is_known, auto value) { return is_known ? Json(value) : Json(); };
     const FunctionTotals &totals = row.totals;
     const auto minute = row.minute.before(now);

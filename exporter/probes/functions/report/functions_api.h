@@ -1,4 +1,4 @@
-// What the functions probe reports to programs that look at functions now and again, such as `top`.
+// The functions probe's API for programs that poll the functions, such as `top`.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@
 
 namespace gpusnoop::probes {
 
-// Functions that would not fit are left out, the last of the order that was asked for, and counted.
+// Functions that do not fit are omitted and counted, beginning with the last in the selected order.
 inline constexpr std::size_t max_functions_bytes = std::size_t{8} << 20;
 
 inline constexpr std::string_view functions_document_name = "functions";
 
-// When something was, on two clocks: since 1970, and the kernel's monotonic one.
+// A time on two clocks: since 1970, and the kernel's monotonic one.
 struct FunctionsMoment {
     std::chrono::nanoseconds real{};
     std::chrono::nanoseconds monotonic{};
@@ -23,8 +23,8 @@ struct FunctionsMoment {
     [[nodiscard]] static FunctionsMoment now();
 };
 
-// "functions": what each function has done since `since`, as JSON, as of the snapshot, which was
-// taken at `now`. docs/api.md describes the parameters and the format.
+// "functions": the counts of each function since `since`, as JSON, from the snapshot of `now`.
+// docs/api.md describes the parameters and the format.
 [[nodiscard]] ApiResource functions_document(FunctionsSnapshot snapshot,
                                              const FunctionsMoment &since,
                                              const FunctionsMoment &now);

@@ -15,13 +15,13 @@ double rounded(double value) {
     if (value == 0 || !std::isfinite(value)) {
         return value;
     }
-    // By a power of ten that is a whole number, so that what comes out is a short decimal.
+    // Divides by a whole power of ten, so that the result is a short decimal.
     const int places = 3 - static_cast<int>(std::floor(std::log10(std::abs(value))));
     const double factor = std::pow(10.0, std::abs(places));
     return places >= 0 ? std::round(value * factor) / factor : std::round(value / factor) * factor;
 }
 
-// The first `count` in this order.
+// The first `count` rows in this order.
 template <typename Less>
 std::vector<LogReport::Row> first(std::vector<LogReport::Row> rows, std::size_t count, Less less) {
     count = std::min(count, rows.size());

@@ -1,5 +1,5 @@
-// The report in the log: now and again, which functions were called the most, and which took the
-// longest, since the last time.
+// The regular report in the log: the functions with the most calls, and with the longest calls,
+// since the last report.
 #pragma once
 
 #include <chrono>
@@ -30,19 +30,18 @@ public:
         std::size_t functions;  // that were called
         std::uint64_t calls = 0;
         std::vector<Row> busiest;  // the most calls first
-        std::vector<Row> slowest;  // the longest mean first; of calls whose end is seen
+        std::vector<Row> slowest;  // the longest mean first; if the ends of calls are seen
     };
 
     // Nothing has been called yet at `now`, on the kernel's monotonic clock.
     LogReport(const FunctionsConfig::Report &settings, std::chrono::nanoseconds now)
         : settings_(settings), last_(now) {}
 
-    // Whether a report is to be made. Never with an interval of 0.
+    // Is a report due? Never with an interval of 0.
     [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const {
         return settings_.interval.count() > 0 && now - last_ >= settings_.interval;
     }
-    // What was done since the last one; nothing if no function was called. The next one begins
-    // here.
+    // The report since the last one; nothing if no function was called. The next one begins here.
     std::optional<Rows> make(const FunctionsSnapshot &snapshot);
 
 private:

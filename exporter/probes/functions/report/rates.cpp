@@ -27,12 +27,12 @@ bool went_back(const FunctionTotals &now, const FunctionTotals &before) {
     return false;
 }
 
-// Where a bucket ends: the last one at the longest call.
+// The upper bound of a bucket; for the last one, the longest call.
 double upper(std::size_t bucket, std::span<const double> bounds, double longest) {
     return bucket < bounds.size() ? std::min(bounds[bucket], longest) : longest;
 }
 
-// Calls are taken to be spread evenly over their bucket.
+// Assumes that calls are spread evenly over their bucket.
 double quantile(const CallHistogram &durations, std::span<const double> bounds, double q,
                 double longest) {
     const double rank = q * number(durations.total());

@@ -1,5 +1,5 @@
-// What functions have done since their counting began, and between two times. For the report in the
-// log and for `top`, so that both mean the same.
+// The totals of functions, since the start and between two times. The report in the log and `top`
+// both use them, so both mean the same.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace gpusnoop::probes {
 
-// All of these only grow. What is seen of calls when they end is missing for functions that are
-// followed at their entry only.
+// All of these only grow. Functions that are followed at their entry only have no values from the
+// ends of calls.
 struct FunctionTotals {
     std::uint64_t calls = 0;
     std::uint64_t errors = 0;
@@ -28,8 +28,8 @@ struct FunctionTotals {
     FunctionTotals &operator+=(const FunctionTotals &other);
 };
 
-// What was done after `before`; the longest call is that of all. Nothing if a number went back:
-// then the two are not of one counting.
+// The counts after `before`; the longest call is the longest of all. Nothing if a number decreased:
+// then the counting was restarted in between.
 [[nodiscard]] std::optional<FunctionTotals> difference(const FunctionTotals &now,
                                                        const FunctionTotals &before);
 
@@ -38,17 +38,17 @@ struct FunctionRates {
     double calls = 0;
     double errors = 0;
     double slow_calls = 0;
-    double busy = 0;  // seconds inside the calls: how many threads were, on average
-    // Seconds, of calls that ended; nothing if none did.
+    double busy = 0;  // seconds inside calls: mean number of threads
+    // Seconds, for calls that ended; nothing if no call ended.
     std::optional<double> mean;
     std::optional<double> p50;
     std::optional<double> p99;
-    // The longest call, if it was one of these, else what none of them took longer than.
+    // The longest call, if it was one of these, else an upper bound for these.
     std::optional<double> max;
 };
 
-// Of what was done within `seconds`, which are more than 0. `bounds` are those of the buckets, in
-// seconds, ascending.
+// Rates for counts made within `seconds`, which is more than 0. `bounds` are the bounds of the
+// buckets, in seconds, ascending.
 [[nodiscard]] FunctionRates rates_of(const FunctionTotals &done, std::span<const double> bounds,
                                      double seconds);
 

@@ -14,7 +14,7 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-// Slow calls come from few places.
+// Slow calls come from few call sites.
 constexpr std::size_t max_known_stacks = 1'024;
 // A log line should not need more.
 constexpr std::size_t max_stack_text = 1'024;
@@ -103,7 +103,7 @@ std::optional<std::uint64_t> shown_result(const FunctionCall &call) {
         case ErrorKind::null:
             return whole == 0U ? whole : std::nullopt;
         default:
-            // A function that returns an int leaves anything in the upper half of the register.
+            // A function that returns an int leaves the upper half of the register undefined.
             return whole ? std::optional(*whole & 0xffff'ffffU) : std::nullopt;
     }
 }
@@ -220,7 +220,7 @@ std::vector<SlowCall> SlowCallHistory::list() const {
     for (const auto &one : std::views::reverse(calls_)) {
         all.push_back(*one);
     }
-    // Calls come by two ways.
+    // Calls come through two rings.
     std::ranges::sort(all, std::ranges::greater{}, &SlowCall::ended);
     return all;
 }

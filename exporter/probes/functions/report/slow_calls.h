@@ -1,5 +1,5 @@
-// The slow calls of named functions: the last of them, a line in the log for each, and what sinks
-// are told.
+// The slow calls of named functions: a list of the last ones, a line in the log for each, and the
+// events for sinks.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,12 @@
 
 namespace gpusnoop::probes {
 
-// All that is known of a slow call, or of any call in a trace. Texts are valid UTF-8
-// and not long.
+// The data of a slow call, or of any call in a trace. Texts are valid UTF-8 and not long.
 struct SlowCall {
     std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
-    // False: it was followed at its entry only, and that is when it began.
+    // False: it was followed at its entry only, and `ended` is the time of the entry.
     bool has_ended = true;
-    bool is_entry = false;       // it has just begun, and its end is told later
+    bool is_entry = false;       // it has just begun; its end comes later
     std::uint64_t began_ns = 0;  // on the kernel's monotonic clock
     std::shared_ptr<const FunctionInfo> function;
     std::uint64_t duration_ns = 0;
@@ -38,28 +37,28 @@ struct SlowCall {
     std::string thread;      // its name; empty if it is not known
     std::string container;
     std::string pod_uid;
-    // Those that the configuration names, by position; empty if they are not known.
+    // The configured ones, by position; empty if they are not known.
     std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments;
     // As shown_result(); in a trace as whole_result().
     std::optional<std::uint64_t> result;
     std::optional<std::string> error;
-    // The calls that led to it, innermost first; null while they are not known.
+    // Its callers, innermost first; null while they are not known.
     std::shared_ptr<const std::vector<symbols::Frame>> stack;
 };
 
-// Used by the aggregating thread, but for counts.
+// For the aggregating thread, except the counts.
 class SlowCallHistory {
 public:
     struct Settings {
         std::size_t keep = 100;
         std::uint32_t log_per_second = 10;
-        // Each call, once all is known of it.
+        // Called for each call when its stack is resolved.
         std::function<void(const SlowCall &)> on_complete{};
     };
-    // Takes a stack whose functions are to be found. Each is answered once.
+    // Asks for the functions of a stack. Each request is answered once.
     using Ask = std::function<void(symbols::StackRequest)>;
 
-    // Stacks that are being looked up at one time. Those past it are lost.
+    // The most stacks that are looked up at one time. Stacks over the limit are lost.
     static constexpr std::size_t max_pending = 256;
 
     SlowCallHistory(Settings settings, Ask ask);
@@ -68,7 +67,7 @@ public:
     void on_call(const FunctionCall &call, std::chrono::nanoseconds ended,
                  std::chrono::nanoseconds now);
     void on_stacks(std::vector<symbols::StackReply> answers, std::chrono::nanoseconds now);
-    // Says how many lines were left out of the log. For once a second.
+    // Logs how many lines were not logged. For once a second.
     void tidy(std::chrono::nanoseconds now);
 
     // The last ones, the newest first.
@@ -102,22 +101,22 @@ private:
     std::atomic<std::uint64_t> not_logged_ = 0;
 };
 
-// What is told of `call` but for the functions on its stack. `ended` is on CLOCK_REALTIME.
+// The data of `call` without the functions on its stack. `ended` is on CLOCK_REALTIME.
 [[nodiscard]] SlowCall describe(const FunctionCall &call, std::chrono::nanoseconds ended);
 
-// The register that results are in; none where the call's own result was not seen.
+// The result register; nothing if the call's own result was not seen.
 [[nodiscard]] std::optional<std::uint64_t> whole_result(const FunctionCall &call);
 
-// The same without what may be an address of the process, as it is for everybody who can read the
-// page, the log or a sink: only of functions whose results are codes, and as many bits as a code
-// has. Of one that returns a pointer only the null pointer that is its error.
+// The same without possible addresses of the process, as everyone who can read the page, the log or
+// a sink sees it: only for functions whose results are codes, and only the bits of a code. For a
+// function that returns a pointer, only the null pointer that is its error.
 [[nodiscard]] std::optional<std::uint64_t> shown_result(const FunctionCall &call);
 
-// Those that the configuration names, by position; none where they were not sent.
+// The configured arguments, by position; empty if they were not sent.
 [[nodiscard]] std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(
     const FunctionCall &call);
 
-// The return addresses of a slow call, innermost first, without those that the kernel put there.
+// The return addresses of a slow call, innermost first, without the kernel's own.
 [[nodiscard]] std::vector<std::uint64_t> stack_of(const func_slow_record &record);
 
 }  // namespace gpusnoop::probes

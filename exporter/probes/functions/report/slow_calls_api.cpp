@@ -14,7 +14,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Enough for what closes the whole.
+// Room for the closing brackets.
 constexpr std::size_t closing_bytes = 256;
 
 struct Query {

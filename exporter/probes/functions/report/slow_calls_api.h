@@ -1,4 +1,4 @@
-// The last slow calls, for people and programs that look for why.
+// The API of the last slow calls, for people and programs that look for the cause.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 inline constexpr std::string_view slow_calls_document_name = "slow_calls";
 
-// Calls that would not fit are left out, the oldest first, and counted.
+// Calls that do not fit are omitted and counted, the oldest first.
 inline constexpr std::size_t max_slow_calls_bytes = std::size_t{8} << 20;
 
 // "slow_calls": `all`, the newest first. docs/api.md describes the parameters and the members.

@@ -8,9 +8,10 @@
 namespace gpusnoop::probes {
 namespace {
 
-// Begins of names: C++ and older Rust, Rust, what throws the exceptions of C++, Rust, Objective C,
-// D and Ada, what unwinds the stack (and so meets its own return address), what PLTs jump to in the
-// dynamic linker, and functions of OCaml, V8 and Julia, whose runtimes look for return addresses.
+// Prefixes of names: C++ and older Rust; Rust; functions that throw the exceptions of C++, Rust,
+// Objective C, D and Ada; functions that unwind the stack (and so meet their own return address);
+// the targets of PLTs in the dynamic linker; and functions of OCaml, V8 and Julia, whose runtimes
+// search the stack for return addresses.
 constexpr auto prefixes = std::to_array<std::string_view>(
     {"_Z", "_R", "__cxa_", "rust_panic", "rust_begin_unwind", "__rust_start_panic",
      "objc_exception_", "_d_throw", "__gnat_", "_Unwind_", "_dl_runtime_", "caml", "Builtins_",
@@ -28,7 +29,7 @@ constexpr auto name_table = std::to_array<std::string_view>(
      "pthread_exit", "thrd_exit",
      // Are entered without a return address on the stack.
      "_start", "__restore", "__restore_rt",
-     // Are called in a way of their own, with the return address of somebody else.
+     // Have their own calling convention, with the return address of another function.
      "mcount", "_mcount", "__fentry__"});
 
 bool is_letter(char c) {
@@ -45,7 +46,7 @@ bool is_c_identifier(std::string_view text) {
                        [](char c) { return is_letter(c) || is_digit(c); });
 }
 
-// D has exceptions of its own: _D3std5stdio...
+// D has its own exceptions: _D3std5stdio...
 bool is_d_symbol(std::string_view symbol) {
     return symbol.starts_with("_D") && symbol.size() > 2 && is_digit(symbol[2]);
 }
@@ -60,7 +61,7 @@ Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entr
         ending.problem = "the function has a conditional jump that may leave it";
     } else if (std::any_of(found->exits.begin(), found->exits.end(),
                            [&](const auto &exit) { return exit.address == entry; })) {
-        // Which of two probes at one place runs first is not known.
+        // The order of two probes at one address is unknown.
         ending.problem = "the first instruction of the function may leave it";
     } else {
         ending.kind = ExitStrategy::exits;
@@ -74,8 +75,8 @@ bool is_jump(const symbols::FunctionExit &exit) {
     return exit.kind != symbols::ExitKind::return_;
 }
 
-// A function of C++ or Rust whose only calls are jumps to other functions, at its end: no exception
-// can pass through it but one of theirs, of which there is none if they are C functions.
+// A function of C++ or Rust whose only calls are jumps to other functions, at its end: only an
+// exception of one of these can pass through it, and C functions throw no exceptions.
 bool may_be_thin(std::string_view name, const Result<symbols::FunctionExits> &found) {
     return (name.starts_with("_Z") || name.starts_with("_R")) && found && !found->has_calls &&
            !found->jumps_to_entry && std::ranges::any_of(found->exits, is_jump) &&
@@ -84,8 +85,8 @@ bool may_be_thin(std::string_view name, const Result<symbols::FunctionExits> &fo
            });
 }
 
-// Functions for which others return, as the result of a return probe would be theirs and its time
-// the whole call's: where that is harmless.
+// Uses a return probe for functions that end in jumps, where that is harmless: its result is the
+// result of the other function, and its time is the whole call's.
 void follow_jumps(const symbols::ElfFile &file, std::span<const ExitQuestion> functions,
                   std::span<const symbols::FoundFunction> swept,
                   std::span<const Result<symbols::FunctionExits>> found,
@@ -107,7 +108,7 @@ void follow_jumps(const symbols::ElfFile &file, std::span<const ExitQuestion> fu
     const auto symbols =
         targets.empty() ? Result<std::vector<symbols::FoundSymbol>>() : file.functions_at(targets);
     if (!symbols || symbols->size() != targets.size()) {
-        return;  // they are followed up to their jumps
+        return;  // they end at their jumps
     }
     std::size_t next = 0;
     for (const std::size_t i : thin) {

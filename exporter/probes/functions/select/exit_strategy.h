@@ -1,4 +1,4 @@
-// How the end of a call can be seen without harm to the process.
+// How to see the end of a call without harm to the process.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace gpusnoop::probes {
 
 enum class ExitStrategy : std::uint8_t {
     return_probe,
-    exits,  // probes on the instructions by which the function is left
+    exits,  // probes on the instructions that leave the function
     none,   // calls are counted at their entry only
 };
 
-// Whether a return probe on the function of this symbol is harmless. It puts another address in
-// the place of the return address, and so must not be used where an exception may pass through,
-// where a function looks at its return address, returns twice or on another stack, or was not
-// called at all. Of a C function with another name, none of this is expected.
+// Is a return probe on the function of this symbol harmless? It replaces the return address. So it
+// must not be used if an exception may pass through the function, or if the function reads its
+// return address, returns twice or on another stack, or was not called at all. A C function with
+// another name is not expected to do any of this.
 [[nodiscard]] bool allows_return_probe(std::string_view symbol);
 
-// Whether it is a part of a function, which is jumped to or called for it: a name that ends in
-// .cold, .cold.<n> or .part.<n>.
+// Is it a part of a function, to which that jumps or which it calls? Then the name ends in .cold,
+// .cold.<n> or .part.<n>.
 [[nodiscard]] bool is_part(std::string_view symbol);
 
 struct Ending {
@@ -34,20 +34,20 @@ struct Ending {
     std::vector<symbols::FunctionExit>
         exits{};                  // at file offsets, ascending; ExitStrategy::exits only
     bool jumps_to_entry = false;  // the probe at the entry runs again within one call
-    std::string problem{};        // why it is none
+    std::string problem{};        // the reason for `none`
 };
 
 struct ExitQuestion {
     symbols::ListedFunction function;
-    ebpf::Endings endings = ebpf::Endings::automatic;  // which are allowed
+    ebpf::Endings endings = ebpf::Endings::automatic;  // the allowed ones
 };
 
 // For each of `functions` of `file`, which was opened with `fd`.
 [[nodiscard]] std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
                                                        std::span<const ExitQuestion> functions);
 
-// Whether the file is made with Go. Goroutines change threads and stacks within a call, so that
-// there the end of a call is not seen at all.
+// Is the file made with Go? Goroutines change threads and stacks within a call, so the end of a
+// call cannot be seen.
 [[nodiscard]] bool is_go(const symbols::ElfFile &file);
 
 }  // namespace gpusnoop::probes

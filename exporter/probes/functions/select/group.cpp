@@ -22,7 +22,7 @@ std::string shown_name(const FunctionPattern &pattern, std::string_view symbol) 
     if (!pattern.name.empty()) {
         return to_valid_utf8(pattern.name, max_function_name);
     }
-    // Of a longer symbol only the end is shown.
+    // Only the end of a longer symbol is shown.
     constexpr std::size_t max_symbol = max_symbol_bytes;
     return symbols::shortened_name(symbol.starts_with("_Z") ? symbols::function_name(symbol)
                                                             : to_valid_utf8(symbol, max_symbol),
@@ -46,7 +46,7 @@ GroupMatcher::GroupMatcher(const std::string &name, const FunctionGroup &group)
 
 std::optional<FunctionMatcher::Match> GroupMatcher::find(std::string_view symbol) const {
     const auto match = symbol.empty() ? std::nullopt : patterns_.find(symbol);
-    // A part of a function is none, unless somebody says so.
+    // A part of a function is not wanted, unless the pattern names it exactly.
     return match && !match->exact && is_part(symbol) ? std::nullopt : match;
 }
 

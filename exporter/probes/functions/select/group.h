@@ -1,4 +1,4 @@
-// A group of the configuration that wants functions of a file.
+// Matches a group of the configuration with the functions of a file.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace gpusnoop::probes {
 
-// Whether the group wants functions of the file of this name, `path` as the process sees it.
+// Does the group want functions of the file of this name? `path` is as the process sees it.
 [[nodiscard]] bool applies(const FunctionGroup &group, const std::string &name,
                            const std::string &path);
 
-// What a function of this symbol is shown as: valid UTF-8, at most max_function_name bytes.
+// The shown name of a function with this symbol: valid UTF-8, at most max_function_name bytes.
 [[nodiscard]] std::string shown_name(const FunctionPattern &pattern, std::string_view symbol);
 
 // Borrows both.
@@ -25,15 +25,15 @@ class GroupMatcher {
 public:
     GroupMatcher(const std::string &name, const FunctionGroup &group);
 
-    // The pattern that the symbol belongs to, also if the group leaves it out again.
+    // The pattern that the symbol belongs to, even if the group excludes the symbol.
     [[nodiscard]] std::optional<FunctionMatcher::Match> find(std::string_view symbol) const;
     [[nodiscard]] bool excludes(std::string_view symbol) const;
 
     void note_match(std::size_t pattern) { matched_[pattern] = true; }
-    // The symbols and globs of which no match was noted.
+    // The symbols and globs without a noted match.
     [[nodiscard]] std::vector<std::string> unmatched() const;
 
-    // The same for each call with this pattern.
+    // Returns the same object for each call with this pattern.
     [[nodiscard]] std::shared_ptr<const FunctionOptions> options(std::size_t pattern);
 
     [[nodiscard]] const std::string &name() const { return *name_; }

@@ -27,7 +27,7 @@ std::optional<FunctionMatcher::Match> FunctionMatcher::find(std::string_view sym
     auto first = entries_.begin();
     auto last = entries_.end();
     for (std::size_t depth = 0; first != last; ++depth) {
-        // What ends here comes first.
+        // Entries whose literal ends here come first.
         for (; first != last && first->literal.size() == depth; ++first) {
             if (!first->is_glob) {
                 if (depth == symbol.size()) {
@@ -48,12 +48,12 @@ std::optional<FunctionMatcher::Match> FunctionMatcher::find(std::string_view sym
         if (first == last || depth == symbol.size()) {
             break;
         }
-        // As strings are compared.
+        // As unsigned, the order of the strings.
         const auto letter = static_cast<unsigned char>(symbol[depth]);
         const auto at_depth = [depth](const Entry &entry) {
             return static_cast<unsigned char>(entry.literal[depth]);
         };
-        // Most names and patterns of a library begin alike: nothing to search then.
+        // The names and patterns of a library often have a common prefix: this avoids the search.
         if (at_depth(*first) == letter && at_depth(*(last - 1)) == letter) {
             continue;
         }

@@ -14,7 +14,7 @@ class FunctionMatcher {
 public:
     struct Match {
         std::size_t pattern;  // its number, in the order in which they were added
-        bool exact;           // it is the symbol itself
+        bool exact;           // the pattern is the symbol itself
     };
 
     // `text` is a symbol, or a glob for fnmatch(3) without flags.
@@ -29,14 +29,14 @@ public:
 
 private:
     struct Entry {
-        std::string literal;  // of a glob: what is in front of its first special character
-        std::string rest;     // of a glob: from there on
+        std::string literal;  // of a glob: the text before its first special character
+        std::string rest;     // of a glob: the text from there on
         std::size_t pattern;
         bool is_glob;
     };
 
-    // By literal. Those that a symbol can match are found as in a tree of letters: what is left of
-    // the entries is, after each letter, the range of those that go on with the symbol's next one.
+    // Sorted by literal. A search works as in a trie: after each letter of the symbol, the
+    // remaining entries are the range whose next letter is the symbol's.
     std::vector<Entry> entries_;
 };
 

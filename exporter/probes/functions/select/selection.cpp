@@ -12,8 +12,8 @@
 namespace gpusnoop::probes {
 namespace {
 
-// With more names there are too many functions, however many may be selected: a function has few
-// names, each of them in both symbol tables at most.
+// With more names there are too many functions, whatever the limit: a function has few names, each
+// at most once in both symbol tables.
 constexpr std::size_t max_wanted_names = 100'000;
 
 // name@@VERSION, as in .symtab
@@ -25,18 +25,18 @@ std::string_view without_version(std::string_view symbol) {
 struct Candidate {
     const symbols::ListedFunction *function = nullptr;
     std::string_view symbol;         // without version
-    std::string_view strict_symbol;  // of its place, one that allows no return probe, if there is
+    std::string_view strict_symbol;  // at its address, one that allows no return probe, if any
     std::size_t group = 0;
     std::size_t pattern = 0;
     bool exact = false;
-    std::optional<std::size_t> other_group{};  // that wants it, too
+    std::optional<std::size_t> other_group{};  // another group that wants it
 
     [[nodiscard]] auto key() const {
         return std::tuple(function->file_offset, group, !exact, !function->global, symbol);
     }
 };
 
-// Sentences of one kind, of which only the first are kept.
+// Sentences of one kind. Only the first ones are kept.
 class Problems {
 public:
     void add(std::string sentence) {
@@ -45,7 +45,7 @@ public:
         }
     }
 
-    // `rest`: what the others are.
+    // `rest`: a description of the others.
     void move_to(std::vector<std::string> &all, const std::string &file, std::string_view rest) {
         std::move(sentences_.begin(), sentences_.end(), std::back_inserter(all));
         if (count_ > max_func_problems) {
@@ -108,7 +108,8 @@ public:
 private:
     using Counts = std::map<std::pair<std::size_t, std::size_t>, std::size_t>;  // by group, pattern
 
-    // For each name of the file. Past the limit none is wanted: it has failed then.
+    // For each name of the file. Over the limit no name is wanted, as the selection has failed
+    // then.
     bool is_wanted(std::string_view name) {
         bool wanted = false;
         for (std::size_t i = 0; i < groups_.size() && names_ <= max_wanted_names; ++i) {
@@ -226,14 +227,15 @@ private:
         selection_.functions.push_back(std::move(function));
     }
 
-    // Of the functions, which are in the order of the candidates.
+    // Fills in the functions, which are in the order of the candidates.
     void find_exit_strategies() {
         std::vector<ExitQuestion> functions;
         std::vector<std::size_t> places;
         for (std::size_t i = 0; i < candidates_.size(); ++i) {
             const FunctionOptions &options = *selection_.functions[i].options;
             if (!options.entry_only) {
-                // That no exception passes through it, the name in another file does not show.
+                // A name from another file does not show that no exception passes through the
+                // function.
                 const bool is_told_by_another = candidates_[i].function->in_debug_file;
                 functions.push_back({*candidates_[i].function,
                                      is_told_by_another ? ebpf::Endings::exits : options.endings});

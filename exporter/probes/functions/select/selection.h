@@ -1,4 +1,5 @@
-// Which functions of a library the groups of the configuration want, and how each can be measured.
+// Selects the functions of a library that the groups of the configuration want, and finds how each
+// can be measured.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@
 
 namespace gpusnoop::probes {
 
-// One place where a probe is attached. Several with the same group and name are shown as one
-// function: overloads, constructors, what a glob with a name matches. Their options may differ.
+// One address where a probe is attached. Several with the same group and name are shown as one
+// function: overloads, constructors, all matches of a glob with a name. Their options may differ.
 struct SelectedFunction {
     std::string group;
-    std::string name;    // what it is shown as: valid UTF-8, at most max_function_name bytes
+    std::string name;    // its shown name: valid UTF-8, at most max_function_name bytes
     std::string symbol;  // as the file has it, without a version
     std::shared_ptr<const FunctionOptions> options;  // never null; one for each pattern
     std::uint64_t entry = 0;                         // file offset
@@ -33,20 +34,21 @@ struct SelectedFunction {
 
 struct Selection {
     std::vector<SelectedFunction> functions{};  // by group, name and entry; no entry twice
-    // Of each group that wants this file: its symbols and globs that match nothing in it, in the
+    // For each group that wants this file: its symbols and globs without a match in it, in the
     // order of the configuration.
     std::map<std::string, std::vector<std::string>> unmatched{};
-    // Wanted symbols that are no functions but pick one when the program is loaded (IFUNC).
+    // Wanted symbols that select a function when the program is loaded (IFUNC), and are none
+    // themselves.
     std::size_t not_probeable = 0;
-    // Sentences that begin with the name of the file: what was left out, and whose calls are
-    // counted at entry only, and why.
+    // Sentences that begin with the name of the file: the omitted functions, the functions that are
+    // counted at their entry only, and the reasons.
     std::vector<std::string> problems{};
 };
 
-// Of each kind of problem, so many are said one by one.
+// The number of problems of each kind that are reported one by one.
 inline constexpr std::size_t max_func_problems = 20;
 
-// Whether an enabled group wants functions of the file of this name, `path` as the process sees it.
+// Does an enabled group want functions of the file of this name? `path` is as the process sees it.
 [[nodiscard]] bool wants(const FunctionGroups &groups, std::string_view name,
                          std::string_view path);
 

@@ -1,4 +1,4 @@
-// Which configured functions no library has, of groups that want several libraries.
+// Finds configured functions that no library has, for groups that want several libraries.
 #pragma once
 
 #include <map>
@@ -12,22 +12,22 @@
 
 namespace gpusnoop::probes {
 
-// A function of one library of a group is not missing because another one has it not: it is once
-// there was a library for each of the group's globs. For one thread.
+// A function of one library of a group is not missing because another library lacks it. It is
+// missing once every glob of the group has had a library. For one thread.
 class UnmatchedFunctions {
 public:
-    // The file of this name is wanted by the group, and does not have the functions of `unmatched`.
-    // Returns those to complain about now, in their order; each once.
+    // The group wants the file of this name, which does not have the functions of `unmatched`.
+    // Returns the functions to report now, in their order; each once.
     [[nodiscard]] std::vector<std::string> note(const std::string &name, const FunctionGroup &group,
                                                 std::string_view file,
                                                 const std::vector<std::string> &unmatched);
-    // The configuration is another one.
+    // Call this when the configuration has changed.
     void forget() { groups_.clear(); }
 
 private:
     struct Seen {
-        std::set<std::string> libraries;               // globs that a file was there for
-        std::optional<std::set<std::string>> missing;  // in all of them
+        std::set<std::string> libraries;               // globs that a file has matched
+        std::optional<std::set<std::string>> missing;  // in all of these files
     };
     std::map<std::string, Seen> groups_;
 };

@@ -27,7 +27,8 @@ std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> 
 }
 
 std::string json_line(const probes::SlowCall &call, bool with_entries) {
-    // What a terminal obeys can only be inside of strings, where any character can stand.
+    // Only strings can contain control characters for a terminal, and there any character is
+    // allowed.
     const std::string line = probes::to_json(call, call.is_entry  ? "entry"
                                                    : with_entries ? "call"
                                                                   : "");

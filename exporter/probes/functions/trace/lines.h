@@ -9,11 +9,11 @@
 
 namespace gpusnoop::trace {
 
-// As text_row(), safe for a terminal; the time is that of the call's end.
+// As text_row(), safe for a terminal; the time is the call's end.
 [[nodiscard]] std::string text_line(const probes::SlowCall &call,
                                     std::span<const StackFrame> stack);
 
-// As probes::to_json(), safe for a terminal, in one line. With entries, each says which it is.
+// As probes::to_json(), safe for a terminal, in one line. With entries, each line has its kind.
 [[nodiscard]] std::string json_line(const probes::SlowCall &call, bool with_entries = false);
 
 }  // namespace gpusnoop::trace

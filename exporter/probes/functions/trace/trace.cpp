@@ -23,7 +23,7 @@ namespace {
 using std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-// Stacks that are looked up together.
+// The number of stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;
 
 constexpr Option function_option = {
@@ -128,7 +128,7 @@ void FunctionsTracer::drain(nanoseconds to_realtime) {
 
 void FunctionsTracer::on_call(const probes::FunctionCall &call) {
     const nanoseconds ended(static_cast<std::int64_t>(call.record->head.ended_ns));
-    // The programs leave out what is too fast, but of functions with the highest numbers.
+    // The programs already drop faster calls, except of functions with the highest numbers.
     const bool too_fast =
         nanoseconds(call.record->duration_ns) < min_duration_ || (only_slow_ && !call.is_slow);
     if (setup_.writer.done() || too_fast || !wants_comm(setup_.options, call.process->comm) ||
