@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t max_label_bytes = 64;
 
-// The files of a process are closed behind its end, and its fences go with them.
+// The files of a process are closed after its end, and its fences then end, too.
 constexpr std::chrono::seconds grace{10};
 
 // In nanoseconds: a frame is 16 ms, and a GPU that hangs takes seconds to be reset.

@@ -17,14 +17,14 @@ struct FenceFamilies {
 
 FenceFamilies make_fence_families(series::FamilySet &set);
 
-// An event, and the process that it is of: "unknown" for a fence whose maker is not known.
+// An event and its process: "unknown" for a fence of an unknown process.
 using OnFence = std::function<void(const fence_record &, const ProcessIdentity &)>;
 
 class FenceAggregator {
 public:
     explicit FenceAggregator(const SeriesSettings &settings);
 
-    // Counts the event, or hands it to `trace`. False: no such record, or not of its size.
+    // Counts the event, or passes it to `trace`. False: not such a record, or a wrong size.
     bool on_record(std::span<const std::byte> bytes, const OnFence &trace = nullptr);
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }

@@ -1,4 +1,4 @@
-// The names of what happens to DMA fences, as the label `event` and traces have them.
+// The names of DMA fence events, as in the label `event` and in traces.
 #pragma once
 
 #include <array>

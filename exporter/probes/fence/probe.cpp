@@ -14,11 +14,11 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Where the fields are. All tracepoints of fences are of one class, with one record. It has looked
-// the same since the tracepoints got their present names (commit f54d1867005c, "dma-buf: Rename
-// struct fence to dma_fence", Linux 4.10): the context and the number in it are 32 bits there,
-// though struct dma_fence has 64. A kernel that widens them is read in the same way, as both
-// machines that we trace put the low half first.
+// Sets the offsets of the fields. All tracepoints of fences are of one class, with one record. Its
+// layout has been the same since the tracepoints got their present names (commit f54d1867005c,
+// "dma-buf: Rename struct fence to dma_fence", Linux 4.10): the context and the number in it have
+// 32 bits, though struct dma_fence has 64. If a kernel widens them, the same code still works, as
+// both traced architectures put the low half first.
 Result<> set_layout(fence_bpf &skeleton) {
     const auto fields = ebpf::tracepoint_fields("dma_fence", "dma_fence_init");
     if (!fields) {
@@ -42,7 +42,7 @@ Result<> set_layout(fence_bpf &skeleton) {
 
 class FenceProbe final : public BpfProbe<fence_bpf, FenceAggregator> {
 public:
-    // With `on_event` it traces.
+    // `on_event`: for a trace.
     FenceProbe(const config::Config &config, TargetProcessesPtr targets, OnFence on_event = nullptr)
         : BpfProbe("fence", config),
           config_(config.of<FenceConfig>()),
@@ -80,8 +80,9 @@ private:
 
 Result<> FenceProbe::attach(fence_bpf &skeleton) {
     skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
-    // From the end of a fence to its beginning: what has begun then has its end seen. Of the two at
-    // a tracepoint mostly the first that was attached runs first; see fence.bpf.c.
+    // In the order from a fence's end to its init, so that the end of every event that has begun is
+    // seen. Of the two programs at a tracepoint, the first attached usually runs first; see
+    // fence.bpf.c.
     const auto &all = skeleton.progs;
     const std::array<const bpf_program *, 16> programs = {
         all.fence_exit,     all.fence_exec,      all.fence_destroy,  all.fence_waited,

@@ -1,4 +1,4 @@
-// DMA fences of the processes to trace.
+// DMA fences of the targets.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind fence_kind;
 
-// For a trace: drain() hands over each event, and counts nothing.
+// For a trace: drain() passes on each event, and counts nothing.
 std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
                                          const TargetProcessesPtr &targets, OnFence on_event);
 

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, NVLINK_OP_COUNT> helpers = {"nvlink_strcp
 // Up while the driver has one of the helpers.
 class NvlinkProbe final : public BpfProbe<nvlink_bpf, NvlinkAggregator> {
 public:
-    // With `on_call` it traces.
+    // `on_call`: for a trace.
     explicit NvlinkProbe(const config::Config &config, OnHelper on_call = nullptr)
         : BpfProbe("nvlink", config),
           ring_bytes_(config.of<NvlinkConfig>().ring_bytes),

@@ -13,12 +13,12 @@
 
 namespace gpusnoop::probes {
 
-// The function that an enum nvlink_op is about.
+// The function for an enum nvlink_op.
 [[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
 
 extern const ProbeKind nvlink_kind;
 
-// For a trace: drain() hands over each call, and counts nothing.
+// For a trace: drain() passes on each call, and counts nothing.
 using OnHelper = std::function<void(const nvlink_record &)>;
 std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call);
 

@@ -8,8 +8,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// include/linux/pci.h: PCIBIOS_DEVICE_NOT_FOUND. Other failures are of the question (a register
-// that cannot be), and leave in the value what was there before.
+// include/linux/pci.h: PCIBIOS_DEVICE_NOT_FOUND. Other failures are errors of the request (an
+// impossible register), and leave the former value unchanged.
 constexpr std::int32_t device_not_found = 0x86;
 
 const std::vector<series::Label> of_access = {
@@ -19,8 +19,8 @@ const char *op_of(std::uint32_t access) {
     return (access & PCIE_WRITES) != 0 ? "write" : "read";
 }
 
-// A read of four bytes that a device answered with ones alone, or that nobody answered: what a
-// device that fell off the bus looks like.
+// A read of four bytes that returned only ones, or that no device answered. This is how a device
+// that fell off the bus looks.
 bool is_all_ones(const pcie_record &record) {
     return (record.access & PCIE_WRITES) == 0 && PCIE_SIZE(record.access) == 4 &&
            record.value == ~std::uint32_t{0} &&

@@ -13,7 +13,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// A hexadecimal number of one to eight digits that is followed by `end`, cut off `text` with it.
+// Removes a hexadecimal number of one to eight digits, and the `end` after it, from `text`.
 std::optional<std::uint32_t> cut_number(std::string_view &text, std::string_view end) {
     std::uint32_t number = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);

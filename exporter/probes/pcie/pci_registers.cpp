@@ -77,13 +77,13 @@ constexpr Register of_errors[] = {
     {PCI_ERR_COR_MASK, 4, "correctable_error_mask"},
 };
 
-// Extended ones have numbers of their own.
+// Extended capabilities have their own numbers.
 constexpr std::uint32_t extended = 1U << 16U;
 
 struct Kind {
     std::uint32_t id;
     std::string_view name;
-    std::uint32_t bytes;  // 0: the third byte says it
+    std::uint32_t bytes;  // 0: in the third byte
     std::span<const Register> registers;
 };
 
@@ -135,7 +135,7 @@ void PciRegisters::find_capabilities(const Read &read) {
         return;
     }
     auto at = read(PCI_CAPABILITY_LIST, 1);
-    // A list that comes back to where it was has ended.
+    // A list that returns to an earlier entry ends there.
     while (at && *at >= PCI_STD_HEADER_SIZEOF && !capabilities_.contains(*at & ~3U)) {
         const std::uint32_t begin = *at & ~3U;
         const auto id = read(begin + PCI_CAP_LIST_ID, 1);
@@ -188,7 +188,7 @@ PciRegisters registers_of(std::uint64_t device, const std::string &directory) {
     const std::string path = directory + "/" + probes::pci_address(device);
     const auto power = read_start(path + "/power/runtime_status");
     const Fd file(::open((path + "/config").c_str(), O_RDONLY | O_CLOEXEC));
-    // To be read it would be woken.
+    // Reading would wake a suspended device.
     if (!file || (power && power->starts_with("suspend"))) {
         return {};
     }

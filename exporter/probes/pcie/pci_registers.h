@@ -11,16 +11,16 @@ namespace gpusnoop::trace {
 
 class PciRegisters {
 public:
-    // One, two or four bytes at an offset; nothing where they cannot be read.
+    // Reads one, two or four bytes at an offset; nothing if they cannot be read.
     using Read =
         std::function<std::optional<std::uint32_t>(std::uint32_t offset, std::uint32_t bytes)>;
 
-    // Of a device that cannot be asked: the names that all have.
+    // For a device that cannot be read: only the names that all devices have.
     PciRegisters() = default;
-    // Follows the device's lists of capabilities, whatever they hold.
+    // Follows the device's lists of capabilities, whatever they contain.
     explicit PciRegisters(const Read &read);
 
-    // "command", "link_control", "msi+0x4" for what is inside of one; "" if it is not known.
+    // "command", "link_control", "msi+0x4" for an offset inside a register; "" if it is not known.
     [[nodiscard]] std::string name(std::uint32_t offset) const;
 
 private:
@@ -33,10 +33,10 @@ private:
     void find_extended_capabilities(const Read &read);
 
     bool is_plain_ = false;                             // header type 0: no bridge
-    std::map<std::uint32_t, Capability> capabilities_;  // by where they begin
+    std::map<std::uint32_t, Capability> capabilities_;  // by offset
 };
 
-// Asks the device, through /sys, unless it sleeps. Its configuration space is only read.
+// Reads the device through /sys, unless it sleeps. Never writes to its configuration space.
 [[nodiscard]] PciRegisters registers_of(std::uint64_t device,
                                         const std::string &directory = "/sys/bus/pci/devices");
 

@@ -39,7 +39,7 @@ std::vector<ebpf::KprobePoint> all_points() {
 
 class PcieProbe final : public BpfProbe<pcie_bpf, PcieAggregator> {
 public:
-    // With `on_access` it traces.
+    // `on_access`: for a trace.
     explicit PcieProbe(const config::Config &config, OnAccess on_access = nullptr)
         : BpfProbe("pcie", config),
           config_(config.of<PcieConfig>()),
@@ -70,11 +70,11 @@ private:
 
     PcieConfig config_;
     OnAccess on_access_;
-    std::set<std::uint64_t> devices_;  // that the programs know
+    std::set<std::uint64_t> devices_;  // in the programs' table
     ebpf::KprobeSet functions_;        // detached before the programs go
 };
 
-// Down if it could be attached to no function.
+// The probe is down if it could not attach to any function.
 Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     find_devices();
     Result<> last;

@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind pcie_kind;
 
-// For a trace: drain() hands over each access, and counts nothing.
+// For a trace: drain() passes on each access, and counts nothing.
 using OnAccess = std::function<void(const pcie_record &)>;
 std::unique_ptr<Probe> make_pcie_tracer(const config::Config &config, OnAccess on_access);
 

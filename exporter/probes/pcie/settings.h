@@ -11,8 +11,7 @@ namespace gpusnoop::probes {
 
 struct PcieConfig {
     bool enabled = true;
-    // What the class of a device begins with, as /sys writes it, in small letters; "" is every
-    // device.
+    // The prefix of a device's class, as in /sys, in lower case; "" is every device.
     std::vector<std::string> classes = {"0x03", "0x0680"};
     std::uint32_t ring_bytes = 1U << 20U;  // a power of two
     bool operator==(const PcieConfig &) const = default;

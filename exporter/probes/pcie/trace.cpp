@@ -21,7 +21,7 @@ public:
 private:
     Result<std::unique_ptr<probes::Probe>> make_probe() override {
         const config::Config &config = setup().config;
-        // Before anything is traced, so that this reading is not.
+        // Read before the trace starts, so that these reads are not traced.
         for (const std::uint64_t device :
              probes::find_pci_devices(config.of<probes::PcieConfig>().classes)) {
             registers_.emplace(device, registers_of(device));

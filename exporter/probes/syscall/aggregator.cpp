@@ -12,7 +12,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Of entries that were read twice, the second has more in it.
+// If an entry was read twice, the second has the higher counts.
 void keep_last_of_each(std::vector<std::pair<syscall_key, syscall_counts>> &entries) {
     const auto key = [](const auto &entry) {
         const syscall_key &of = entry.first;

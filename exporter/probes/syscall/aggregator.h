@@ -1,5 +1,4 @@
-// The syscall probe's tables -> counters and histograms. No BPF here: what the tables say in,
-// families out.
+// The syscall probe's tables -> counters and histograms. No BPF here: tables in, families out.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +23,14 @@ struct SyscallFamilies {
 
 SyscallFamilies make_syscall_families(series::FamilySet &set);
 
-// What the tables hold at one moment. Each number only grows from one reading to the next, and from
-// an entry to the same one further on: it may be there twice.
+// The contents of the tables at one moment. An entry may occur twice. Its numbers only grow: from
+// one reading to the next, and from its first occurrence to its second.
 struct SyscallReading {
     std::vector<std::pair<syscall_key, syscall_counts>> counts;
     std::vector<std::pair<syscall_error_key, std::uint64_t>> errors;
 };
 
-// What a number of bpf/syscall.h is called: "read", "syscall_470", "compat", "unknown".
+// The name for a number of bpf/syscall.h: "read", "syscall_470", "compat", "unknown".
 [[nodiscard]] std::string syscall_label(std::uint32_t number);
 
 using OnSyscall = std::function<void(const syscall_record &, const ProcessIdentity &)>;
@@ -41,19 +40,19 @@ public:
     explicit SyscallAggregator(const SeriesSettings &settings)
         : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
 
-    // A record of a process, or, of a trace, of a call, which is handed over. False: another one,
-    // or not of its size.
+    // A record of a process, or in a trace of a call, which is passed on. False: another record, or
+    // a wrong size.
     bool on_record(std::span<const std::byte> bytes, const OnSyscall &trace = nullptr);
-    // Counts what is new since the last reading.
+    // Counts the difference from the last reading.
     void on_reading(SyscallReading reading);
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
-    // Processes are to be tidied away that had ended before a reading began. What the tables have
-    // of them is to be deleted then.
+    // Call tidy() for processes that had ended before a reading began. Then delete their entries in
+    // the tables.
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
 private:
-    // What the last reading had, and where it is counted.
+    // The counts of the last reading, and their slots.
     struct Counted {
         series::Slot calls;
         series::Slot duration;

@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// What system calls are counted as that have no name of their own.
+// The labels of system calls without a name.
 constexpr std::array<std::string_view, 2> nameless = {"compat", "unknown"};
 
 }  // namespace

@@ -16,12 +16,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Of a trace; a power of two.
+// The ring of a trace; a power of two.
 constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
 
 class SyscallProbe final : public BpfProbe<syscall_bpf, SyscallAggregator> {
 public:
-    // With `on_call` it traces.
+    // `on_call`: for a trace.
     SyscallProbe(const config::Config &config, TargetProcessesPtr targets,
                  OnSyscall on_call = nullptr)
         : BpfProbe("syscall", config),
@@ -51,7 +51,7 @@ private:
         return {skeleton.progs.syscall_keep};  // does nothing
     }
 
-    // Who had ended before the reading has its last calls in it.
+    // For processes that ended before the reading, it has their last calls.
     void tick(nanoseconds now) override {
         if (const auto reading = read_tables()) {
             tables_.forget(*reading, aggregator().processes().tidy(now));
@@ -76,7 +76,7 @@ Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
         return tl::unexpected(tables.error());
     }
     tables_ = std::move(*tables);
-    // At the beginning of system calls and at their end.
+    // Two ends: the beginning and the end of system calls.
     state().set({2, "tracing " + targets_->describe()});
     const bool at_tracepoints = bpf_program__autoload(skeleton.progs.syscall_enter);
     log::info("tracing system calls", {{"probe", "syscall"},
@@ -91,7 +91,7 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
         log::warn("cannot read the table of system calls", {{"reason", reading.error().message}});
         return std::nullopt;
     }
-    // Of processes that came before the reading, the records are in the ring.
+    // The ring has the records of all processes that started before the reading.
     drain_rings();
     aggregator().on_reading(*reading);
     return std::move(*reading);

@@ -1,4 +1,4 @@
-// System calls of the processes to trace.
+// System calls of the targets.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind syscall_kind;
 
-// For a trace: drain() hands over each call, and counts nothing.
+// For a trace: drain() passes on each call, and counts nothing.
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
                                            const TargetProcessesPtr &targets, OnSyscall on_call);
 

@@ -25,7 +25,7 @@ void want(syscall_bpf &skeleton, std::uint32_t number) {
     skeleton.rodata->wanted[number / 64] |= std::uint64_t{1} << (number % 64);
 }
 
-// Names that this machine has no number for are of others.
+// Ignores names of system calls that this machine does not have.
 void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
     for (std::uint32_t number = 0; names.empty() && number < SYSCALL_COUNT; number++) {
         want(skeleton, number);
@@ -46,7 +46,7 @@ void want(syscall_bpf &skeleton, const std::vector<std::string> &names) {
     }
 }
 
-// Whether the functions are there that call the tracepoints, and kprobes.
+// Does the kernel have the functions that call the tracepoints, and kprobes?
 bool has_functions() {
     constexpr std::string_view names[] = {SYSCALL_ENTER_FUNCTION, SYSCALL_LEAVE_FUNCTION,
                                           SYSCALL_EXIT_FUNCTION};

@@ -1,4 +1,4 @@
-// The syscall probe's BPF side: which programs it loads and attaches, and its tables.
+// The syscall probe's BPF side: the programs to load and attach, and its tables.
 #pragma once
 
 #include <vector>
@@ -14,11 +14,12 @@ struct syscall_bpf;
 
 namespace gpusnoop::probes {
 
-// Before load. A trace has a struct syscall_record of each call in the ring, but for this process's
-// own, and its tables stay empty.
+// Before load. A trace gets a struct syscall_record of each call in the ring, except this process's
+// own calls, and its tables stay empty.
 void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, bool is_trace);
 
-// From a call's end to its beginning: what has begun then has its end seen.
+// In the order from a call's end to its beginning, so that the end of every call that has begun is
+// seen.
 [[nodiscard]] std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton);
 
 // The skeleton must outlive it.
@@ -28,7 +29,7 @@ public:
     static Result<SyscallTables> open(const syscall_bpf &skeleton);
 
     [[nodiscard]] Result<SyscallReading> read() const;
-    // Deletes what a reading has of these processes, which have ended.
+    // Deletes the entries of a reading for these processes, which have ended.
     void forget(const SyscallReading &reading, const std::vector<ProcessKey> &processes) const;
 
 private:

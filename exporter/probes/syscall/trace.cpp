@@ -13,7 +13,7 @@ namespace gpusnoop::trace {
 
 namespace {
 
-// The highest number that the kernel returns for an error, negated: MAX_ERRNO.
+// The highest errno that the kernel returns, negated: MAX_ERRNO.
 constexpr std::int64_t max_errno = 4095;
 
 constexpr Option syscall_option = {
@@ -58,7 +58,7 @@ Event event_of(const syscall_record &record, const probes::ProcessIdentity &proc
     if (record.number == SYSCALL_COMPAT || record.number == SYSCALL_UNKNOWN) {
         event.details.emplace_back("number", std::int64_t{record.made_with});
     }
-    // It puts the registers back that a signal's handler interrupted, and has no result itself.
+    // It restores the registers that a signal handler interrupted, and has no result itself.
     if (record.number == syscall_number("rt_sigreturn")) {
         event.results = {{"result", Value()}, {"error", Value()}};
         return event;
