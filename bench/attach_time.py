@@ -33,14 +33,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120  # seconds
 GROWTH = (1, 10, 100)
 COLUMNS = ["start to all attached, ms", "new copy opened to attached, ms", "SIGTERM to exit, ms"]
-# NVIDIA's, and where they are: the toolkit's, Debian's, and those of wheels.
+# NVIDIA's libraries and their folders: of the toolkit, of Debian, and of wheels.
 REAL = ("libcudart.so.*", "libcublas.so.*", "libcudnn.so.*", "libnccl.so.*")
 FOLDERS = ("/usr/local/cuda*/lib64", "/usr/local/cuda*/lib", "/usr/lib/*-linux-gnu",
            "/usr/lib/python3*/*-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
            f"{sysconfig.get_paths()['purelib']}/nvidia/*/lib")
 
-# Its lines of input: "map FILE" maps all of a file as code, without loading it, and says when it was about to, by the monotonic
-# clock; "fork N" makes so many processes that have mapped what it has.
+# Its input lines: "map FILE" maps all of a file as code, without loading it, and prints the
+# monotonic time just before it; "fork N" makes N processes that have the same mappings.
 MAPPER = r"""
 #include <fcntl.h>
 #include <signal.h>
@@ -101,7 +101,7 @@ def build(folder, functions, others, language):
     with open(folder / f"library.{suffix}", "w") as source:
         source.write("int bench_next(int);\n")
         for n in range(functions):
-            # Two ends each, so that those of C++ are found in code as they are there.
+            # Two ends each, as C++ functions are found in code in this form.
             source.write(f"int bench_wanted_{n}(int a) {{ if (a > {n}) return bench_next(a) + {n};"
                          f" return a * {n + 2}; }}\n")
         for n in range(others):
@@ -170,7 +170,7 @@ class Exporter:
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.process.stderr, selectors.EVENT_READ)
         self.text = b""
-        # There is no server before everything is attached: with this line it is ready.
+        # The server starts when everything is attached: this line means that it is ready.
         self.port, self.ready = self.wait_for(lambda line: line.get("msg") == "listening")
         self.port = int(self.port["port"])
 
@@ -184,7 +184,7 @@ class Exporter:
             while b"\n" in self.text:
                 line, self.text = self.text.split(b"\n", 1)
                 if not line.startswith(b"{"):
-                    sys.exit(line.decode())  # what it says before it has a log
+                    sys.exit(line.decode())  # its output before it has a log
                 line = json.loads(line)
                 if is_it(line):
                     return line, now

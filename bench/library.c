@@ -1,12 +1,12 @@
-// CUDA functions that do nothing, so that a call of one costs what tracing it costs. The runtime's
-// launch and allocation call the driver's, as the real ones do.
+// CUDA functions that do nothing, so that a call costs only the tracing. The runtime's launch and
+// allocation call the driver's, as the real ones do.
 //
 // On x86_64 every function begins with a push, as all that we trace in NVIDIA's libcudart.so.13 do:
 // a probe replaces it by an int3 and emulates it. Most other instructions are single-stepped, which
 // costs ten times as much on a virtual machine and hides what the programs cost.
 // NOP_ENTRY: it begins with a 5-byte nop, which Linux 6.18 and later replace by a call (optimized
 // uprobes): no trap at all.
-// RUNTIME_ONLY, DRIVER_ONLY: the other layer's functions go by names that no tracer looks for.
+// RUNTIME_ONLY, DRIVER_ONLY: the other layer's functions have names that tracers ignore.
 #include <stddef.h>
 #include <stdint.h>
 

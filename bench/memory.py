@@ -163,7 +163,7 @@ def processes_tables(results, options, counts):
         of_this = []
         for count in counts:
             if count == 1 and found:
-                page, memory = found[counts[0], "of one program"]  # one is both
+                page, memory = found[counts[0], "of one program"]  # one program counts in both
             else:
                 page, before, memory = with_processes(options, count, name)
                 of_this.append((count, memory.anonymous - before.anonymous, memory.maps - before.maps))

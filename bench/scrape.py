@@ -25,11 +25,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NODE_EXPORTER = (pathlib.Path("/usr/bin/prometheus-node-exporter"),
                  ROOT / ".deps/node-exporter/usr/bin/prometheus-node-exporter")
 TEXT, OPENMETRICS = "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"
-# name, server, Accept, whether compressed. Prometheus asks for the third.
+# name, server, Accept, compressed or not. Prometheus uses the third.
 KINDS = (("ours", "ours", TEXT, False), ("ours, gzip", "ours", TEXT, True),
          ("ours, gzip, OpenMetrics", "ours", OPENMETRICS, True),
          ("Exposer", "exposer", TEXT, False), ("Exposer, gzip", "exposer", TEXT, True))
-# What the rings hold by default of the shortest records of calls, at a million calls a second.
+# The time that the default ring holds, of the shortest call records at a million calls a second.
 RING_BYTES, RECORD_BYTES = 8 << 20, 72 + 8
 RING_MS = RING_BYTES / RECORD_BYTES / 1e6 * 1e3
 
@@ -123,7 +123,7 @@ class Kind:
         forget_peak(self.server.process)
         before = self.server.mallocs() if is_node else self.server.ask("sample")
         taken = [scrape(self.server.port, self.accept, self.compressed) for _ in range(count)]
-        if is_node:  # the one that reads the number again is a scrape too
+        if is_node:  # the second read of the number is a scrape, too
             self.allocations.append((self.server.mallocs()[0] - before[0]) / (count + 1))
         else:
             allocations, _, pause = self.server.ask("sample")
@@ -265,7 +265,7 @@ def main():
     if not (options.build / "bench/scrape_server").exists():
         print(f"scrape.py: build the target bench first: there is no {options.build}/bench/scrape_server", file=sys.stderr)
         return 1
-    # The more there is to scrape, the longer a scrape takes.
+    # The time of a scrape grows with the page.
     rounds = dict.fromkeys(SIZES, (1, 2)) if options.quick else {1_000: (40, 25), 10_000: (40, 10), 100_000: (25, 4)}
     found = {size: measure(options, size, *rounds[size]) for size in SIZES}
     results = figures.Results()

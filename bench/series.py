@@ -29,9 +29,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CUDA = ["--threads", "2", "--rate", "2000", "--memory-kinds", "--default-kind", "--seconds", "600", "--name", "train"]
 MATH = ["libcublas.so.12:cublasSgemm_v2", "libcublas.so.12:cublasGemmEx", "libcublas.so.12:cublasCreate_v2",
         "libcudnn.so.9:cudnnBackendExecute"]
-# Are there from a function's second minute on, and are counted as if they were from the first.
+# These exist from a function's second minute on, but are counted as if they existed from the first.
 LAST_MINUTE = ("gpusnoop_function_duration_min_seconds", "gpusnoop_function_duration_max_seconds")
-# Rows of the table that a program makes: the same on every kernel.
+# The rows of the table that do not depend on the kernel.
 CHECKED = ("first process", "each further process", "each function")
 
 
@@ -102,7 +102,7 @@ def wait_for(what, condition):
 def exporter(programs, binary, directory):
     port = free_port()
     config = pathlib.Path(directory, "config.yaml")
-    # What runs beside the tests has series of its own.
+    # The programs that run beside the tests have their own series.
     config.write_text('discovery: {exclude: ["*/standin/company/*"]}', encoding="utf-8")
     programs.start(str(binary), f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
     wait_for("the exporter", lambda: get(port, "/-/ready"))
@@ -231,7 +231,7 @@ def check(pages, path):
     wrong = 0
     for name, (series, _) in rows(pages).items():
         found = re.search(rf"^\| {re.escape(name)}[^|]*\| ([0-9.]+) \|", text, re.M)
-        # One or two come and go with what a process holds at that moment.
+        # One or two depend on a process's state at that moment.
         if name in CHECKED and (not found or abs(float(found.group(1)) - series) > max(1, series / 100)):
             print(f"{path}: {name}: {found.group(1) if found else 'is not there'}, and it is {series:g}")
             wrong = 1

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// posix_spawn's list of what to do with descriptors.
+// posix_spawn's list of actions on descriptors.
 class FileActions {
 public:
     FileActions() { ::posix_spawn_file_actions_init(&actions_); }

@@ -1,4 +1,4 @@
-// Another program, running until this is destroyed.
+// Runs another program until this is destroyed.
 #pragma once
 
 #include <sys/types.h>
@@ -13,23 +13,24 @@
 
 namespace gpusnoop::bench {
 
-// Where the shell would find a program, or /usr/sbin, where Debian has libbpf-tools.
+// The path of a program as the shell finds it, or in /usr/sbin, where Debian has libbpf-tools.
 std::optional<std::filesystem::path> find_program(const std::string &name);
 
 class Child {
 public:
-    // Its output goes nowhere.
+    // Discards its output.
     static Result<Child> start(const std::filesystem::path &program,
                                std::vector<std::string> arguments);
-    // Kills it and waits until it is gone, and its probes with it.
+    // Kills it and waits until it and its probes are gone.
     ~Child();
     Child(Child &&other) noexcept;
     Child &operator=(Child &&) = delete;
     Child(const Child &) = delete;
     Child &operator=(const Child &) = delete;
 
-    // Waits until it has a program at so many ends of functions (perf uprobes and uretprobes). This
-    // asks the kernel: output comes when buffers are full, and says little about what is attached.
+    // Waits until it has programs at this number of functions' ends (perf uprobes and uretprobes).
+    // Asks the kernel, as the program's output is buffered and does not show reliably what is
+    // attached.
     Result<> wait_until_attached(std::size_t ends) const;
 
 private:

@@ -21,7 +21,7 @@ namespace gpusnoop::bench {
 
 inline constexpr std::chrono::milliseconds drain_interval{10};  // the exporter's
 
-// More than anybody can call: the budget costs what it costs, but throttles nothing.
+// More than any program can call: the budget has its normal cost, but throttles nothing.
 inline constexpr std::uint32_t no_throttling = 1'000'000'000;
 
 inline ebpf::Attach attach_as(ebpf::AttachMode mode) {

@@ -1,4 +1,4 @@
-// The functions of bench/library.c, which do nothing, in one of the ways that it is built.
+// The functions of bench/library.c, which do nothing, in one of its builds.
 #pragma once
 
 #include <filesystem>
@@ -34,10 +34,10 @@ public:
     [[nodiscard]] const Functions &functions() const { return functions_; }
     // The functions under names that tracers look for.
     [[nodiscard]] const std::vector<std::string> &traced() const { return traced_; }
-    // As the exporter would have found it.
+    // As discovery would have found it.
     [[nodiscard]] const discovery::Library &found() const { return found_; }
-    // What the traced functions begin with at this moment: "int3", "call" (an optimized uprobe), or
-    // "their own code".
+    // The present first instruction of the traced functions: "int3", "call" (an optimized uprobe),
+    // or "their own code".
     [[nodiscard]] std::string_view entry_now() const;
 
 private:

@@ -1,6 +1,7 @@
-// What tracing adds to a call: functions that do nothing, called untraced, with empty programs at
-// both ends, with ours, and with other tools' programs, in turns, so that what the machine does
-// meanwhile meets all of them. Prints tables, and what of them holds the bars of the design.
+// Measures the time that tracing adds to a call. Functions that do nothing are called untraced,
+// with empty programs at both ends, with ours, and with other tools' programs. The ways take turns,
+// so that other load on the machine affects all of them. Prints tables, and which bars of the
+// design are met.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -31,7 +32,7 @@ const std::vector<std::string> &all_variants() {
     return names;
 }
 
-// Most of a round is other tools' starting, and the kernel's detaching of perf probes.
+// Most of a round is the start of other tools, and the kernel's detaching of perf probes.
 struct Options {
     std::vector<std::string> variants = all_variants();
     unsigned rounds = 5;
@@ -40,7 +41,7 @@ struct Options {
     std::filesystem::path json;
 };
 
-// For a test: the figures say little then.
+// For a test: the figures are then not precise.
 constexpr unsigned quick_rounds = 1;
 constexpr unsigned quick_calls = 1'000;
 
@@ -62,10 +63,10 @@ Result<Libraries> open_libraries(const std::string &variant) {
 
 struct Seen {
     std::uint64_t lost = 0;
-    std::string entry;  // what the functions began with while traced
+    std::string entry;  // the functions' first instruction while traced
 };
 
-// One way's turn at all workloads.
+// One way's turn with all workloads.
 Result<> take_turn(const std::vector<Workload> &workloads, const std::vector<Way> &ways,
                    std::size_t way, unsigned calls, Costs &costs, Seen &seen) {
     const auto tracing = ways[way].begin();
@@ -103,7 +104,7 @@ Result<> measure(const std::string &variant, Which which, unsigned rounds, unsig
     Seen seen;
     for (unsigned round = 0; round < rounds; round++) {
         for (std::size_t i = 0; i < ways.size(); i++) {
-            // Another one begins each round, so that none always follows the same.
+            // Each round begins with another way, so that no way always follows the same one.
             const std::size_t way = (i + round) % ways.size();
             if (auto turn = take_turn(workloads, ways, way, calls, costs, seen); !turn) {
                 return turn;
@@ -131,7 +132,7 @@ Result<> run(const Options &options) {
         if (std::ranges::find(options.variants, variant) == options.variants.end()) {
             continue;
         }
-        // Others, and what takes long to detach, once are enough for a test.
+        // A test runs other tools, and ways that detach slowly, only once.
         const bool all = !options.quick || variant == all_variants().back();
         const Which which = all ? Which::all : Which::sessions;
         if (auto measured = measure(variant, which, rounds, calls, results); !measured) {

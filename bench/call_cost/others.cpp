@@ -8,7 +8,7 @@ namespace gpusnoop::bench {
 
 namespace {
 
-// Should we be killed, they end by themselves.
+// If this program is killed, they end by themselves.
 constexpr const char *longest_turn_seconds = "300";
 
 struct Children final : Tracing {
@@ -41,8 +41,8 @@ TracingResult run_bpftrace(const std::filesystem::path &bpftrace, const std::str
 
 TracingResult trace_with_bpftrace_latency(const std::filesystem::path &bpftrace,
                                           const Library &library) {
-    // Maps of its own for each function: the runtime calls the driver, and with one @start[tid] for
-    // both the inner call would end the outer one.
+    // Each function has its own maps: the runtime calls the driver, and with one @start[tid] for
+    // both, the inner call would end the outer one.
     std::string script;
     for (const std::string &function : library.traced()) {
         script += replace_all(

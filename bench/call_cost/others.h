@@ -1,4 +1,4 @@
-// Tracing with what people use today.
+// Tracing with other tools in common use.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace gpusnoop::bench {
 TracingResult trace_with_bpftrace_latency(const std::filesystem::path &bpftrace,
                                           const Library &library);
 
-// bpftrace: the table of live allocations that finds leaks, and the same histograms. Needs the
-// runtime's functions.
+// bpftrace: a table of live allocations to find leaks, and the same histograms. Needs the runtime's
+// functions.
 TracingResult trace_with_bpftrace_memory(const std::filesystem::path &bpftrace,
                                          const Library &library);
 

@@ -34,7 +34,7 @@ Result<std::vector<probes::SelectedFunction>> select(const Library &library) {
     return functions;
 }
 
-// The numbers of the functions go with the programs.
+// The numbers of the functions are discarded with the programs.
 struct Programs {
     std::unique_ptr<probes::FunctionPrograms> loaded;
     probes::FunctionIds table{};

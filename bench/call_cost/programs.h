@@ -1,4 +1,4 @@
-// Tracing with BPF programs of this repository: all functions of a library that have names we know.
+// Tracing with BPF programs of this repository: all functions of a library whose names are known.
 #pragma once
 
 #include "bench/call_cost/library.h"
@@ -7,7 +7,7 @@
 
 namespace gpusnoop::bench {
 
-// Programs that do nothing: the floor under everything that attaches in the same way.
+// Programs that do nothing: the lowest cost of all programs that attach in the same way.
 TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
 
 // The exporter's CUDA probe.

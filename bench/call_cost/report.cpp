@@ -11,18 +11,18 @@ namespace gpusnoop::bench {
 
 namespace {
 
-constexpr double most_of_others = 0.8;  // bpftrace's, funclatency's
+constexpr double most_of_others = 0.8;  // of the cost of bpftrace and funclatency
 
 bool is_session_of_ours(const Way &way) {
     return way.kind == Way::Kind::ours && way.name.find(", session, ") != std::string::npos;
 }
 
-// Over empty programs, which cost what two entries into the kernel cost.
+// Compared with empty programs, which cost two entries into the kernel.
 double most_over_empty(const Way &way, const Workload &workload) {
     return way.keeps_books && workload.functions.front() != "cudaMemcpy" ? 1.35 : 1.25;
 }
 
-// Why a bar is missed, where it is: docs/performance.md has the evidence.
+// The reasons why a bar is missed: docs/performance.md has the evidence.
 std::string limit_over_empty(const Way &way, const Workload &workload) {
     return way.keeps_books && workload.functions.front() == "cudaMalloc"
                ? "the call's stack: bpf_get_stackid is most of what is added, half of it a page "
@@ -119,7 +119,7 @@ Table Costs::comparison(const std::string &entry) const {
     return table;
 }
 
-// Over nothing, and over others that do the same with the same functions.
+// Compared with untraced calls, and with other tools that do the same for the same functions.
 void Costs::add_bars(const std::string &entry, std::size_t workload, std::size_t way,
                      Results &results) const {
     const Way &own = ways_[way];

@@ -1,4 +1,4 @@
-// The measured costs, and the tables that are made of them.
+// The measured costs, and the tables of them.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ class Costs {
 public:
     Costs(const std::vector<Workload> &workloads, const std::vector<Way> &ways);
 
-    // One round's nanoseconds a call.
+    // Nanoseconds a call, in one round.
     void add(std::size_t workload, std::size_t way, double nanoseconds);
 
-    // A row for each call and way to trace it, and for each of others' ways how much of what they
-    // add ours add; and what there are bars for. `entry`: what the functions begin with.
+    // Adds a row for each call and way to trace it, a row that compares our added time with each
+    // other tool's, and the figures with bars. `entry`: the first instruction of the functions.
     void report(const std::string &entry, const std::string &how, Results &results) const;
 
 private:
     using Rounds = std::vector<double>;
 
     [[nodiscard]] const Rounds &of(std::size_t workload, std::size_t way) const;
-    // What the way adds to a call, over what another one adds, round by round.
+    // The time that the way adds to a call, divided by the time that another one adds, by round.
     [[nodiscard]] Rounds ratios(std::size_t workload, std::size_t way, std::size_t other) const;
     [[nodiscard]] std::vector<std::string> row(std::size_t workload, std::size_t way) const;
     [[nodiscard]] Table costs(const std::string &entry, const std::string &how) const;

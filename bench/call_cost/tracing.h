@@ -15,7 +15,7 @@ public:
     Tracing(const Tracing &) = delete;
     Tracing &operator=(const Tracing &) = delete;
 
-    // Events that it failed to record. Does not fail where that cannot be known.
+    // Events that it failed to record. Does not fail if that cannot be known.
     [[nodiscard]] virtual Result<std::uint64_t> lost() const { return 0; }
 };
 

@@ -30,7 +30,7 @@ public:
                          }});
     }
 
-    // Returns its place.
+    // Returns its index.
     std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
         ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
                          library.traced(),

@@ -21,27 +21,27 @@ struct Libraries {
 
 struct Way {
     enum class Kind { untraced, empty, ours, other };
-    // What others do, and what of ours is compared with it: the time that each call takes, and
-    // which allocations are live.
+    // The purpose of another tool, and of our probe that is compared with it: the time of each
+    // call, or the live allocations.
     enum class Job { none, latency, memory };
 
     std::string name;
     Kind kind;
     const Library *library;
-    std::vector<std::string> functions;  // that it traces
+    std::vector<std::string> functions;  // traced ones
     std::function<TracingResult()> begin;
-    // The place in the list of the empty programs that are attached in the same way to the same
+    // The index of the way with empty programs that are attached in the same way to the same
     // functions.
     std::optional<std::size_t> floor = {};
     Job job = Job::none;
     bool keeps_books = false;  // of allocations, launches and copies
 
-    // Does it trace anything of the workload? The untraced way is for all.
+    // Does it trace any function of the workload? The untraced way is for all.
     [[nodiscard]] bool concerns(const Workload &workload) const;
 };
 
-// The untraced way first. Leaves out, with a sentence on stderr, what is not installed.
-enum class Which { all, sessions };  // with nobody else's, and nothing that takes long to detach
+// The untraced way first. Omits tools that are not installed, with a message on stderr.
+enum class Which { all, sessions };  // without other tools, and without slow detaching
 std::vector<Way> ways_to_trace(const Libraries &libraries, Which which);
 
 }  // namespace gpusnoop::bench

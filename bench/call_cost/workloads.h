@@ -1,4 +1,4 @@
-// What is called again and again.
+// The calls that are repeated.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace gpusnoop::bench {
 
 struct Workload {
     std::string name;
-    std::vector<std::string_view> functions;  // that it calls, directly or not
+    std::vector<std::string_view> functions;  // called, directly or not
     std::function<void(const Functions &)> call;
 };
 
 std::vector<Workload> all_workloads();
 
-// About so many calls are timed in parts, after one part that is not. The median of the parts: in
-// some of them somebody else had the CPU.
+// Times about this number of calls in parts, after an untimed first part. Returns the median of the
+// parts: in some of them another process had the CPU.
 double nanoseconds_per_call(const Workload &workload, const Functions &functions, unsigned calls);
 
 }  // namespace gpusnoop::bench

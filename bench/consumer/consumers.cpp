@@ -45,7 +45,7 @@ std::vector<OwnMap> own_maps() {
     return maps;
 }
 
-// The one of that name that was not there before; -1: there is none.
+// The new map of that name; -1: there is none.
 int new_map(const std::vector<OwnMap> &before, std::string_view name) {
     for (const OwnMap &map : own_maps()) {
         if (map.name == name && std::ranges::find(before, map.fd, &OwnMap::fd) == before.end()) {
@@ -74,7 +74,7 @@ Result<> Exporter::load() {
     std::vector<probes::Probe *> all;
     for (const auto &probe : probes_) {
         const auto before = own_maps();
-        // Others may be down here, as in the exporter.
+        // Other probes may be down here, as in the exporter.
         const auto started = probe->start();
         if (probe->health().name == "cuda") {
             if (!started) {

@@ -1,4 +1,4 @@
-// What empties the rings: the exporter's own threads, and for comparison a libbpf callback that
+// The consumers of the rings: the exporter's own threads, and for comparison a libbpf callback that
 // only counts.
 #pragma once
 
@@ -24,16 +24,17 @@ namespace gpusnoop::bench {
 class Consumer {
 public:
     virtual ~Consumer() = default;
-    // What its one thread has used.
+    // The use of resources by its one thread.
     [[nodiscard]] virtual const Meter &meter() const = 0;
-    // Launches that it has counted, if it does. Of all that was written some while ago.
+    // The launches that it has counted, if it counts them. Includes all that were written a while
+    // ago.
     virtual Result<std::optional<std::uint64_t>> launches() = 0;
 };
 
-// All probes, with the default configuration, and the thread that aggregates what they send.
+// All probes, with the default configuration, and the thread that aggregates their records.
 class Exporter final : public Consumer {
 public:
-    // Its threads run where this one runs now.
+    // Its threads run on the CPU of the calling thread.
     static Result<std::unique_ptr<Exporter>> start();
     ~Exporter() override;
 
@@ -41,7 +42,7 @@ public:
     Result<std::optional<std::uint64_t>> launches() override;
     // Of the probe `cuda`.
     [[nodiscard]] const Rings &rings() const { return rings_; }
-    // The page's text, made as for a scrape by this thread.
+    // The page's text, which this thread makes as for a scrape.
     Result<std::string> scrape();
 
 private:
@@ -57,7 +58,7 @@ private:
 // As often as the exporter does.
 class Counter final : public Consumer {
 public:
-    // Its thread runs where this one runs now.
+    // Its thread runs on the CPU of the calling thread.
     static Result<std::unique_ptr<Counter>> start(const Rings &rings);
     ~Counter() override;
 

@@ -1,4 +1,4 @@
-// Writes the CUDA probe's records into rings, as fast as it is told to.
+// Writes the CUDA probe's records into rings, at a given rate or as fast as possible.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@ struct Rings {
 
 struct Written {
     std::uint64_t events = 0;
-    std::uint64_t lost = 0;  // had no room
+    std::uint64_t lost = 0;  // no room in the ring
     std::chrono::nanoseconds took{};
 
     [[nodiscard]] double per_second() const {
@@ -34,9 +34,9 @@ struct Written {
 
 class Flood {
 public:
-    // Into the rings of a probe, and into its account.
+    // Writes into the rings of a probe, and into its account.
     static Result<Flood> into(const Rings &rings);
-    // Into rings of its own, of the sizes that are the default.
+    // Writes into its own rings, of the default sizes.
     static Result<Flood> alone();
     ~Flood();
     Flood(Flood &&) noexcept;
@@ -46,15 +46,15 @@ public:
 
     [[nodiscard]] Rings rings() const;
 
-    // The processes that make the calls from now on, which must live: those that are new are
-    // introduced, and so are their kernels. FLOOD_PROCESSES at most.
+    // Sets the processes that make the next calls; they must be alive. Sends the start of each new
+    // process, and the names of its kernels. FLOOD_PROCESSES at most.
     Result<> use(const std::vector<pid_t> &processes);
 
-    // So many events a second, evenly but for milliseconds, by this thread. What the machine does
-    // not let it write in time it writes later.
+    // Writes this number of events a second by this thread, evenly except for milliseconds. If the
+    // machine delays it, it writes the missing events later.
     Result<Written> write(double per_second, std::chrono::nanoseconds time);
 
-    // All of them that were ever written.
+    // All launches ever written.
     [[nodiscard]] std::uint64_t launches() const { return launches_; }
 
 private:

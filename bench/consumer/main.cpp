@@ -1,5 +1,5 @@
-// What the exporter's consumer costs: CPU time and allocations an event, wakeups, and how many
-// events a second it takes without losing one.
+// Measures the cost of the exporter's consumer: CPU time and allocations an event, wakeups, and the
+// events a second that it takes without losing one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -18,8 +18,8 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr double million = 1e6;
-constexpr double most_per_event = 3;     // over a callback that only counts
-constexpr double none_per_event = 1e-3;  // what is rarer belongs to the rounds, not to the events
+constexpr double most_per_event = 3;     // divided by a callback that only counts
+constexpr double none_per_event = 1e-3;  // rarer ones belong to the rounds, not to the events
 constexpr std::array barred_processes = {1U, 8U, 64U};
 
 double seconds_of(nanoseconds time) {
@@ -29,7 +29,7 @@ double seconds_of(nanoseconds time) {
 struct Turn {
     Written written;
     Spent spent;
-    nanoseconds took{};  // with what came after the writing
+    nanoseconds took{};  // includes the work after the writing
 
     [[nodiscard]] double cpu_ns_per_event() const {
         return static_cast<double>(spent.cpu.count()) / static_cast<double>(written.events);
@@ -43,7 +43,7 @@ struct Turn {
     [[nodiscard]] double share_of_core() const { return seconds_of(spent.cpu) / seconds_of(took); }
 };
 
-// Until it has gone through its rings so many times more.
+// Waits until it has drained its rings this number of times more.
 Result<> wait_for_rounds(const Consumer &consumer, std::uint64_t rounds) {
     const std::uint64_t before = consumer.meter().spent().rounds;
     const nanoseconds until = now_on(CLOCK_MONOTONIC) + std::chrono::seconds(20);
@@ -56,7 +56,7 @@ Result<> wait_for_rounds(const Consumer &consumer, std::uint64_t rounds) {
     return {};
 }
 
-// The first round after the writing empties the rings; the second one may have been that.
+// The first round after the writing empties the rings; it may have been under way, so wait for two.
 constexpr std::uint64_t rounds_to_be_done = 2;
 
 Result<Turn> take_turn(const Consumer &consumer, const std::function<Result<Written>()> &write) {
@@ -83,7 +83,7 @@ Result<Turn> take_turn(const Consumer &consumer, Flood &flood, double rate, nano
     return take_turn(consumer, [&] { return flood.write(rate, time); });
 }
 
-// The figures of one number of processes, round by round.
+// The figures of one number of processes, by round.
 struct Costs {
     std::vector<double> counter, exporter, allocations, wakeups;
 };
@@ -95,7 +95,7 @@ Result<Costs> costs_of(Bench &bench, const Effort &effort, unsigned processes) {
             return tl::unexpected(used.error());
         }
     }
-    // What each process and its kernels need once.
+    // Makes the one-time work for each process and its kernels first.
     if (auto warm = take_turn(*bench.exporter, bench.to_exporter, million, effort.turn); !warm) {
         return tl::unexpected(warm.error());
     }

@@ -1,4 +1,4 @@
-// What is measured of a consumer.
+// The measurements of a consumer.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@
 namespace gpusnoop::bench {
 
 inline constexpr unsigned most_processes = 128;
-inline constexpr unsigned usual_processes = 8;  // where it is not they that matter
+inline constexpr unsigned usual_processes = 8;  // if their number does not matter
 
-// How long and how often.
+// The duration and number of measurements.
 struct Effort {
     std::vector<unsigned> processes = {1, 8, 10, 64, 100};
     unsigned rounds = 7;
@@ -29,7 +29,7 @@ struct Effort {
 };
 Effort quick_effort();
 
-// Both consumers, each with rings of its own and who writes into them.
+// Both consumers, each with its own rings and writer.
 struct Bench {
     Cpus cpus;
     Processes processes;
@@ -42,13 +42,13 @@ struct Bench {
     static Result<Bench> start(std::size_t processes);
 };
 
-// CPU time an event, of the exporter over the counter, by how many processes send them.
+// CPU time an event, of the exporter divided by the counter's, by number of sending processes.
 Result<> measure_cost(Bench &bench, const Effort &effort, Results &results);
 
-// CPU time and wakeups a second, by how many events a second there are.
+// CPU time and wakeups a second, by number of events a second.
 Result<> measure_load(Bench &bench, const Effort &effort, Results &results);
 
-// Up to how many events a second none is lost, and whether a million are for long.
+// The highest rate without a lost event, and whether a million a second run without loss for long.
 Result<> measure_loss(Bench &bench, const Effort &effort, Results &results);
 
 // Fails unless the exporter has counted every launch that was written.

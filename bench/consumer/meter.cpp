@@ -9,7 +9,7 @@
 
 namespace {
 
-// Of this thread, once it counts them.
+// The counts of this thread, once it counts.
 thread_local bool counts = false;
 thread_local std::uint64_t allocations = 0;
 

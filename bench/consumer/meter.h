@@ -1,4 +1,4 @@
-// What a consuming thread has used.
+// The use of resources by a consuming thread.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct Spent {
 
 class Meter {
 public:
-    // For the consuming thread, after each round; from the first one on its allocations count.
+    // For the consuming thread, after each round; its allocations count from the first round on.
     void note_round();
     // As of the last round. For any thread.
     [[nodiscard]] Spent spent() const;

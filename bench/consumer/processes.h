@@ -1,4 +1,4 @@
-// Processes that do nothing but to be there, and the CPUs that threads run on.
+// Idle processes, and the CPUs that threads run on.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@ namespace gpusnoop::bench {
 
 class Processes {
 public:
-    // They end with this thread, too. To be started before there is anything that they should not
-    // hold open.
+    // They also end with this thread. Start them before the program opens descriptors that they
+    // should not inherit.
     static Result<Processes> start(std::size_t count);
     // Ends them.
     ~Processes();
@@ -30,14 +30,14 @@ private:
     std::vector<pid_t> all_;
 };
 
-// Of those that this thread may run on, the first and the last: one where there is only one.
+// The first and the last CPU that this thread may run on; they are equal if there is only one.
 struct Cpus {
     int writer = 0;
     int consumer = 0;
 };
 Result<Cpus> choose_cpus();
 
-// This thread, and those that it starts from now on.
+// Applies to this thread, and to threads that it starts later.
 Result<> move_to(int cpu);
 
 }  // namespace gpusnoop::bench

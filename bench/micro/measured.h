@@ -1,4 +1,4 @@
-// A loop of a benchmark: what it does, and how many allocations that took.
+// A loop of a benchmark, and the number of its allocations.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -10,10 +10,10 @@
 
 namespace gpusnoop::bench {
 
-// Calls `work` again and again; each call is `items` of what is measured.
+// Calls `work` repeatedly; each call handles `items` of the measured things.
 template <typename Work>
 void measure(benchmark::State &state, std::int64_t items, Work work) {
-    work();  // what is done the first time only
+    work();  // excludes the work of the first call
     const std::uint64_t before = allocations().count;
     for (auto _ : state) {
         work();
@@ -24,7 +24,7 @@ void measure(benchmark::State &state, std::int64_t items, Work work) {
         static_cast<double>(after - before) / static_cast<double>(state.iterations() * items);
 }
 
-// Calls `use` with one of `all` after another, each of which is one of what is measured.
+// Calls `use` with one of `all` after another; each call is one measured thing.
 template <typename All, typename Use>
 void measure_each(benchmark::State &state, const All &all, Use use) {
     measure(state, static_cast<std::int64_t>(std::size(all)), [&] {

@@ -1,4 +1,4 @@
-// From counters to the page, and the texts on it.
+// From counters to the page, and its texts.
 #include <prometheus/text_serializer.h>
 
 #include <string>
@@ -61,7 +61,7 @@ void histogram_observe(benchmark::State &state) {
 }
 BENCHMARK(histogram_observe);
 
-// One that is known, by its label values.
+// Looks up an existing one by its label values.
 void series_look_up(benchmark::State &state) {
     series::Family family(durations(), 2'000);
     const auto sets = label_sets();
@@ -92,7 +92,7 @@ BENCHMARK_CAPTURE(symbol_shortening, of_pytorch,
 
 // ---- the page ----
 
-// Of a page of 10,000 series, per sample of it.
+// A page of 10,000 series; the result is per sample.
 struct Page {
     bench::Load load{10'000};
     probes::Snapshot snapshot = take();
@@ -112,7 +112,7 @@ struct Page {
     }
 };
 
-// Made by the first that needs it.
+// The first caller makes it.
 const Page &page() {
     static const Page made;
     return made;

@@ -1,4 +1,4 @@
-// From a record's bytes to its counters: what each event costs the aggregating thread.
+// From a record's bytes to its counters: the cost of each event for the aggregating thread.
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -59,7 +59,7 @@ void cuda_copy(benchmark::State &state) {
 }
 BENCHMARK(cuda_copy);
 
-// Beside so many that live.
+// With this number of other live allocations.
 void cuda_allocation_and_free(benchmark::State &state) {
     Fixture bench;
     bench.allocations(process("train"));
@@ -155,7 +155,7 @@ void fence_event_of_eight_timelines(benchmark::State &state) {
 }
 BENCHMARK(fence_event_of_eight_timelines);
 
-// Counted in the kernel: what costs is an entry of its table, twice a second.
+// System calls are counted in the kernel: the cost is for an entry of its table, twice a second.
 void syscall_table_entry(benchmark::State &state) {
     SyscallAggregator aggregator({.budget = [](std::string_view) { return budget; },
                                   .retention = std::chrono::minutes(1),

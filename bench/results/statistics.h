@@ -1,4 +1,4 @@
-// Of figures that were measured again and again.
+// Statistics of repeated measurements.
 #pragma once
 
 #include <span>
@@ -14,10 +14,10 @@ double median(const std::vector<double> &values);
 // "1.31x (1.20 to 1.52)": the median, and the tenth and the ninetieth of a hundred.
 std::string ratio_text(const std::vector<double> &ratios);
 
-// One figure over another, round by round. Both have as many.
+// One figure divided by another, by round. Both have the same number of rounds.
 std::vector<double> ratios_of(const std::vector<double> &of, const std::vector<double> &over);
 
-// "12", "1234" or "0.123": as many digits as tell something.
+// "12", "1234" or "0.123": only significant digits.
 std::string number_text(double number);
 
 // By how much a cost grows with the load: the exponent b of cost = a * load^b that fits best, by

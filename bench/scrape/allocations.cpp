@@ -20,7 +20,7 @@ void *counted(void *memory, std::size_t size) {
 
 }  // namespace
 
-// The others of the standard library call these.
+// The standard library's other forms call these.
 void *operator new(std::size_t size) {
     return counted(std::malloc(size == 0 ? 1 : size), size);
 }

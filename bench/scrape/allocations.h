@@ -1,4 +1,4 @@
-// Counts what the program asks of operator new, once this is linked into it.
+// Counts the program's calls of operator new, once this is linked into it.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ std::uint32_t pid_of(std::size_t program) {
     return static_cast<std::uint32_t>(10'000 + program);
 }
 
-// A container's id, and a pod's, as long as they are.
+// The ids of a container and of a pod, in their real length.
 process_identity identity_of(std::size_t program) {
     process_identity identity{};
     const auto write = [](auto &field, const std::string &text) {
@@ -157,7 +157,7 @@ private:
         return {at, 1'000, pid_of(program), type};
     }
 
-    // The number of the function that programs call as their `index`th.
+    // The number of the function that is the programs' `index`th.
     std::uint32_t function(std::size_t index) {
         while (numbers_.size() <= index) {
             probes::FunctionOptions options;
@@ -203,7 +203,8 @@ std::vector<probes::Probe *> Load::probes() const {
     return {cuda_.get(), functions_.get()};
 }
 
-// All functions have as many series, and all programs do: counted on small pages.
+// All functions have the same number of series, and so do all programs: it is counted on small
+// pages.
 std::size_t Load::functions_for(std::size_t series, std::size_t programs) {
     const auto count = [](std::size_t of_programs, std::size_t functions) {
         const Load load(of_programs, functions);

@@ -1,5 +1,5 @@
-// Probes without BPF that know as much as those of a busy node: the real aggregators, fed with the
-// records of programs that allocate, copy, launch kernels and call functions.
+// Probes without BPF that have the data of a busy node: the real aggregators, with records of
+// programs that allocate, copy, launch kernels and call functions.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -16,7 +16,7 @@ namespace gpusnoop::bench {
 
 class Load {
 public:
-    // About so many series, of a program for each thousand. No family folds any.
+    // About this number of series, with one program for each thousand. No family folds any.
     explicit Load(std::size_t series);
     ~Load();
     Load(const Load &) = delete;
@@ -34,15 +34,15 @@ private:
     std::unique_ptr<Func> functions_;
 };
 
-// What the exporter says of itself with such a page.
+// The exporter's metrics of itself with such a page.
 std::vector<prometheus::MetricFamily> own_families(const probes::Snapshot &snapshot,
                                                    const std::vector<probes::Probe *> &probes);
 
-// All that it shows at that moment.
+// All samples of the present page.
 std::vector<prometheus::MetricFamily> families_of(const probes::Snapshot &snapshot,
                                                   const std::vector<probes::Probe *> &probes);
 
-// Lines that are no comments.
+// The number of lines without comments.
 std::size_t samples_in(std::string_view text);
 
 }  // namespace gpusnoop::bench

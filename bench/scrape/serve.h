@@ -1,5 +1,5 @@
-// What both servers of the benchmark have in common: they say where they listen, and answer words
-// on standard input until it ends.
+// The shared part of the benchmark's two servers: they print their address, and answer words on
+// standard input until it ends.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace gpusnoop::bench {
 
-// The series that the command line asks for; ends the program where it does not.
+// The number of series on the command line; ends the program if there is none.
 std::size_t series_of(int argc, char **argv);
 
-// `answer` is called with a line, and gives a line.
+// `answer` gets a line and returns a line.
 void serve(std::uint16_t port, const std::function<std::string(const std::string &)> &answer);
 
 }  // namespace gpusnoop::bench

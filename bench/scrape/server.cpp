@@ -1,5 +1,5 @@
-// Serves the page of probes that know much, with the exporter's own pipeline, writer and server,
-// and says what that cost.
+// Serves the page of probes with much data, with the exporter's own pipeline, writer and server,
+// and prints the cost.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -28,7 +28,7 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
     return std::chrono::nanoseconds(Clock::now() - start).count();
 }
 
-// The longest time from one round of the aggregating thread to the next: while it lasts, nobody
+// The longest time from one round of the aggregating thread to the next: in that time no thread
 // empties the rings.
 class Pauses {
 public:
@@ -53,7 +53,7 @@ class Page {
 public:
     explicit Page(std::size_t series)
         : load_(series),
-          // As by default.
+          // As in the default configuration.
           pipeline_(load_.probes(), std::chrono::milliseconds(10), [this] { pauses_.round(); }) {}
 
     http::Response answer(const http::Request &request) {
@@ -87,8 +87,8 @@ public:
     }
 
 private:
-    // Nanoseconds of: the snapshot, with the aggregating thread's waking up; the exporter's own
-    // families; the text; its compression.
+    // Nanoseconds for the snapshot, which includes the wakeup of the aggregating thread; for the
+    // exporter's own families; for the text; for its compression.
     std::string parts() {
         const auto start = Clock::now();
         const auto snapshot = pipeline_.snapshot();
@@ -106,7 +106,7 @@ private:
                            compressed - written, packed ? bench::samples_in(text) : 0);
     }
 
-    // Nanoseconds and allocations of our text, and of that of prometheus-cpp, in turns.
+    // Nanoseconds and allocations of our text and of prometheus-cpp's, in turns.
     std::string write() {
         if (families_.empty()) {
             if (auto snapshot = pipeline_.snapshot()) {

@@ -1,7 +1,7 @@
-// What the syscall probe adds to a system call: getppid, which does next to nothing, with no probe
-// on the machine, with empty programs at both ends, with ours in a process that is none to trace,
-// and in one that is, in turns, so that what the machine does meanwhile meets all of them. Prints a
-// table; it has no opinion.
+// Measures the time that the syscall probe adds to a system call: getppid, which does almost
+// nothing. It runs without a probe on the machine, with empty programs at both ends, and with our
+// programs in a process that is no target and in one that is. They take turns, so that other load
+// on the machine affects all of them. Prints a table, without a verdict.
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -83,7 +83,7 @@ Tracing trace(Way way) {
     probes::TargetsConfig targets;
     targets.all_processes = way == Way::traced;
     ours.targets = std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30));
-    // As the CUDA probe has them, on a node without GPU processes.
+    // The CUDA probe's maps, as on a node without GPU processes.
     const Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),
                                     sizeof(cuda_live_process), TARGET_MAX_PROCESSES, nullptr));
     const Fd filter(::bpf_map_create(BPF_MAP_TYPE_ARRAY, "filter", sizeof(std::uint32_t),
@@ -102,7 +102,7 @@ Tracing trace(Way way) {
     return ours;
 }
 
-// Nanoseconds of CPU time a call, of the slowest thread.
+// Nanoseconds of CPU time a call, in the slowest thread.
 double turn(Way way, unsigned calls, unsigned threads, std::uint64_t &lost) {
     const Tracing tracing = trace(way);
     std::vector<double> took(threads);
@@ -125,7 +125,7 @@ double turn(Way way, unsigned calls, unsigned threads, std::uint64_t &lost) {
     return *std::ranges::max_element(took);
 }
 
-// What a way adds over what the empty programs add, in each round.
+// The time that a way adds to the empty programs' time, by round.
 std::vector<double> to_empty(const std::array<std::vector<double>, names.size()> &figures,
                              std::size_t way) {
     std::vector<double> ratios;
