@@ -1,4 +1,4 @@
-// Numbers as pages have them, and how often something is said.
+// Numbers as on pages, and counts of a text's occurrences.
 #pragma once
 
 #include <cstddef>

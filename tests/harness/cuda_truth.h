@@ -1,4 +1,4 @@
-// The page against the stand-in libraries' own count.
+// Compares the page with the stand-in libraries' own counts.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace harness {
 
-// The value of the label gpu for each of a process's devices. Without any, the label is not
-// compared: every number is that of all devices together.
+// The value of the label gpu for each of a process's devices. If it is empty, the label is not
+// compared: every number is the sum over all devices.
 using GpuLabels = std::vector<std::string>;
 
 // Checks every counter of the CUDA families for the processes of this comm: allocations and frees
@@ -20,7 +20,7 @@ using GpuLabels = std::vector<std::string>;
 void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
                     const GpuLabels &gpus = {});
 
-// What of the truth the page must show as outstanding, for one running process.
+// The memory that the page must show as outstanding, for one running process.
 void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,
                        const GpuLabels &gpus = {});
 

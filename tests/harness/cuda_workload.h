@@ -1,4 +1,4 @@
-// The stand-in workload, run by tests of what is known of its memory.
+// The stand-in workload, for tests of its memory.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,14 +15,14 @@ inline double outstanding(const Page &page, std::int32_t pid) {
     return page.sum("gpusnoop_cuda_memory_outstanding_bytes", {{"pid", std::to_string(pid)}});
 }
 
-// Keeps the libraries in use, and has them attached to.
+// Keeps the libraries in use, so that they are attached to.
 inline Process hold(const Exporter &exporter) {
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     return holder;
 }
 
-// One that stays when it has done its work, and writes what it did into `truth`.
+// A workload that stays after its work, and writes its counts into `truth`.
 inline Process start(const std::filesystem::path &truth, std::vector<std::string> more) {
     std::vector<std::string> command = {standin("workload"), "--hold"};
     command.insert(command.end(), more.begin(), more.end());

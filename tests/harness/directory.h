@@ -1,4 +1,4 @@
-// A directory that goes with the test.
+// A directory that is deleted with its object.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The exporter under test: the real program, on a port of its own.
+// The exporter under test: the real program, on its own port.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace harness {
 
-// Paths of what the build made.
+// Paths of the build's outputs.
 std::string exporter_binary();
 std::string standin(const std::string &name);  // a program or library of tests/fakes
 
-// Kernel tests need root and BPF. Where they are missing, the test is skipped with that reason; in
-// CI (the variable CI is set) it fails instead.
+// Kernel tests need root and BPF. If these are missing, the test is skipped with that reason; in CI
+// (the variable CI is set) it fails instead.
 void require_bpf();
 // The block `cuda:` for attaching in this mode; by perf to the runtime alone, as the kernel takes
 // nearly a tenth of a second to detach from each function.
 std::string attached_by(const std::string &mode);
-// The ways to attach that a test is to try: those of `of` that GPUSNOOP_TEST_MODES names (words,
-// divided by commas), or all where it is not set. CTest runs each test that has the tag [modes] by
-// session and multi, and once more by perf, which takes the kernel so long to detach.
+// The modes that a test tries: the modes in `of` that GPUSNOOP_TEST_MODES names (words, divided by
+// commas), or all if it is not set. CTest runs each test with the tag [modes] by session and multi,
+// and once more by perf, as the kernel takes long to detach perf probes.
 std::vector<std::string> attach_modes(std::vector<std::string> of = {"session", "multi", "perf"});
 
 // The same as require_bpf() for something else that a machine may lack.
@@ -37,8 +37,8 @@ public:
     // after it, such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
-    // Rewrites the configuration, as the constructor does. The exporter reads it when it is told
-    // to.
+    // Rewrites the configuration, as the constructor does. The exporter reads it at the next
+    // reload.
     void configure(const std::string &config) const;
 
     [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -46,10 +46,10 @@ public:
     [[nodiscard]] Process &process() { return *process_; }
     [[nodiscard]] std::string log() const { return process_->output(); }
 
-    // To this file, whatever else on the machine is attached to.
+    // Attached to this file, whatever other files are attached to.
     void wait_until_attached_to(const std::filesystem::path &library) const;
     [[nodiscard]] std::size_t times_attached_to(const std::filesystem::path &library) const;
-    // Lines of the log with this text that are about this library's file.
+    // The number of log lines with this text about this library's file.
     [[nodiscard]] std::size_t times_said_of(const std::filesystem::path &library,
                                             const std::string &text) const;
     // Scrapes until the sum has this value, and returns that page.

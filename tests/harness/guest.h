@@ -1,4 +1,4 @@
-// What only the guests of tests/vm have: see tests/vm/README.md.
+// Features that only the guests of tests/vm have: see tests/vm/README.md.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ public:
     TestModule(const TestModule &) = delete;
     TestModule &operator=(const TestModule &) = delete;
 
-    // The module's source says which commands there are.
+    // The module's source lists the commands.
     void command(const std::string &text) const;
     struct Answer {
         int result = 0;
         std::uint32_t value = 0;
     };
-    // Of the last read of a device.
+    // The value of the last read of a device.
     [[nodiscard]] Answer answer() const;
 };
 

@@ -1,4 +1,4 @@
-// A file system of one file (FUSE) that stops answering when it is told to.
+// A file system of one file (FUSE) that stops answering on command.
 #pragma once
 
 #include <sys/types.h>
@@ -10,18 +10,18 @@
 
 namespace harness {
 
-// Mounted until it goes; needs root and /dev/fuse. Its process can be gone only with it: what waits
-// for it then goes on.
+// Mounted until this is destroyed; needs root and /dev/fuse. Its process ends only with it; then
+// the processes that wait for the file continue.
 class HangingFileSystem {
 public:
-    // The file has this name, and what `content` has in it.
+    // The file has this name, and the content of `content`.
     HangingFileSystem(const std::string &name, const std::filesystem::path &content);
     ~HangingFileSystem();
     HangingFileSystem(const HangingFileSystem &) = delete;
     HangingFileSystem &operator=(const HangingFileSystem &) = delete;
 
     [[nodiscard]] std::filesystem::path file() const { return directory_ / name_; }
-    // From now on, nothing is answered that is asked of it.
+    // From now on, it answers no request.
     void hang() const;
 
 private:

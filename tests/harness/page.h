@@ -22,16 +22,17 @@ struct HttpAnswer {
     std::string body;
 };
 
-// GET (or another method) on 127.0.0.1; status 0 when nobody answers.
+// GET (or another method) on 127.0.0.1; status 0 if no server answers.
 HttpAnswer http(std::uint16_t port, const std::string &path, const std::string &method = "GET",
                 const std::string &headers = "");
 
 class Page {
 public:
-    // Parses the text format; throws std::runtime_error for a line that is none.
+    // Parses the text format; throws std::runtime_error for an invalid line.
     explicit Page(const std::string &text);
 
-    // The sum of the samples of this name that have all these labels. `found` tells 0 from nothing.
+    // The sum of the samples of this name that have all these labels. `found` distinguishes 0 from
+    // no sample.
     [[nodiscard]] double sum(const std::string &name, const Labels &labels = {}) const;
     [[nodiscard]] bool has(const std::string &name, const Labels &labels = {}) const;
     [[nodiscard]] std::vector<Sample> samples(const std::string &name,

@@ -14,7 +14,7 @@
 
 namespace harness {
 
-inline constexpr std::chrono::seconds patience{60};  // for what should take a moment
+inline constexpr std::chrono::seconds patience{60};  // for steps that should take a moment
 
 // Waits until `done` is true; fails the test, naming `what`, when that takes too long.
 void eventually(const std::string &what, const std::function<bool()> &done,
@@ -23,7 +23,7 @@ void eventually(const std::string &what, const std::function<bool()> &done,
 void write_file(const std::filesystem::path &path, const std::string &text);
 std::string read_file(const std::filesystem::path &path);
 
-// A running program with its output in a file. Killed when it goes.
+// A running program with its output in a file. Killed when this is destroyed.
 class Process {
 public:
     using Environment = std::map<std::string, std::string>;
@@ -36,7 +36,7 @@ public:
     Process &operator=(const Process &) = delete;
 
     [[nodiscard]] pid_t pid() const { return pid_; }
-    // What it has written to stdout and stderr so far.
+    // Its output so far, on stdout and stderr.
     [[nodiscard]] std::string output() const;
     void wait_for_output(const std::string &text) const;
     void signal(int number) const;

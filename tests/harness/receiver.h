@@ -1,4 +1,4 @@
-// Someone who listens on a stream socket and keeps the lines that are sent.
+// Listens on a stream socket and keeps the lines that are sent.
 #pragma once
 
 #include <netinet/in.h>
@@ -21,11 +21,11 @@
 
 namespace harness {
 
-// Reads all connections that are made to it, until it goes. Then they are closed, as are those of a
-// process that is killed.
+// Reads all connections to it until it is destroyed, which closes them, as the end of a killed
+// process does.
 class Receiver {
 public:
-    // A Unix socket, which must not be there yet.
+    // A Unix socket, whose path must not exist yet.
     explicit Receiver(const std::string &path) : Receiver(listen_unix(path)) {}
     // TCP on 127.0.0.1; port 0 is any.
     explicit Receiver(std::uint16_t port) : Receiver(listen_tcp(port)) {}
@@ -36,12 +36,12 @@ public:
     Receiver(const Receiver &) = delete;
     Receiver &operator=(const Receiver &) = delete;
 
-    // Whole lines, as far as they have come.
+    // The whole lines received so far.
     [[nodiscard]] std::vector<std::string> lines() const {
         const std::lock_guard lock(mutex_);
         return lines_;
     }
-    // What came behind the last newline of connections that are closed: lines that were cut short.
+    // The bytes after the last newline of closed connections: lines that were cut short.
     [[nodiscard]] std::vector<std::string> rests() const {
         const std::lock_guard lock(mutex_);
         return rests_;

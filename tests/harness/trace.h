@@ -22,8 +22,8 @@ inline std::string quoted(const std::string &word) {
 
 class Trace {
 public:
-    // `what` is the subcommand, `config` is YAML. JSON, if `arguments` do not say else. Returns
-    // when it is attached to what is there.
+    // `what` is the subcommand, `config` is YAML. JSON, unless `arguments` choose another format.
+    // Returns when all existing files are attached.
     Trace(const std::string &what, const std::string &config,
           const std::vector<std::string> &arguments)
         : process_({"sh", "-c", command(what, config, arguments)}) {
@@ -42,7 +42,7 @@ public:
         }
         return calls;
     }
-    // Ends the trace by a signal, and says what it wrote.
+    // Ends the trace by a signal, and returns its output.
     std::vector<nlohmann::json> finish() {
         process_.signal(SIGINT);
         CHECK(process_.wait() == 0);
