@@ -50,7 +50,7 @@ WIRE_SIZE(struct func_call_record, 48);
 #define FUNC_SENDS_ARGUMENTS 1U /* each call, func_arguments_record */
 
 struct func_options {
-	__u64 slow_ns; /* calls that take as long send func_slow_record; 0: none does */
+	__u64 slow_ns; /* from this duration on, calls send func_slow_record; 0: never */
 	__u32 flags;   /* FUNC_SENDS_ARGUMENTS */
 	__u32 unused;
 };

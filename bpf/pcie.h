@@ -5,13 +5,13 @@
 
 #include "bpf/lib/process.h"
 
-/* The attach cookie of a function says what it does. */
+/* The attach cookie of a function describes its access. */
 #define PCIE_SIZE(cookie) ((cookie) & 7U) /* bytes: 1, 2, 4 */
 #define PCIE_WRITES	  8U
 #define PCIE_USER	  16U /* pci_user_*, for user space, and not pci_bus_*, for drivers */
 #define PCIE_COOKIE_MASK  31U
 
-/* A device: its key in the map of those that are wanted. */
+/* A device: its key in the map of wanted devices. */
 static inline __attribute__((always_inline)) __u64 pcie_device(__u32 domain, __u32 bus, __u32 devfn)
 {
 	__u64 device = domain;

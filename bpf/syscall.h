@@ -54,7 +54,7 @@ struct syscall_error_key {
 };
 WIRE_SIZE(struct syscall_error_key, 16);
 
-/* A record type behind those of bpf/lib/traced.h. */
+/* A record type after the types of bpf/lib/traced.h. */
 #define SYSCALL_RECORD 16
 
 #define SYSCALL_ARGUMENTS 6
@@ -63,7 +63,7 @@ struct syscall_record {
 	struct traced_record head; /* at_ns: when it returned */
 	__u64 nanoseconds;
 	__s64 result;
-	__u64 arguments[SYSCALL_ARGUMENTS]; /* registers, also those that the call does not use */
+	__u64 arguments[SYSCALL_ARGUMENTS]; /* registers, also unused ones */
 	__u32 tid;
 	__u32 number;	 /* or SYSCALL_COMPAT, SYSCALL_UNKNOWN */
 	__s32 made_with; /* the number that the program gave */

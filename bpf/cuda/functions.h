@@ -49,7 +49,7 @@
  * ring of calls, in which each process has a budget. A failed STATE goes there, too. */
 enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE };
 
-/* Where an argument is, as four bits of the attach cookie; 0: there is none. Arguments past the
+/* Where an argument is, as four bits of the attach cookie; 0: no argument. Arguments beyond the
  * registers are read only when a position says so: ON_STACK says it for an operation whose
  * positions are fixed. Structures by value are words on the stack on x86_64; on arm64 the caller
  * passes their address. */

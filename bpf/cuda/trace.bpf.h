@@ -63,7 +63,7 @@ static __always_inline void trace_allocation(struct cuda_trace_record *record,
 		return;
 	}
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
-	case CUDA_ALLOCATE_PITCHED: /* the width, not a pitch that nobody chose */
+	case CUDA_ALLOCATE_PITCHED: /* the width, as no caller chose the pitch */
 		record->memory.bytes = counted_bytes(call, call->argument[3]);
 		break;
 	case CUDA_ALLOCATE_3D:

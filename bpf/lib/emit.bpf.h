@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Counting what a probe did, and sending its records. Nothing is lost silently: a record that does
+/* Counts the calls of a probe, and sends its records. Nothing is lost silently: a record that does
  * not fit is counted. */
 #ifndef GPUSNOOP_EMIT_BPF_H
 #define GPUSNOOP_EMIT_BPF_H

@@ -39,8 +39,8 @@ struct CudaSettings {
 // Decodes each record, finds its process, and passes it to the part that counts it. The parts do
 // not know each other: this class passes data between them.
 //
-// Records of the rings come in any relative order; what depends on the order is put right by
-// apply_until(). Times are the kernel's monotonic clock.
+// Records of the rings come in any relative order; apply_until() restores the order where it
+// matters. Times are the kernel's monotonic clock.
 class CudaAggregator {
 public:
     CudaAggregator(CudaSettings settings, CudaCallbacks callbacks);

@@ -27,7 +27,7 @@ struct ApiResponse {
 // serves it writes the response.
 struct ApiResource {
     std::string name;  // of its page: "allocations" is /api/v1/allocations
-    // For any thread, any number of times. An error says what is wrong with the parameters.
+    // For any thread, any number of times. An error describes the problem with the parameters.
     std::function<Result<ApiResponse>(const QueryParameters &)> write;
 };
 

@@ -93,7 +93,7 @@ private:
 // are called in their order; if one fails, the probe is down and gives the reason.
 //
 // The aggregator counts: it is made of SeriesSettings and has families() and processes(), a
-// ProcessTable. It does not depend on BPF, so a test needs none.
+// ProcessTable. It does not depend on BPF, so a test does not need BPF.
 template <typename S, typename Aggregator>
 class BpfProbe : public BpfProbeBase {
 public:

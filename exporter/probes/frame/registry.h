@@ -22,7 +22,7 @@ namespace gpusnoop::probes {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features);
 
-// The blocks of the configuration that probes read: their own, and those of the targets and sinks.
+// The blocks of the configuration that probes read: their own, and the blocks of targets and sinks.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
 // The shortest drain interval that any probe's settings have.

@@ -83,7 +83,7 @@ private:
     std::unique_ptr<ebpf::Ring> allocations_;
     std::unique_ptr<ebpf::Ring> traces_;
     std::unique_ptr<Attacher> attacher_;
-    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses what is above
+    std::unique_ptr<discovery::Discovery> discovery_;  // its thread uses the members above
     std::vector<Pending> pending_;
     std::int64_t clock_offset_ns_ = 0;
 };

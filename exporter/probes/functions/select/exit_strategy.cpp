@@ -19,7 +19,7 @@ constexpr auto prefixes = std::to_array<std::string_view>(
 
 // C functions that a return probe would break.
 constexpr auto name_table = std::to_array<std::string_view>(
-    {// Which library calls is told by the return address: RTLD_NEXT, and the paths to search.
+    {// Find the calling library by the return address: RTLD_NEXT, and the paths to search.
      "dlopen", "dlmopen", "dlsym", "dlvsym",
      // Return twice, or keep the return address for another function.
      "setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext",
