@@ -35,8 +35,9 @@ public:
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id, bool is_changed) override;
     [[nodiscard]] bool must_wait_for(const FileId &id) override { return files_.must_wait_for(id); }
-    // Switched off, it is attached to nothing, and can be switched on again.
-    bool reconfigure(const config::Config &config) override;
+    // Switched off, it is attached to nothing, and can be switched on again. Whether anything
+    // changed.
+    bool reconfigure(const config::Config &config);
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
 private:

@@ -80,6 +80,9 @@ public:
         }
     }
     [[nodiscard]] Health health() const override;
+    bool reconfigure(const config::Config &config) override {
+        return attacher_->reconfigure(config);
+    }
 
 private:
     Result<> open();
