@@ -120,7 +120,8 @@ http::Response App::ready_page() const {
             503, "Not ready: discovery is stuck, so new libraries are not found.\n");
     }
     if (!progress.is_ready()) {
-        return http::text_response(503, "Not ready: the first scan of all processes has not finished.\n");
+        return http::text_response(
+            503, "Not ready: the first scan of all processes has not finished.\n");
     }
     return http::text_response(200, "Ready.\n");
 }

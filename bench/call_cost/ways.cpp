@@ -49,9 +49,10 @@ public:
 
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
                   std::size_t floor, Way::Job job = Way::Job::none) {
-        ways_.push_back(
-            {"functions, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library, library.traced(),
-             [=, &library] { return trace_with_functions(mode, library); }, floor, job});
+        ways_.push_back({"functions, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library,
+                         library.traced(),
+                         [=, &library] { return trace_with_functions(mode, library); }, floor,
+                         job});
     }
 
     void add_bpftrace(std::size_t floor_of_both, std::size_t floor_of_runtime) {

@@ -75,8 +75,8 @@ public:
         }
     }
 
-    // The file may still call `key` by the name that it had in earlier versions; messages then do as
-    // the file does.
+    // The file may still call `key` by the name that it had in earlier versions; messages then do
+    // as the file does.
     void accept_old_name(const std::string &key, const std::string &old);
 
     // The value of `key` if the file has it, for what only the caller can read; who then says with

@@ -253,8 +253,8 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
         CHECK(std::stod(row.at(4).value) > 0);
         CHECK(row.at(6).value == "0");
     }
-    const double broken_files =
-        metrics.sum("gpusnoop_probe_attach_failures_total", {{"probe", "functions"}, {"reason", "elf"}});
+    const double broken_files = metrics.sum("gpusnoop_probe_attach_failures_total",
+                                            {{"probe", "functions"}, {"reason", "elf"}});
     CHECK(row_with(probes, 0, "functions")
               .at(7)
               .text.find("failed to attach: elf " +

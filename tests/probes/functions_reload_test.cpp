@@ -44,7 +44,8 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
             return calls(exporter.scrape(), "counted", name) > before;
         });
     }
-    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) == 8);
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) ==
+          8);
 
     const CallsTruth truth = stop(counted);
     stop(loaded);

@@ -122,7 +122,8 @@ TEST_CASE("a storm of reloads is answered, and nothing is lost in it", "[kernel]
     CHECK(reloaded + too_many == 100);
     CHECK(refused == 0);
     reload(exporter, one("auto"));
-    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) == 8);
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "functions"}}) ==
+          8);
     CHECK(exporter.scrape().sum(successful) == 1);
     const CallsTruth truth = stop(counted);
     for (const std::string &name : stays) {
