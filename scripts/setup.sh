@@ -45,6 +45,8 @@ with_guests=no
 if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
     with_guests=yes
     packages="$packages qemu-system-x86 cpio kmod"
+    # A program for arm64, emulated and looked into (tests/arm64).
+    packages="$packages g++-aarch64-linux-gnu qemu-user gdb-multiarch"
 fi
 
 missing=
