@@ -19,9 +19,8 @@ const volatile __u64 wanted[16] = {};
 const volatile __u32 shard_mask = 0;
 const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
 
-/* For `gpusnoop_exporter trace`: its own process id. It gets a record for each call, instead of
- * counts, but not for its own calls, each of which would make another. If this is 0, as in the
- * exporter, the verifier removes all of this as dead code. */
+/* The process of `gpusnoop_exporter trace`, which gets a record for each call but its own. 0 in the
+ * exporter: the verifier removes all of this as dead code. */
 const volatile int tracer_tgid = 0;
 
 /* No call of a target is in between. */
@@ -314,11 +313,9 @@ static __always_inline void end_thread(struct task_struct *task)
 	bpf_task_storage_delete(&syscall_threads, task);
 }
 
-/* The entry and the return on kernels that preempt programs at these tracepoints, and skip them for
- * other threads meanwhile (tracepoint_guard_begin()): kprobes on the functions that call the
- * tracepoints. Programs at kprobes are not preempted, as kprobes at the beginnings of functions run
- * with preemption disabled. The kernel calls the functions only while a program is at one of the
- * tracepoints. */
+/* Where the kernel preempts programs at these tracepoints, and skips them for other threads meanwhile
+ * (tracepoint_guard_begin()): kprobes on the functions that call the tracepoints. They run with
+ * preemption disabled. The kernel calls these functions only while a program is at a tracepoint. */
 SEC("kprobe/" SYSCALL_ENTER_FUNCTION)
 int BPF_KPROBE(syscall_k_enter, struct pt_regs *regs, long id)
 {
