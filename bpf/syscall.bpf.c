@@ -313,8 +313,8 @@ static __always_inline void end_thread(struct task_struct *task)
 	bpf_task_storage_delete(&syscall_threads, task);
 }
 
-/* Where the kernel preempts programs at these tracepoints, and skips them for other threads meanwhile
- * (tracepoint_guard_begin()): kprobes on the functions that call the tracepoints. They run with
+/* Where the kernel preempts programs at these tracepoints, and skips them for other threads
+ * then (tracepoint_guard_begin()): kprobes on functions that call the tracepoints. They run with
  * preemption disabled. The kernel calls these functions only while a program is at a tracepoint. */
 SEC("kprobe/" SYSCALL_ENTER_FUNCTION)
 int BPF_KPROBE(syscall_k_enter, struct pt_regs *regs, long id)
