@@ -150,7 +150,7 @@ void Sink::send() {
     backoff_.pause = 0ms;
     if (backoff_.logged) {
         backoff_.logged.reset();
-        constexpr std::string_view line = "the sink takes events again";
+        constexpr std::string_view line = "sink available again";
         if (const auto more = lines_.due(line)) {
             log::info(line, {{"sink", settings_.name}, {"more_since_last_line", *more}});
         }
@@ -173,7 +173,7 @@ void Sink::pause(const Error &why) {
     if (!backoff_.logged || now - *backoff_.logged >= between_complaints) {
         backoff_.logged = now;
         constexpr std::string_view line =
-            "the sink takes no events now: they wait, and are lost where too many do";
+            "sink unavailable: buffering events until its queue is full";
         if (const auto more = lines_.due(line)) {
             log::warn(line, {{"sink", settings_.name},
                              {"reason", why.message},

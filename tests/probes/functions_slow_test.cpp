@@ -322,9 +322,8 @@ TEST_CASE("a receiver that comes back gets what happened meanwhile", "[kernel]")
     CHECK(as_lines(parse_lines(receiver->lines())) == slow_lines(first.output()));
     receiver.reset();
     std::filesystem::remove(path);
-    eventually("the sink to notice", [&] {
-        return exporter.log().find("the sink takes no events") != std::string::npos;
-    });
+    eventually("the sink to notice",
+               [&] { return exporter.log().find("sink unavailable") != std::string::npos; });
 
     const Process second = run_sleeping("second");
     const auto meanwhile = wait_for_slow(exporter, "second").size();
