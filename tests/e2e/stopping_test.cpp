@@ -118,7 +118,7 @@ void check_counted(const Exporter &exporter, const fs::path &library, const std:
 
 }  // namespace
 
-TEST_CASE("an exporter with many perf events ends soon, and a process of its own detaches",
+TEST_CASE("an exporter with many perf events ends soon, and a helper process detaches",
           "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
@@ -135,7 +135,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a process of its own
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - told;
     WARN("ended after " << took.count() << " s, " << left_of(links) << " links are attached yet");
     CHECK(took < soon);
-    CHECK(exporter.log().find("a process of its own detaches") != std::string::npos);
+    CHECK(exporter.log().find("a helper process detaches the remaining probes") != std::string::npos);
     // Meanwhile the port is free, and another exporter attaches and counts.
     {
         CHECK(is_free(port));
