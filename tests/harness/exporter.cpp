@@ -110,6 +110,23 @@ void Exporter::wait_until_attached_to(const std::filesystem::path &library) cons
                [&] { return times_attached_to(library) > 0; });
 }
 
+namespace {
+
+// The family's rows on the page, for the message of a check that fails.
+std::string rows(const Page &page, const std::string &name) {
+    std::ostringstream text;
+    text << name << ":\n";
+    for (const Sample &sample : page.samples(name)) {
+        for (const auto &[label, value] : sample.labels) {
+            text << ' ' << label << '=' << value;
+        }
+        text << ' ' << std::fixed << sample.value << '\n';
+    }
+    return text.str();
+}
+
+}  // namespace
+
 Page Exporter::wait_for(const std::string &name, const Labels &labels, double value) const {
     Page page = scrape();
     double last = page.sum(name, labels);
@@ -118,7 +135,7 @@ Page Exporter::wait_for(const std::string &name, const Labels &labels, double va
         page = scrape();
         last = page.sum(name, labels);
     }
-    INFO(name);
+    INFO(rows(page, name) << rows(page, "gpusnoop_probe_events_lost_total"));
     CHECK(last == value);
     return page;
 }
