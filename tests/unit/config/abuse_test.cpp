@@ -9,17 +9,13 @@
 #include "exporter/base/text.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/registry.h"
+#include "tests/unit/config/problems.h"
 
 using namespace gpusnoop;
+using namespace gpusnoop::test;
 using config::Config;
 
 namespace {
-
-// What parse() has to say about `text`, "" if nothing.
-std::string problems(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
-    return parsed ? "" : parsed.error().message;
-}
 
 std::string repeat(const std::string &text, int times) {
     std::string all;
@@ -27,10 +23,6 @@ std::string repeat(const std::string &text, int times) {
         all += text;
     }
     return all;
-}
-
-std::filesystem::path shipped_config() {
-    return std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml";
 }
 
 }  // namespace

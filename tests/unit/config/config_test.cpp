@@ -12,18 +12,14 @@
 
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/nvlink/settings.h"
+#include "tests/unit/config/problems.h"
 
 using namespace gpusnoop;
+using namespace gpusnoop::test;
 using namespace std::chrono_literals;
 using config::Config;
 
 namespace {
-
-// What parse() has to say about `text`, "" if nothing.
-std::string problems(const std::string &text, const std::vector<std::string> &metrics = {}) {
-    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks(), metrics);
-    return parsed ? "" : parsed.error().message;
-}
 
 Config good(const std::string &text) {
     const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
@@ -32,10 +28,6 @@ Config good(const std::string &text) {
         FAIL(parsed.error().message);
     }
     return *parsed;
-}
-
-std::filesystem::path shipped_config() {
-    return std::filesystem::path(GPUSNOOP_SOURCE_DIR) / "config.yaml";
 }
 
 // The dotted paths of all keys of a YAML file that is written in blocks.

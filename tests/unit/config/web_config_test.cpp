@@ -12,7 +12,7 @@ namespace {
 
 const std::string hash = "$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
 
-std::string problems(const std::string &text) {
+std::string web_problems(const std::string &text) {
     const auto parsed = parse_web_config(text, "/etc/gpusnoop/w.yaml");
     return parsed ? "" : parsed.error().message;
 }
@@ -147,7 +147,7 @@ TEST_CASE("what is wrong in a web configuration has its place and a sentence") {
     };
     for (const auto &[text, wanted] : cases) {
         INFO(text);
-        const std::string said = "\n" + problems(text);
+        const std::string said = "\n" + web_problems(text);
         CAPTURE(said);
         CHECK(said.find("\n" + file + wanted) != std::string::npos);
     }
@@ -159,7 +159,7 @@ TEST_CASE("no password is in what is said of a web configuration") {
           "basic_auth_users: [hunter2]", "basic_auth_users: {alice: [hunter2]}",
           "basic_auth_users: {alice: {hunter2: 1}}"}) {
         INFO(text);
-        const std::string said = problems(text);
+        const std::string said = web_problems(text);
         CHECK_FALSE(said.empty());
         CHECK(said.find("hunter2") == std::string::npos);
     }
@@ -168,9 +168,11 @@ TEST_CASE("no password is in what is said of a web configuration") {
         INFO(at);
         std::string other = hash;
         other[at] = '!';
-        CHECK(problems("basic_auth_users: {a: '" + other + "'}").find("must be a bcrypt hash") !=
-              std::string::npos);
+        CHECK(
+            web_problems("basic_auth_users: {a: '" + other + "'}").find("must be a bcrypt hash") !=
+            std::string::npos);
     }
-    CHECK(problems("basic_auth_users: {a: '" + hash.substr(1) + "'}").find("must be a bcrypt") !=
-          std::string::npos);
+    CHECK(
+        web_problems("basic_auth_users: {a: '" + hash.substr(1) + "'}").find("must be a bcrypt") !=
+        std::string::npos);
 }

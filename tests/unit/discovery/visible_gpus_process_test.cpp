@@ -8,54 +8,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "exporter/discovery/gpus/visible_gpus.h"
+#include "tests/unit/discovery/made_up_gpus.h"
 
 using namespace gpusnoop::discovery;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-using Expected = std::vector<std::optional<unsigned>>;
-
-// Some of the GPUs of a node, all of one model.
-std::vector<Gpu> gpus(const std::vector<unsigned> &hosts_indices = {0, 1, 2, 3}) {
-    std::vector<Gpu> result;
-    for (const unsigned index : hosts_indices) {
-        Gpu gpu;
-        gpu.index = index;
-        gpu.name = "NVIDIA H200";
-        gpu.minor = static_cast<int>(index);
-        result.push_back(gpu);
-    }
-    return result;
-}
-
-std::string block(const std::vector<std::string> &variables) {
-    std::string bytes;
-    for (const std::string &variable : variables) {
-        bytes += variable + '\0';
-    }
-    return bytes;
-}
-
-std::string with_list(const std::string &list) {
-    return block({"PATH=/bin", "CUDA_VISIBLE_DEVICES=" + list});
-}
-
-// The first devices; no others are known.
-Expected devices(const VisibleGpus &visible, unsigned count) {
-    Expected result;
-    for (unsigned ordinal = 0; ordinal < count; ordinal++) {
-        result.push_back(visible.host_index(ordinal));
-    }
-    CHECK_FALSE(visible.host_index(count));
-    return result;
-}
 
 // A directory in place of /proc, with one process.
 class MadeUpProc {

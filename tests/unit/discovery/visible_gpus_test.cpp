@@ -7,34 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/discovery/made_up_gpus.h"
+
 using namespace gpusnoop::discovery;
 
 namespace {
 
-using Expected = std::vector<std::optional<unsigned>>;
 constexpr auto kUnknown = std::nullopt;
-
-const std::string kUuidA = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6";
-const std::string kUuidB = "GPU-8932f938-0000-4106-c12f-20bd9faed9f6";
-const std::string kUuidC = "GPU-0b2c0000-d72c-4106-c12f-20bd9faed9f6";
-const std::string kUuidD = "GPU-ffff0000-d72c-4106-c12f-20bd9faed9f6";
 const std::string kMig1 = "MIG-11111111-d72c-4106-c12f-20bd9faed9f6";
 const std::string kMig2 = "MIG-22222222-d72c-4106-c12f-20bd9faed9f6";
-
-// As a container sees them that has these of the host's four GPUs.
-std::vector<Gpu> gpus(const std::vector<unsigned> &hosts_indices = {0, 1, 2, 3}) {
-    const std::vector<std::string> uuids{kUuidA, kUuidB, kUuidC, kUuidD};
-    std::vector<Gpu> result;
-    for (const unsigned index : hosts_indices) {
-        Gpu gpu;
-        gpu.index = index;
-        gpu.uuid = uuids.at(index);
-        gpu.name = "NVIDIA H200";
-        gpu.minor = static_cast<int>(index);
-        result.push_back(gpu);
-    }
-    return result;
-}
 
 std::vector<Gpu> different_gpus() {
     auto result = gpus();
@@ -42,32 +23,8 @@ std::vector<Gpu> different_gpus() {
     return result;
 }
 
-std::string block(const std::vector<std::string> &variables) {
-    std::string bytes;
-    for (const std::string &variable : variables) {
-        bytes += variable + '\0';
-    }
-    return bytes;
-}
-
-std::string with_list(const std::string &list) {
-    return block({"PATH=/bin", "CUDA_VISIBLE_DEVICES=" + list, "HOME=/"});
-}
-
 std::string by_address(const std::string &list) {
     return with_list(list) + block({"CUDA_DEVICE_ORDER=PCI_BUS_ID"});
-}
-
-// The first devices; no others are known.
-Expected devices(const VisibleGpus &visible, std::size_t count) {
-    Expected result;
-    for (unsigned ordinal = 0; ordinal < count; ordinal++) {
-        result.push_back(visible.host_index(ordinal));
-    }
-    for (const auto ordinal : {count, count + 1, std::size_t{300}, std::size_t{UINT32_MAX}}) {
-        CHECK_FALSE(visible.host_index(static_cast<unsigned>(ordinal)));
-    }
-    return result;
 }
 
 void check(const std::string &environment, const std::vector<Gpu> &seen, const Expected &expected,

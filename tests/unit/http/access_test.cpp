@@ -29,7 +29,7 @@ namespace {
 
 const std::string alice =
     "basic_auth_users: {alice: $2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e}\n";
-const std::string login = "Authorization: Basic YWxpY2U6Y29ycmVjdCBob3JzZQ==\r\n";
+const std::string alices_login = "Authorization: Basic YWxpY2U6Y29ycmVjdCBob3JzZQ==\r\n";
 
 struct Files {
     Files() {
@@ -107,10 +107,10 @@ TEST_CASE("all but what is open needs a login") {
         }
     }
     CHECK_THAT(post(server->port(), "/-/reload"), StartsWith("HTTP/1.1 401 "));
-    CHECK_THAT(post(server->port(), "/-/reload", login), StartsWith("HTTP/1.1 200 "));
-    CHECK(body_of(get(server->port(), "/metrics", login)) == "up 1\n");
-    CHECK(header_of(get(server->port(), "/metrics", login), "X-Frame-Options") == "deny");
-    CHECK_THAT(get(server->port(), "/none", login), StartsWith("HTTP/1.1 404 "));
+    CHECK_THAT(post(server->port(), "/-/reload", alices_login), StartsWith("HTTP/1.1 200 "));
+    CHECK(body_of(get(server->port(), "/metrics", alices_login)) == "up 1\n");
+    CHECK(header_of(get(server->port(), "/metrics", alices_login), "X-Frame-Options") == "deny");
+    CHECK_THAT(get(server->port(), "/none", alices_login), StartsWith("HTTP/1.1 404 "));
     CHECK(body_of(get(server->port(), "/-/healthy")) == "Healthy.\n");
 }
 
@@ -119,14 +119,14 @@ TEST_CASE("a flood of wrong passwords is turned away, and a known login is not")
     // Whoever does not exist takes as long as the dearest hash.
     files.write(alice.substr(0, alice.find('}')) + ", bob: $2y$10$" + std::string(53, 'a') + "}\n");
     const auto server = serve_with(*Access::open(files.web()));
-    REQUIRE(body_of(get(server->port(), "/metrics", login)) == "up 1\n");
+    REQUIRE(body_of(get(server->port(), "/metrics", alices_login)) == "up 1\n");
     std::vector<Fd> clients;
     for (int i = 0; i < 64; i++) {
         clients.push_back(connect_to(server->port()));
         send_bytes(clients.back(),
                    "GET /metrics HTTP/1.1\r\nAuthorization: Basic bWFsbG9yeTp4\r\n\r\n");
     }
-    CHECK(body_of(get(server->port(), "/metrics", login)) == "up 1\n");
+    CHECK(body_of(get(server->port(), "/metrics", alices_login)) == "up 1\n");
     std::map<std::string, std::size_t> statuses;
     for (const Fd &client : clients) {
         statuses[receive_all(client).substr(9, 3)]++;
@@ -147,18 +147,18 @@ TEST_CASE("a web configuration that changes holds from the next request on") {
     CHECK(status() == "200");
     files.write(alice);
     CHECK(status() == "401");
-    CHECK(status(login) == "200");
+    CHECK(status(alices_login) == "200");
     CHECK(files.logged("web configuration reloaded") == 1);
 
     // What is wrong leaves things as they are, and is said once.
     files.write("basic_auth_users: {alice: x}\n");
     CHECK(status() == "401");
-    CHECK(status(login) == "200");
+    CHECK(status(alices_login) == "200");
     CHECK(files.logged("the previous one stays in use") == 1);
     CHECK(files.logged(files.web() + ":1:27: basic_auth_users.alice: must be a bcrypt hash") == 1);
     std::filesystem::remove(files.web());
     CHECK(status() == "401");
-    CHECK(status(login) == "200");
+    CHECK(status(alices_login) == "200");
     CHECK(files.logged("the previous one stays in use") == 2);
     // Also what would need another kind of socket.
     files.write("tls_server_config: {cert_file: c.pem, key_file: k.pem}\n");

@@ -34,8 +34,8 @@ std::string base64(const std::string &text) {
     return encoded;
 }
 
-std::string basic(const std::string &login) {
-    return "Basic " + base64(login);
+std::string basic(const std::string &credentials) {
+    return "Basic " + base64(credentials);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ using namespace gpusnoop::http::test;
 
 namespace {
 
-std::unique_ptr<Server> serve(std::vector<Route> routes) {
+std::unique_ptr<Server> serve_routes(std::vector<Route> routes) {
     std::vector<Listener> listeners;
     listeners.push_back(*Listener::open("127.0.0.1:0"));
     auto server = Server::start(std::move(listeners), *Access::open(""), std::move(routes));
@@ -84,10 +84,10 @@ void allow_files(rlim_t count) {
 TEST_CASE("requests over a route's limits wait or are refused, and other routes are served") {
     Gate gate;
     const auto server =
-        serve({{.paths = {"/a", "/b"},
-                .handler = [&](const Request &request) { return gate.pass(request); },
-                .policy = {.max_running = 2, .max_waiting = 3}},
-               {.paths = {"/other"}, .handler = answers("here")}});
+        serve_routes({{.paths = {"/a", "/b"},
+                       .handler = [&](const Request &request) { return gate.pass(request); },
+                       .policy = {.max_running = 2, .max_waiting = 3}},
+                      {.paths = {"/other"}, .handler = answers("here")}});
     std::vector<Fd> clients;
     for (int i = 0; i < 10; i++) {
         clients.push_back(ask(server->port(), i % 2 == 0 ? "/a?x" : "/b?x"));
@@ -116,7 +116,7 @@ TEST_CASE("requests over a route's limits wait or are refused, and other routes 
 TEST_CASE("requests that share a response get that of the first of them, and keep no thread") {
     constexpr int count = 300;
     Gate gate;
-    const auto server = serve(
+    const auto server = serve_routes(
         {{.paths = {"/page"},
           .handler = [&](const Request &request) { return gate.pass(request); },
           .policy = {.max_running = 1,
@@ -148,9 +148,9 @@ TEST_CASE("requests that share a response get that of the first of them, and kee
 TEST_CASE("requests over a route's limit of those that share a response are refused") {
     Gate gate;
     const auto server =
-        serve({{.paths = {"/page"},
-                .handler = [&](const Request &request) { return gate.pass(request); },
-                .policy = {.share = [](const Request &) { return ""; }, .max_sharing = 2}}});
+        serve_routes({{.paths = {"/page"},
+                       .handler = [&](const Request &request) { return gate.pass(request); },
+                       .policy = {.share = [](const Request &) { return ""; }, .max_sharing = 2}}});
     std::vector<Fd> clients;
     clients.push_back(ask(server->port(), "/page?a"));
     gate.wait_for(1);
@@ -169,13 +169,13 @@ TEST_CASE("requests over a route's limit of those that share a response are refu
 TEST_CASE("those who share a response get it as they asked for it") {
     const std::string text = large_text();
     Gate gate;
-    const auto server = serve({{.paths = {"/page"},
-                                .handler =
-                                    [&](const Request &request) {
-                                        (void)gate.pass(request);
-                                        return text_response(200, text);
-                                    },
-                                .policy = {.share = [](const Request &) { return ""; }}}});
+    const auto server = serve_routes({{.paths = {"/page"},
+                                       .handler =
+                                           [&](const Request &request) {
+                                               (void)gate.pass(request);
+                                               return text_response(200, text);
+                                           },
+                                       .policy = {.share = [](const Request &) { return ""; }}}});
     const Fd plain = ask(server->port(), "/page");
     gate.wait_for(1);
     const Fd packed = ask(server->port(), "/page", "Accept-Encoding: gzip\r\n");
@@ -193,8 +193,9 @@ TEST_CASE("those who share a response get it as they asked for it") {
 
 TEST_CASE("a server stops while requests wait") {
     Gate gate;
-    auto server = serve({{.paths = {"/page"},
-                          .handler = [&](const Request &request) { return gate.pass(request); }}});
+    auto server = serve_routes({{.paths = {"/page"}, .handler = [&](const Request &request) {
+                                     return gate.pass(request);
+                                 }}});
     std::vector<Fd> clients;
     for (int i = 0; i < 10; i++) {
         clients.push_back(ask(server->port(), "/page"));
@@ -213,7 +214,7 @@ TEST_CASE("2000 connections that say nothing delay no request, and have no threa
     allow_files(3 * 2'000);
     std::thread([] {}).join();  // with the first one, the thread sanitizer starts one of its own
     const auto before = threads();
-    const auto server = serve({{.paths = {"/metrics"}, .handler = answers("up 1\n")}});
+    const auto server = serve_routes({{.paths = {"/metrics"}, .handler = answers("up 1\n")}});
     std::vector<Fd> silent;
     for (int i = 0; i < 2'000; i++) {
         silent.push_back(connect_to(server->port()));
@@ -230,7 +231,7 @@ TEST_CASE("2000 connections that say nothing delay no request, and have no threa
 
 TEST_CASE("more connections than there may be: those that are idle for longest make room") {
     allow_files(3 * Connections::max_parked);
-    const auto server = serve({{.paths = {"/metrics"}, .handler = answers("up 1\n")}});
+    const auto server = serve_routes({{.paths = {"/metrics"}, .handler = answers("up 1\n")}});
     std::vector<Fd> silent;
     for (std::size_t i = 0; i < Connections::max_parked + 50; i++) {
         silent.push_back(connect_to(server->port()));
@@ -241,10 +242,10 @@ TEST_CASE("more connections than there may be: those that are idle for longest m
 
 TEST_CASE("clients that do not read their pages delay nobody") {
     const std::string text(4U << 20U, 'x');
-    const auto server = serve({{.paths = {"/large"},
-                                .handler = answers(text),
-                                .policy = {.max_running = 2, .max_waiting = 200}},
-                               {.paths = {"/metrics"}, .handler = answers("up 1\n")}});
+    const auto server = serve_routes({{.paths = {"/large"},
+                                       .handler = answers(text),
+                                       .policy = {.max_running = 2, .max_waiting = 200}},
+                                      {.paths = {"/metrics"}, .handler = answers("up 1\n")}});
     std::vector<Fd> stalled;
     for (int i = 0; i < 40; i++) {
         stalled.push_back(ask(server->port(), "/large"));

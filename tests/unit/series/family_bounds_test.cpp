@@ -8,12 +8,6 @@
 
 using namespace gpusnoop::series;
 
-namespace {
-
-const LabelValues other = {"other"};
-
-}  // namespace
-
 TEST_CASE("a heavy kernel that came among light ones is not forgotten") {
     Family family(calls(), 10);
     const auto light = [&](int from, int to) {

@@ -8,12 +8,6 @@
 
 using namespace gpusnoop::series;
 
-namespace {
-
-const LabelValues other = {"other"};
-
-}  // namespace
-
 TEST_CASE("a heavy kernel that comes after 100000 light ones is shown") {
     Family family(launches(), 100);
     for (int i = 0; i < 100'000; i++) {

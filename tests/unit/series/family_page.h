@@ -9,6 +9,9 @@
 
 namespace gpusnoop::series {
 
+// The row of what has none of its own.
+inline const LabelValues other = {"other"};
+
 using Page = std::map<LabelValues, std::uint64_t>;
 
 inline Description launches(Type type = Type::counter) {

@@ -11,35 +11,19 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "exporter/symbols/elf/elf_file.h"
+#include "tests/unit/temporary_directory.h"
 
 using namespace gpusnoop;
+using namespace gpusnoop::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-class Directory {
-public:
-    Directory() {
-        std::string path = std::filesystem::temp_directory_path() / "foreign_reader.XXXXXX";
-        REQUIRE(::mkdtemp(path.data()) != nullptr);
-        path_ = path;
-    }
-    ~Directory() { std::filesystem::remove_all(path_); }
-    Directory(const Directory &) = delete;
-    Directory &operator=(const Directory &) = delete;
-
-    [[nodiscard]] std::string operator/(const std::string &name) const { return path_ / name; }
-
-private:
-    std::filesystem::path path_;
-};
 
 std::unique_ptr<ForeignReader> reader() {
     auto started = ForeignReader::start();
@@ -63,7 +47,7 @@ std::string start_of(const Fd &file) {
 }  // namespace
 
 TEST_CASE("a foreign reader opens a file, and hands it over") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     std::ofstream(directory / "file") << "some text";
     const auto child = reader();
     const auto opened = answer_of(*child, child->open("", directory / "file", true));
@@ -78,7 +62,7 @@ TEST_CASE("a foreign reader opens a file, and hands it over") {
 }
 
 TEST_CASE("a foreign reader opens nothing outside of a root") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     std::ofstream(directory / "file") << "some text";
     std::filesystem::create_directory(directory / "root");
     std::filesystem::create_symlink("../file", directory / "root/link");
@@ -89,7 +73,7 @@ TEST_CASE("a foreign reader opens nothing outside of a root") {
 }
 
 TEST_CASE("a foreign reader opens nothing that may wait, or that is no file") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     const auto child = reader();
     REQUIRE(::mkfifo((directory / "fifo").c_str(), 0600) == 0);
     CHECK(answer_of(*child, child->open("", directory / "fifo")).error == EINVAL);
@@ -134,7 +118,7 @@ TEST_CASE("a copy of an ELF file answers as the file does") {
 }
 
 TEST_CASE("a copy of a file that is no ELF file has its size and its start") {
-    const Directory directory;
+    const TemporaryDirectory directory;
     std::ofstream(directory / "file") << std::string(5000, 'x');
     const auto child = reader();
     CHECK(answer_of(*child, child->open("", directory / "file")).error == 0);

@@ -6,29 +6,20 @@
 #include <sys/un.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "exporter/system/listen_address.h"
 #include "tests/unit/http/http_client.h"
+#include "tests/unit/temporary_directory.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::http;
 using namespace gpusnoop::http::test;
+using namespace gpusnoop::test;
 
 namespace {
-
-struct Directory {
-    Directory() {
-        std::string name = std::filesystem::temp_directory_path() / "listener-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path = name;
-    }
-    ~Directory() { std::filesystem::remove_all(path); }
-    std::filesystem::path path;
-};
 
 Fd connect_to(const std::string &path) {
     Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -65,8 +56,8 @@ TEST_CASE("addresses of Unix sockets") {
 }
 
 TEST_CASE("one server answers at all its addresses") {
-    const Directory directory;
-    const std::string path = directory.path / "a, b.sock";
+    const TemporaryDirectory directory;
+    const std::string path = directory / "a, b.sock";
     std::vector<Listener> listeners;
     for (const std::string &address :
          {std::string("127.0.0.1:0"), "unix:" + path, std::string(":0")}) {
@@ -88,8 +79,8 @@ TEST_CASE("one server answers at all its addresses") {
 }
 
 TEST_CASE("a Unix socket is its user's and group's, and goes with the server") {
-    const Directory directory;
-    const std::string path = directory.path / "s";
+    const TemporaryDirectory directory;
+    const std::string path = directory / "s";
     const mode_t before = ::umask(0077);
     auto listener = Listener::open("unix:" + path);
     ::umask(before);
@@ -106,8 +97,8 @@ TEST_CASE("a Unix socket is its user's and group's, and goes with the server") {
 }
 
 TEST_CASE("a Unix socket that nobody listens on makes room, and nothing else does") {
-    const Directory directory;
-    const std::string path = directory.path / "s";
+    const TemporaryDirectory directory;
+    const std::string path = directory / "s";
     const std::string address = "unix:" + path;
     const std::string in_use = "cannot listen on " + address + ": address already in use";
     {

@@ -22,7 +22,8 @@ using nlohmann::json;
 
 namespace {
 
-const probes::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions slow_after_1ms = {.slow_threshold = 1ms,
+                                                .errors = ErrorKind::nonzero};
 const std::string address = "http://node:1";
 const std::string exporter = "gpusnoop_exporter " + std::string(version());
 
@@ -61,7 +62,7 @@ std::string problem_of(const Result<Answer> &one) {
 
 TEST_CASE("two answers are rates, also of what began between them") {
     FunctionsFixture bench;
-    const auto f = bench.number("f", with_all);
+    const auto f = bench.number("f", slow_after_1ms);
     const auto begun = bench.number("begun", {.entry_only = true}, "liby.so");
     bench.tell(call(f, 300));
     Session session(address, Sort::calls);

@@ -9,6 +9,7 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 #include "exporter/symbols/stacks/process_memory.h"
 #include "tests/unit/child_process.h"
+#include "tests/unit/symbols/own_process.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 
 using namespace gpusnoop;
@@ -48,16 +49,11 @@ private:
     char *start_ = nullptr;
 };
 
-template <typename T>
-std::uint64_t address_of(const T *pointer) {
-    return reinterpret_cast<std::uint64_t>(pointer);
-}
-
 void tell_nothing(const ChildProcess::Tell &tell) {
     tell({});
 }
 
-struct Fixture {
+struct KernelNamerFixture {
     MappedFilesCounts counts;
     FileCache::Clock::time_point now{1h};
     CudaKernelNamer namer{std::make_unique<ProcMappedFiles>(counts),
@@ -84,7 +80,7 @@ struct Fixture {
 
 TEST_CASE("a kernel is named by its host function", "[kernel_namer]") {
     ChildProcess child(tell_nothing);
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     const auto function = reinterpret_cast<std::uint64_t>(&host_function_of_kernel);
     // A symbol is better than what the process says.
@@ -108,7 +104,7 @@ TEST_CASE("a kernel without symbols has its registered name", "[kernel_namer]") 
     std::memcpy(across, name.data(), name.size());
     const ChildProcess child(tell_nothing);
     std::memset(pages.start(), 'x', 2 * Pages::page());  // this process's own is another
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(last)) == "scale<float>");
     CHECK(bench.name_of(executable, address_of(across)) == "scale<float>");
@@ -122,7 +118,7 @@ TEST_CASE("what is no string gives no name", "[kernel_namer]") {
     std::memset(pages.start(), 'k', 2 * Pages::page());
     pages.start()[CudaKernelNamer::max_registered_bytes - 1] = '\0';
     const ChildProcess child(tell_nothing);
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     // The last byte that is looked at ends it, or does not.
     CHECK(bench.name_of(executable, address_of(pages.start())) == "..." + std::string(117, 'k'));
@@ -151,7 +147,7 @@ TEST_CASE("a registered name may be anything", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "\xff\n_Z");
     const ChildProcess child(tell_nothing);
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(pages.start())) == "\xef\xbf\xbd\xef\xbf\xbd_Z");
     CHECK(bench.name_of(executable, address_of(pages.start() + 10)).empty());
@@ -161,7 +157,7 @@ TEST_CASE("a process that is gone has its registered names in its program", "[ke
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     ChildProcess child(tell_nothing);
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     bench.namer.remember(executable);
     child.end();
@@ -186,7 +182,7 @@ TEST_CASE("a name is not read from another program", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     const ChildProcess child(tell_nothing);
-    Fixture bench;
+    KernelNamerFixture bench;
     const Executable executable = bench.executable_of(child.tgid());
     CHECK(bench.name_of(executable, address_of(pages.start())) == "add");
     Executable other = executable;

@@ -11,25 +11,25 @@ namespace {
 
 constexpr std::uint64_t exit_ns = 50 * second_ns;
 
-struct Table : LiveTable {
-    explicit Table(std::chrono::nanoseconds at = 100s) { since = at; }
+struct EndedTable : LiveTable {
+    explicit EndedTable(std::chrono::nanoseconds at = 100s) { since = at; }
 
-    Table &runs() {
+    EndedTable &runs() {
         processes[bench_pid].since_ns = bench_since;
         return *this;
     }
-    Table &has_ended(std::uint64_t at = exit_ns) {
+    EndedTable &has_ended(std::uint64_t at = exit_ns) {
         cuda_live_process state{};
         state.since_ns = bench_since;
         state.ended_ns = at;
         ended[{bench_pid, bench_since}] = state;
         return *this;
     }
-    Table &add(std::uint64_t address, std::uint32_t space, cuda_live live) {
+    EndedTable &add(std::uint64_t address, std::uint32_t space, cuda_live live) {
         entries.emplace_back(cuda_live_key{address, bench_since, bench_pid, space}, live);
         return *this;
     }
-    Table &has(const cuda_allocation_record &of, std::uint64_t uses = CUDA_ONE_REFERENCE) {
+    EndedTable &has(const cuda_allocation_record &of, std::uint64_t uses = CUDA_ONE_REFERENCE) {
         cuda_live live{};
         live.bytes = of.bytes;
         live.born_ns = of.born_ns;
@@ -39,8 +39,8 @@ struct Table : LiveTable {
         live.kind = of.kind;
         return add(of.address, of.kind == MEMORY_vmm ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY, live);
     }
-    Table &maps(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle, std::uint64_t at,
-                bool was_ended = false) {
+    EndedTable &maps(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle,
+                     std::uint64_t at, bool was_ended = false) {
         cuda_live live{};
         live.bytes = bytes;
         live.born_ns = at;
@@ -49,7 +49,7 @@ struct Table : LiveTable {
         live.uses = was_ended ? 1 : 0;
         return add(address, CUDA_LIVE_MAPPINGS, live);
     }
-    Table &unmapped(std::uint64_t from, std::uint64_t until, std::uint64_t at) {
+    EndedTable &unmapped(std::uint64_t from, std::uint64_t until, std::uint64_t at) {
         cuda_live live{};
         live.born_ns = at;
         live.context = from;
@@ -58,7 +58,7 @@ struct Table : LiveTable {
     }
 };
 
-void agree(Fixture &bench, const Table &table) {
+void agree(Fixture &bench, const EndedTable &table) {
     bench.aggregator->watch_frees();
     bench.apply_all();
     bench.aggregator->reconcile(table);
@@ -91,12 +91,12 @@ TEST_CASE("what a process with losses left unfreed is counted from the table") {
     bench.aggregator->tidy(51s);
 
     SECTION("of one that is younger than its end") {
-        agree(bench, Table(50s).has(kept).has_ended());
+        agree(bench, EndedTable(50s).has(kept).has_ended());
         CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
         CHECK(bench.forgotten.empty());
         CHECK(bench.aggregator->wants_reconciling());
     }
-    agree(bench, Table(51s).has(kept).has(unseen).has_ended());
+    agree(bench, EndedTable(51s).has(kept).has(unseen).has_ended());
     CHECK(unfreed(bench) == 5);
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 2);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 7);
@@ -106,7 +106,7 @@ TEST_CASE("what a process with losses left unfreed is counted from the table") {
     CHECK_FALSE(bench.aggregator->wants_reconciling());
 
     bench.aggregator->tidy(52s);
-    agree(bench, Table(53s));
+    agree(bench, EndedTable(53s));
     CHECK(unfreed(bench) == 5);
 }
 
@@ -125,14 +125,14 @@ TEST_CASE("an end whose record was lost is known from the table") {
     const auto kept = allocation(0x1000, 1, 2'000);
     bench.allocations(kept);
     SECTION("of those that ended") {
-        agree(bench, Table(100s).has(kept).has_ended());
+        agree(bench, EndedTable(100s).has(kept).has_ended());
     }
     SECTION("of those that run, at the second look") {
-        agree(bench, Table(100s).has(kept));
+        agree(bench, EndedTable(100s).has(kept));
         CHECK(bench.page("cuda_memory_outstanding_bytes").empty());
         CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
         CHECK(bench.forgotten.empty());
-        agree(bench, Table(101s).has(kept));
+        agree(bench, EndedTable(101s).has(kept));
     }
     CHECK(unfreed(bench) == 1);
 }
@@ -157,7 +157,7 @@ TEST_CASE("a process that is older than the exporter is counted from the table")
     bench.allocations(since);
     bench.allocations(exited(exit_ns));
     bench.apply_all();
-    agree(bench, Table(51s).has(before).has(since));
+    agree(bench, EndedTable(51s).has(before).has(since));
     CHECK(unfreed(bench) == 3);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 2);
 }
@@ -165,7 +165,7 @@ TEST_CASE("a process that is older than the exporter is counted from the table")
 TEST_CASE("what is left of an unmapped range is ended by the table") {
     Fixture bench;
     bench.allocations(process());
-    Table table;
+    EndedTable table;
     table.runs();
     for (std::uint64_t i = 0; i < 6; i++) {
         const auto handle = allocation(100 + i, 10, 1'000 + i, MEMORY_vmm);
@@ -203,7 +203,7 @@ TEST_CASE("what is left of an unmapped range at a process's end counts as freed"
     bench.allocations(unmap);
     bench.allocations(exited(exit_ns));
     bench.apply_all();
-    agree(bench, Table()
+    agree(bench, EndedTable()
                      .has(first, CUDA_ONE_MAPPING)
                      .has(second, CUDA_ONE_MAPPING + CUDA_ONE_REFERENCE)
                      .maps(0x1000, 0x100, 100, 1'500)

@@ -24,7 +24,7 @@ LiveAllocations::Key key(std::uint64_t address, std::chrono::nanoseconds at) {
     return {false, address, at.count()};
 }
 
-struct Fixture {
+struct LiveFixture {
     std::pmr::unsynchronized_pool_resource memory;
     LiveAllocations live{&memory};
 };
@@ -32,7 +32,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("a free gives back what was allocated at its address and time") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     CHECK(live.allocate(0x1000, born(1s, 100)));
     CHECK(live.allocate(0x2000, born(1s, 50)));
@@ -46,14 +46,14 @@ TEST_CASE("a free gives back what was allocated at its address and time") {
 }
 
 TEST_CASE("an allocation that is told twice counts once") {
-    Fixture bench;
+    LiveFixture bench;
     CHECK(bench.live.allocate(0x1000, born(1s, 100)));
     CHECK_FALSE(bench.live.allocate(0x1000, born(1s, 100)));
     CHECK(bench.live.all() == Amount{100, 1});
 }
 
 TEST_CASE("an address allocated again before its free is heard of keeps both apart") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     live.allocate(0x1000, born(1s, 100));
     live.allocate(0x1000, born(2s, 30));
@@ -75,7 +75,7 @@ TEST_CASE("an address allocated again before its free is heard of keeps both apa
 }
 
 TEST_CASE("handles and addresses of the same number are two things") {
-    Fixture bench;
+    LiveFixture bench;
     bench.live.allocate(0x1000, born(1s, 100, MEMORY_vmm));
     bench.live.allocate(0x1000, born(1s, 30));
     CHECK(bench.live.all() == Amount{130, 2});
@@ -85,7 +85,7 @@ TEST_CASE("handles and addresses of the same number are two things") {
 
 TEST_CASE(
     "allocations of no bytes, and sizes that wrap, leave the live allocations as they found them") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 63U}) {
         live.allocate(0x1000, born(1s, size));
@@ -101,7 +101,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an address inside an allocation is on the device, one at its end is not") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     CHECK_FALSE(live.is_on_device(0x1000));
     live.allocate(0x1000, born(1s, 0x100));
@@ -113,7 +113,7 @@ TEST_CASE("an address inside an allocation is on the device, one at its end is n
 }
 
 TEST_CASE("pinned memory is the host's, all other memory is a device's") {
-    Fixture bench;
+    LiveFixture bench;
     for (const auto kind : {MEMORY_device, MEMORY_async, MEMORY_managed, MEMORY_pinned_host}) {
         const std::uint64_t address = 0x1000 * (1 + std::uint64_t{kind});
         bench.live.allocate(address, born(1s, 0x100, kind));
@@ -124,7 +124,7 @@ TEST_CASE("pinned memory is the host's, all other memory is a device's") {
 }
 
 TEST_CASE("addresses lead to memory with a handle while they are mapped") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     live.map(0x10000, 0x1000);
     live.map(0x11000, 0x1000);
@@ -141,7 +141,7 @@ TEST_CASE("addresses lead to memory with a handle while they are mapped") {
 }
 
 TEST_CASE("live allocations have sums by device, by kind and by call site") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     live.allocate(0x1000, born(1s, 100, MEMORY_device, 0, {7, 0x40}));
     live.allocate(0x2000, born(1s, 50, MEMORY_device, 1, {7, 0x40}));
@@ -159,7 +159,7 @@ TEST_CASE("live allocations have sums by device, by kind and by call site") {
 }
 
 TEST_CASE("bytes grow old and leave the age classes when they are freed") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     using Ages = std::array<std::uint64_t, 3>;
     live.allocate(0x1000, born(10s, 100));
@@ -174,7 +174,7 @@ TEST_CASE("bytes grow old and leave the age classes when they are freed") {
 }
 
 TEST_CASE("times of birth that cannot be are no trap") {
-    Fixture bench;
+    LiveFixture bench;
     for (const std::int64_t at : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, INT64_MAX}) {
         bench.live.allocate(0x1000, born(std::chrono::nanoseconds(at), 1));
         (void)bench.live.aged_bytes(5'000s);
@@ -186,7 +186,7 @@ TEST_CASE("times of birth that cannot be are no trap") {
 
 TEST_CASE("a million random allocations and frees leave the sums of a plain map",
           "[single-threaded]") {
-    Fixture bench;
+    LiveFixture bench;
     LiveAllocations &live = bench.live;
     std::unordered_map<std::uint64_t, Allocation> model;
     Amount all;

@@ -2,22 +2,13 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/probes/cuda/fixture.h"
+#include "tests/unit/probes/cuda/site_allocation.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 namespace {
-
-std::uint64_t next_address = 0x1000;
-
-cuda_allocation_record from(std::int32_t stack, std::uint64_t caller, std::uint64_t bytes,
-                            std::uint64_t at = 2'000) {
-    auto record = allocation(next_address += 0x1000, bytes, at);
-    record.stack = stack;
-    record.caller = caller;
-    return record;
-}
 
 constexpr const char *sites = "cuda_memory_site_outstanding_bytes";
 

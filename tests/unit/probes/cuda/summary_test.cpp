@@ -4,23 +4,11 @@
 
 #include "exporter/probes/frame/overview.h"
 #include "tests/unit/probes/cuda/fixture.h"
+#include "tests/unit/probes/cuda/site_allocation.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
-
-namespace {
-
-std::uint64_t next_address = 0x1000;
-
-cuda_allocation_record from(std::int32_t stack, std::uint64_t bytes) {
-    auto record = allocation(next_address += 0x1000, bytes, 2'000);
-    record.stack = stack;
-    record.caller = 0x40;
-    return record;
-}
-
-}  // namespace
 
 TEST_CASE("the overview has what each process holds, and where, as the metrics have it") {
     Fixture bench;
@@ -28,11 +16,11 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     bench.allocations(process());
     bench.allocations(process("other", 43));
     bench.allocations(process("idle", 44));
-    bench.allocations(from(1, 40));
-    bench.allocations(from(2, 30));
-    bench.allocations(from(3, 25));
-    bench.allocations(from(4, 5));
-    bench.allocations(of(43, bench_since, from(1, 300)));
+    bench.allocations(from(1, 0x40, 40));
+    bench.allocations(from(2, 0x40, 30));
+    bench.allocations(from(3, 0x40, 25));
+    bench.allocations(from(4, 0x40, 5));
+    bench.allocations(of(43, bench_since, from(1, 0x40, 300)));
     bench.apply_all();
     bench.name_site(0, "a");
     bench.name_site(1, "b");
@@ -83,7 +71,7 @@ TEST_CASE("memory on several GPUs names each of them once") {
 TEST_CASE("a process that has ended is in the overview no more") {
     Fixture bench;
     bench.allocations(process());
-    bench.allocations(from(1, 40));
+    bench.allocations(from(1, 0x40, 40));
     bench.apply_all();
     bench.allocations(exited(3'000));
     bench.apply_all();
@@ -102,8 +90,8 @@ TEST_CASE(
         bench.allocations(process("worker", pid));
         // The largest are in the middle, not where a walk begins or ends.
         const std::uint64_t bytes = pid <= 5'000 ? 10'000 + pid : 15'001 - pid;
-        bench.allocations(of(pid, bench_since, from(1, bytes)));
-        bench.allocations(of(pid, bench_since, from(2, 1)));
+        bench.allocations(of(pid, bench_since, from(1, 0x40, bytes)));
+        bench.allocations(of(pid, bench_since, from(2, 0x40, 1)));
         sum += bytes + 1;
     }
     bench.apply_all();

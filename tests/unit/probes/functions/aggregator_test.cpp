@@ -20,8 +20,6 @@ using gpusnoop::probes::ErrorKind;
 
 namespace {
 
-const probes::FunctionOptions with_all = {
-    .slow_threshold = 1'000ns, .buckets = {100ns, 1'000ns}, .errors = ErrorKind::nonzero};
 const probes::FunctionOptions at_entry = {.buckets = {100ns, 1'000ns}, .entry_only = true};
 
 using Keys = std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>>;

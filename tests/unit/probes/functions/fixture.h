@@ -25,6 +25,11 @@ inline constexpr std::uint32_t bench_pid = 42;
 inline constexpr std::uint64_t bench_since = 1'000;
 inline constexpr std::uint64_t second_ns = 1'000'000'000;
 
+inline const FunctionOptions with_all = {
+    .slow_threshold = std::chrono::microseconds(1),
+    .buckets = {std::chrono::nanoseconds(100), std::chrono::microseconds(1)},
+    .errors = ErrorKind::nonzero};
+
 using Page = std::map<series::LabelValues, std::uint64_t>;
 using Histograms = std::map<series::LabelValues, std::vector<std::uint64_t>>;
 

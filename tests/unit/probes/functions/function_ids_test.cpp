@@ -10,13 +10,13 @@ using namespace gpusnoop::probes;
 
 namespace {
 
-FunctionInfo function(std::string name) {
+FunctionInfo function_named(std::string name) {
     return {"lib.so", "group", std::move(name), {}};
 }
 
 FunctionIds::Change to(std::uint32_t number, std::string name) {
     return {.number = number,
-            .function = std::make_shared<const FunctionInfo>(function(std::move(name)))};
+            .function = std::make_shared<const FunctionInfo>(function_named(std::move(name)))};
 }
 
 FunctionIds::Change removal(std::uint32_t number) {
@@ -44,8 +44,8 @@ std::vector<std::string> names(const std::vector<FunctionInfoPtr> &functions) {
 
 TEST_CASE("each place of a function has a number of its own") {
     FunctionIds table;
-    const auto first = table.add(function("f"));
-    const auto second = table.add(function("f"));
+    const auto first = table.add(function_named("f"));
+    const auto second = table.add(function_named("f"));
     CHECK(first != second);
     CHECK(name_of(table, first) == "f");
     CHECK(table.is_given(second));
@@ -56,8 +56,8 @@ TEST_CASE("each place of a function has a number of its own") {
 
 TEST_CASE("what a number stands for changes when the records from before have been counted") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
-    const auto g = table.add(function("g"));
+    const auto f = table.add(function_named("f"));
+    const auto g = table.add(function_named("g"));
     const auto before = table.queued();
     table.change({to(f, "h"), removal(g)});
     CHECK(name_of(table, f) == "f");
@@ -75,14 +75,14 @@ TEST_CASE("what a number stands for changes when the records from before have be
 
 TEST_CASE("a change to the same is none") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
+    const auto f = table.add(function_named("f"));
     table.change({to(f, "f")});
     CHECK_FALSE(table.apply(table.queued()));
 }
 
 TEST_CASE("a number that stands for nothing stands for something at once") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
+    const auto f = table.add(function_named("f"));
     table.change({removal(f)});
     REQUIRE(table.apply(table.queued()));
     table.change({to(f, "g")});
@@ -92,7 +92,7 @@ TEST_CASE("a number that stands for nothing stands for something at once") {
 
 TEST_CASE("of the changes of a number only the last counts") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
+    const auto f = table.add(function_named("f"));
     table.change({removal(f)});
     table.change({to(f, "f")});
     CHECK_FALSE(table.apply(table.queued()));
@@ -105,22 +105,22 @@ TEST_CASE("of the changes of a number only the last counts") {
 
 TEST_CASE("a number is given again when no record can have it any more") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
+    const auto f = table.add(function_named("f"));
     table.change({release(f)});
     CHECK(name_of(table, f) == "f");
-    CHECK(table.add(function("g")) != f);
+    CHECK(table.add(function_named("g")) != f);
     const auto replaced = table.apply(table.queued());
     REQUIRE(replaced);
     CHECK(replaced->empty());  // its series stay as long as the processes'
     CHECK_FALSE(table.is_given(f));
-    CHECK(table.add(function("h")) == f);
+    CHECK(table.add(function_named("h")) == f);
     CHECK(name_of(table, f) == "h");
 }
 
 TEST_CASE("what is released as it is not configured any more was replaced") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
-    const auto g = table.add(function("g"));
+    const auto f = table.add(function_named("f"));
+    const auto g = table.add(function_named("g"));
     table.change({removal(f)});
     table.change({release(f, true), release(g, true)});
     const auto replaced = table.apply(table.queued());
@@ -130,12 +130,12 @@ TEST_CASE("what is released as it is not configured any more was replaced") {
 
 TEST_CASE("one that was removed can be released") {
     FunctionIds table;
-    const auto f = table.add(function("f"));
+    const auto f = table.add(function_named("f"));
     table.change({removal(f)});
     REQUIRE(table.apply(table.queued()));
     table.change({release(f)});
     const auto replaced = table.apply(table.queued());
     REQUIRE(replaced);
     CHECK(replaced->empty());
-    CHECK(table.add(function("g")) == f);
+    CHECK(table.add(function_named("g")) == f);
 }

@@ -18,7 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-const probes::FunctionOptions with_all = {.slow_threshold = 1'000ns, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions slow_after_1us = {.slow_threshold = 1'000ns,
+                                                .errors = ErrorKind::nonzero};
 const FunctionsMoment since{100s, 10s};
 const FunctionsMoment then{400s, 310s};
 
@@ -47,9 +48,9 @@ std::string error_of(const QueryParameters &query) {
 
 // Three functions, each of which is first in an order of its own.
 void call_three(FunctionsFixture &bench) {
-    const auto often = bench.number("often", with_all);
-    const auto slow = bench.number("slow", with_all);
-    const auto fails = bench.number("fails", with_all);
+    const auto often = bench.number("often", slow_after_1us);
+    const auto slow = bench.number("slow", slow_after_1us);
+    const auto fails = bench.number("fails", slow_after_1us);
     for (int i = 0; i < 5; i++) {
         bench.tell(call(often, 10, 0, 290 * second_ns));
     }
@@ -62,7 +63,7 @@ void call_three(FunctionsFixture &bench) {
 
 TEST_CASE("functions as JSON") {
     FunctionsFixture bench;
-    const auto f = bench.number("f", with_all);
+    const auto f = bench.number("f", slow_after_1us);
     const auto begun = bench.number("begun", {.entry_only = true}, "liba.so");
     bench.tell(process());
     bench.tell(call(f, 300, 0, 290 * second_ns));  // in the minute before
@@ -89,7 +90,7 @@ TEST_CASE("functions as JSON") {
 
 TEST_CASE("functions are summed over processes, and those that have ended stay in the sum") {
     FunctionsFixture bench;
-    const auto f = bench.number("f", with_all);
+    const auto f = bench.number("f", slow_after_1us);
     const auto other_group = bench.number("f", {}, "libx.so.1", "other");
     bench.tell(call(f, 300));
     bench.tell(of(43, 5, call(f, 2'000, 1)));
@@ -123,7 +124,7 @@ TEST_CASE("functions past a family's budget are not folded") {
 
 TEST_CASE("functions by process are of those that run") {
     FunctionsFixture bench;
-    const auto f = bench.number("f", with_all);
+    const auto f = bench.number("f", slow_after_1us);
     bench.tell(process("python"));
     bench.tell(call(f, 300));
     bench.tell(of(43, 5, process("other")));

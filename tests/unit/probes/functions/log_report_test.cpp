@@ -25,7 +25,8 @@ using nlohmann::json;
 
 namespace {
 
-const probes::FunctionOptions with_all = {.slow_threshold = 1ms, .errors = ErrorKind::nonzero};
+const probes::FunctionOptions slow_after_1ms = {.slow_threshold = 1ms,
+                                                .errors = ErrorKind::nonzero};
 
 std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
     std::vector<std::string> names;
@@ -35,7 +36,7 @@ std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
     return names;
 }
 
-std::string problems(const std::string &report) {
+std::string report_problems(const std::string &report) {
     const auto parsed = config::parse("functions:\n  report:\n    " + report + "\n", "c.yaml",
                                       probes::setting_blocks());
     return parsed ? "" : parsed.error().message;
@@ -77,8 +78,8 @@ TEST_CASE("a report is due after its interval, and never without one") {
 
 TEST_CASE("a report has what was done since the one before, the most first") {
     FunctionsFixture bench;
-    const auto often = bench.number("often", with_all);
-    const auto slow = bench.number("slow", with_all);
+    const auto often = bench.number("often", slow_after_1ms);
+    const auto slow = bench.number("slow", slow_after_1ms);
     const auto begun = bench.number("begun", {.entry_only = true});
     LogReport report({.interval = 10s, .rows = 2}, 0s);
     for (int i = 0; i < 30; i++) {
@@ -119,7 +120,7 @@ TEST_CASE("a report has what was done since the one before, the most first") {
 
 TEST_CASE("a report is a record for each row, in both formats of the log") {
     FunctionsFixture bench;
-    const auto f = bench.number("f \"\x1b[31m\xC2\x9B", with_all);
+    const auto f = bench.number("f \"\x1b[31m\xC2\x9B", slow_after_1ms);
     const auto begun = bench.number("begun", {.entry_only = true});
     for (int i = 0; i < 3; i++) {
         bench.tell(call(f, 1'234'567, 1));
@@ -161,18 +162,19 @@ TEST_CASE("the block `report` is read strictly") {
     CHECK(parsed.of<FunctionsConfig>().report.interval == 1min);
     CHECK(parsed.of<FunctionsConfig>().report.rows == 3);
     CHECK(FunctionsConfig{}.report.interval == 0ms);
-    CHECK(problems("interval: 0s").empty());
-    CHECK(problems("interval: 24h").empty());
-    CHECK(problems("interval: 500ms") ==
+    CHECK(report_problems("interval: 0s").empty());
+    CHECK(report_problems("interval: 24h").empty());
+    CHECK(report_problems("interval: 500ms") ==
           "c.yaml:3:15: functions.report.interval: must be 0s, which is none, or 1s to 24h, is "
           "500ms");
-    CHECK(problems("interval: 25h") ==
+    CHECK(report_problems("interval: 25h") ==
           "c.yaml:3:15: functions.report.interval: must be between 0ms and 24h, is 25h");
-    CHECK(problems("interval: soon") ==
+    CHECK(report_problems("interval: soon") ==
           "c.yaml:3:15: functions.report.interval: expected a duration such as 500ms, 10s, 5m or "
           "1h, got \"soon\"");
-    CHECK(problems("rows: 0") ==
+    CHECK(report_problems("rows: 0") ==
           "c.yaml:3:11: functions.report.rows: must be between 1 and 1000, is 0");
-    CHECK_THAT(problems("every: 1m"), ContainsSubstring("c.yaml:3:5: functions.report.every: "
-                                                        "unknown key"));
+    CHECK_THAT(report_problems("every: 1m"),
+               ContainsSubstring("c.yaml:3:5: functions.report.every: "
+                                 "unknown key"));
 }

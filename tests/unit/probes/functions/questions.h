@@ -14,7 +14,6 @@
 
 namespace gpusnoop::test {
 
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
 using Lines = std::vector<std::string>;
 
 inline probes::FunctionGroup group(std::initializer_list<const char *> symbols,

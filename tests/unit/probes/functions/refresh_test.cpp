@@ -14,9 +14,6 @@ using gpusnoop::probes::ErrorKind;
 
 namespace {
 
-const probes::FunctionOptions with_all = {
-    .slow_threshold = 1'000ns, .buckets = {100ns, 1'000ns}, .errors = ErrorKind::nonzero};
-
 series::LabelValues labels(const std::string &function) {
     return {"python", "", "libx.so.1", function};
 }

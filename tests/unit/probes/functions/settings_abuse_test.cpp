@@ -4,17 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "exporter/config/config.h"
-#include "exporter/probes/frame/registry.h"
+#include "tests/unit/config/problems.h"
 
-using namespace gpusnoop;
+using gpusnoop::test::problems;
 
 namespace {
-
-std::string problems(const std::string &text) {
-    const auto parsed = config::parse(text, "c.yaml", probes::setting_blocks());
-    return parsed ? "" : parsed.error().message;
-}
 
 // About a group with these keys, without the place, which is always in line 2.
 std::string of_group(const std::string &keys) {

@@ -15,6 +15,7 @@
 
 #include "tests/unit/symbols/elf/elf_image.h"
 #include "tests/unit/symbols/elf/elf_questions.h"
+#include "tests/unit/symbols/own_process.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::symbols;
@@ -32,11 +33,6 @@ int elf_test_data = 7;
 }
 
 namespace {
-
-template <typename Function>
-std::uint64_t address_of(Function function) {
-    return reinterpret_cast<std::uint64_t>(function);
-}
 
 // The load address of the main program.
 std::uint64_t own_base() {

@@ -16,9 +16,6 @@ using namespace gpusnoop::test;
 
 namespace {
 
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
-constexpr std::uint64_t kHuge = ~std::uint64_t{0};
-
 std::string open_error(int fd) {
     const auto file = ElfFile::open(fd);
     return file ? "" : file.error().message;

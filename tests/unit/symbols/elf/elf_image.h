@@ -97,6 +97,8 @@ private:
     std::vector<std::byte> bytes_;
 };
 
+inline constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
+
 // An unnamed file with these bytes.
 [[nodiscard]] Fd file_of(std::span<const std::byte> bytes);
 

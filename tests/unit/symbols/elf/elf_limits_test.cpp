@@ -16,13 +16,6 @@ using namespace gpusnoop;
 using namespace gpusnoop::symbols;
 using namespace gpusnoop::test;
 
-namespace {
-
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
-constexpr std::uint64_t kHuge = ~std::uint64_t{0};
-
-}  // namespace
-
 TEST_CASE("truncated at each length", "[elf_file]") {
     const ElfImage whole{small()};
     const Fd fd = file_of(whole.bytes());

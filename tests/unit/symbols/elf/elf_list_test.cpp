@@ -18,8 +18,6 @@ using namespace gpusnoop::test;
 
 namespace {
 
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
-
 bool all(std::string_view) {
     return true;
 }

@@ -19,6 +19,8 @@ using symbols::ElfFile;
 using symbols::ElfLimits;
 using symbols::FoundFunction;
 
+inline constexpr std::uint64_t kHuge = ~std::uint64_t{0};
+
 // Of a file that must be good.
 
 inline std::vector<FoundFunction> find(const ElfFile &file, std::vector<std::string_view> names) {

@@ -14,8 +14,6 @@ using namespace gpusnoop::test;
 
 namespace {
 
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
-
 ImageOptions some_symbols() {
     ImageOptions options;
     options.symtab = {

@@ -18,7 +18,6 @@ using namespace gpusnoop::test;
 
 namespace {
 
-constexpr std::uint64_t kCode = ElfImage::kCodeVaddr;
 constexpr std::uint64_t kAt = ElfImage::kCodeOffset;
 
 template <std::size_t kCount>

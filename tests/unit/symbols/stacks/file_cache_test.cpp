@@ -35,11 +35,11 @@ std::string counting_name(std::string_view symbol) {
     return function_name(symbol);
 }
 
-struct Fixture {
+struct CacheFixture {
     FileCache::Clock::time_point now{1h};
     FileCache cache;
 
-    explicit Fixture(std::size_t max_files = 64, std::size_t max_names = 16'384)
+    explicit CacheFixture(std::size_t max_files = 64, std::size_t max_names = 16'384)
         : cache(counting_name,
                 {.max_files = max_files, .max_names = max_names, .close_after = 60s, .now = [this] {
                      return now;
@@ -66,7 +66,7 @@ FileId id_of(std::uint64_t inode) {
 }  // namespace
 
 TEST_CASE("functions are found once and then known", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     CachedFile &file = bench.cache.keep(id_of(1), file_of(image_with("_ZN1T5firstEv")));
     const std::vector<std::uint64_t> offsets{code + 0x120, code + 0x200, code + 0x120, 5,
                                              code + 0x150};
@@ -87,7 +87,7 @@ TEST_CASE("functions are found once and then known", "[file_cache]") {
 }
 
 TEST_CASE("a file that is not used for a minute is closed", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     Fd first = file_of(image_with("first"));
     Fd second = file_of(image_with("other"));
     const struct stat first_status = status_of(first);
@@ -122,7 +122,7 @@ TEST_CASE("a file that is not used for a minute is closed", "[file_cache]") {
 }
 
 TEST_CASE("the least recently used file goes first", "[file_cache]") {
-    Fixture bench(2);
+    CacheFixture bench(2);
     bench.cache.keep(id_of(1), file_of(image_with("one")));
     bench.cache.keep(id_of(2), file_of(image_with("two")));
     REQUIRE(bench.cache.find(id_of(1)) != nullptr);
@@ -134,7 +134,7 @@ TEST_CASE("the least recently used file goes first", "[file_cache]") {
 }
 
 TEST_CASE("names are bounded, those of unused files go first", "[file_cache]") {
-    Fixture bench(64, 3);
+    CacheFixture bench(64, 3);
     CachedFile &one = bench.cache.keep(id_of(1), file_of(image_with("one")));
     CachedFile &two = bench.cache.keep(id_of(2), file_of(image_with("two")));
     CHECK(bench.name_at(one, code + 0x100) == "one");
@@ -157,7 +157,7 @@ TEST_CASE("names are bounded, those of unused files go first", "[file_cache]") {
 }
 
 TEST_CASE("a file that was changed is not the one that was kept", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     Fd fd = file_of(image_with("before"));
     const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
     CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
@@ -184,7 +184,7 @@ TEST_CASE("a file that was changed is not the one that was kept", "[file_cache]"
 }
 
 TEST_CASE("a file that is kept twice is there once", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     CachedFile &old = bench.cache.keep(id_of(1), file_of(image_with("old")));
     CHECK(bench.name_at(old, code + 0x100) == "old");
     bench.cache.keep(id_of(1), file_of(image_with("young")));
@@ -194,7 +194,7 @@ TEST_CASE("a file that is kept twice is there once", "[file_cache]") {
 }
 
 TEST_CASE("what is not an ELF file is remembered without being open", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     Fd fd = file_of(std::vector<std::byte>(5000));
     const struct stat status = status_of(fd);
     CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
@@ -209,7 +209,7 @@ TEST_CASE("what is not an ELF file is remembered without being open", "[file_cac
 }
 
 TEST_CASE("a file whose symbols are damaged is not read again", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     auto bytes = image_with("first");
     Fd fd = file_of(bytes);
     const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -223,7 +223,7 @@ TEST_CASE("a file whose symbols are damaged is not read again", "[file_cache]") 
 }
 
 TEST_CASE("bytes of a cached file end where it ends", "[file_cache]") {
-    Fixture bench;
+    CacheFixture bench;
     const auto bytes = image_with("first");
     CachedFile &file = bench.cache.keep(id_of(1), file_of(bytes));
     CHECK(file.read(1, 3) == "ELF");

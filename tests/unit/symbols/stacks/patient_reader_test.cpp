@@ -15,19 +15,13 @@
 #include <string>
 
 #include "exporter/base/fd.h"
+#include "tests/unit/symbols/own_process.h"
 
 using namespace gpusnoop;
 using symbols::PatientReader;
+using namespace gpusnoop::test;
 
 namespace {
-
-std::uint32_t own_tgid() {
-    return static_cast<std::uint32_t>(::getpid());
-}
-
-std::uint64_t address_of(const void *place) {
-    return reinterpret_cast<std::uint64_t>(place);
-}
 
 // A page that has nothing in it, and that nobody fills: whoever reads it waits.
 class PageWithoutAnswer {

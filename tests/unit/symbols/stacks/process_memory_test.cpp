@@ -6,23 +6,11 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/child_process.h"
+#include "tests/unit/symbols/own_process.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::symbols;
 using namespace gpusnoop::test;
-
-namespace {
-
-std::uint32_t own_tgid() {
-    return static_cast<std::uint32_t>(::getpid());
-}
-
-template <typename T>
-std::uint64_t address_of(const T *pointer) {
-    return reinterpret_cast<std::uint64_t>(pointer);
-}
-
-}  // namespace
 
 TEST_CASE("words and strings of a process", "[process_memory]") {
     const std::uint64_t word = 0x0123456789abcdef;

@@ -14,6 +14,7 @@
 #include "exporter/symbols/stacks/process_memory.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/symbols/elf/elf_image.h"
+#include "tests/unit/symbols/own_process.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 
 using namespace gpusnoop;
@@ -94,7 +95,7 @@ private:
     void *address_ = MAP_FAILED;
 };
 
-struct Fixture {
+struct NamerFixture {
     MappedFilesCounts counts;
     FileCache::Clock::time_point now{1h};
     StackNamer namer{std::make_unique<ProcMappedFiles>(counts), {.now = [this] { return now; }}};
@@ -119,10 +120,6 @@ std::vector<Frame> from(const std::vector<Frame> &frames, std::string_view funct
     return {found, frames.end()};
 }
 
-std::uint32_t own_tgid() {
-    return static_cast<std::uint32_t>(::getpid());
-}
-
 ImageOptions two_functions() {
     ImageOptions options;
     options.symtab = {
@@ -135,7 +132,7 @@ ImageOptions two_functions() {
 
 TEST_CASE("the stack of another process is named", "[stack_namer]") {
     const ChildProcess child([](const auto &tell) { stack_test::Trainer().step(tell); });
-    Fixture bench;
+    NamerFixture bench;
     const auto all = bench.frames_of(child.tgid(), child.told());
     REQUIRE(all.size() == child.told().size());
     const auto frames = from(all, "stack_test::leak_big");
@@ -154,7 +151,7 @@ TEST_CASE("the stack of another process is named", "[stack_namer]") {
 
 TEST_CASE("a call that is its function's last instruction is that function's", "[stack_namer]") {
     const ChildProcess child([](const auto &tell) { stack_test::calls_last(tell); });
-    Fixture bench;
+    NamerFixture bench;
     const auto frames =
         from(bench.frames_of(child.tgid(), child.told()), "stack_test::never_returns");
     REQUIRE(frames.size() > 2);
@@ -163,7 +160,7 @@ TEST_CASE("a call that is its function's last instruction is that function's", "
 
 TEST_CASE("places in a file are those of return addresses", "[stack_namer]") {
     const MappedImage image(two_functions());
-    Fixture bench;
+    NamerFixture bench;
     const auto frames = bench.frames_of(
         own_tgid(), {image.at(0x101), image.at(0x140), image.at(0x141), image.at(0x100),
                      image.at(0x180), image.at(0x181), image.at(0x1000)});
@@ -191,14 +188,14 @@ TEST_CASE("places in a file are those of return addresses", "[stack_namer]") {
 
 TEST_CASE("a stripped program gives places in its file", "[stack_namer]") {
     const MappedImage image({});
-    Fixture bench;
+    NamerFixture bench;
     const auto frames = bench.frames_of(own_tgid(), {image.at(0x234)});
     CHECK(site_label(frames) == image.name() + "+0x4234");
 }
 
 TEST_CASE("a file that cannot be opened still has a name", "[stack_namer]") {
     const MappedImage image(two_functions(), true);
-    Fixture bench;
+    NamerFixture bench;
     const auto frames = bench.frames_of(own_tgid(), {image.at(0x101)});
     CHECK(bench.counts.refused == 1);
     CHECK(frames[0].function.empty());
@@ -209,7 +206,7 @@ TEST_CASE("a file that cannot be opened still has a name", "[stack_namer]") {
 TEST_CASE("addresses of no file are not resolved", "[stack_namer]") {
     const auto heap = std::make_unique<int>(7);
     const MappedImage image(two_functions());
-    Fixture bench;
+    NamerFixture bench;
     const std::vector<std::uint64_t> addresses{0,
                                                1,
                                                ~std::uint64_t{0},
@@ -234,7 +231,7 @@ TEST_CASE("addresses of no file are not resolved", "[stack_namer]") {
 TEST_CASE("a process that is gone has frames that are not resolved", "[stack_namer]") {
     ChildProcess child([](const auto &tell) { stack_test::leak_big(tell); });
     child.end();
-    Fixture bench;
+    NamerFixture bench;
     const auto frames = bench.frames_of(child.tgid(), child.told());
     REQUIRE(frames.size() == child.told().size());
     for (const Frame &frame : frames) {
@@ -244,7 +241,7 @@ TEST_CASE("a process that is gone has frames that are not resolved", "[stack_nam
 
 TEST_CASE("a stack is not looked up in another program", "[stack_namer]") {
     const MappedImage image(two_functions());
-    Fixture bench;
+    NamerFixture bench;
     const auto code_start = code_start_of(own_tgid());
     REQUIRE(code_start);
     const std::uint64_t address = image.at(0x101);
@@ -256,7 +253,7 @@ TEST_CASE("a stack is not looked up in another program", "[stack_namer]") {
 TEST_CASE("a batch reads each process and each file once", "[stack_namer]") {
     const MappedImage image(two_functions());
     const ChildProcess child([](const auto &tell) { stack_test::leak_big(tell); });
-    Fixture bench;
+    NamerFixture bench;
     const std::vector<StackRequest> requests{{1, own_tgid(), {image.at(0x101), image.at(0x150)}},
                                              {2, child.tgid(), {image.at(0x101)}},
                                              {3, own_tgid(), {5, image.at(0x150)}}};

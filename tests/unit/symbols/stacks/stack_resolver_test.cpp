@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/unit/child_process.h"
+#include "tests/unit/symbols/own_process.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 
 using namespace gpusnoop;
@@ -20,10 +21,6 @@ namespace {
 
 [[gnu::noinline]] std::uint64_t here() {
     return reinterpret_cast<std::uint64_t>(__builtin_return_address(0));
-}
-
-std::uint32_t own_tgid() {
-    return static_cast<std::uint32_t>(::getpid());
 }
 
 std::vector<StackReply> wait_for(StackResolver &resolver, std::size_t count) {
