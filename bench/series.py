@@ -139,7 +139,7 @@ def prometheus(programs, directory, targets, rules=""):
     config = {"global": {"scrape_interval": "1s" if rules else "15s", "scrape_timeout": "1s" if rules else "10s",
                          "evaluation_interval": "1s"},
               "rule_files": [rules] if rules else [],
-              "scrape_configs": [{"job_name": "gpusnoop", "honor_labels": True, "static_configs": [
+              "scrape_configs": [{"job_name": "gpusnoop", "static_configs": [
                   {"targets": [address], "labels": {"instance": instance}} for address, instance in targets]}]}
     path = pathlib.Path(directory, f"prometheus-{port}.yml")
     path.write_text(json.dumps(config), encoding="utf-8")

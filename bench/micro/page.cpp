@@ -31,7 +31,7 @@ series::Description durations() {
     return {.name = "durations_seconds",
             .help = "Durations.",
             .type = series::Type::histogram,
-            .labels = {{"comm"}, {"container"}, {"library"}, {"function"}},
+            .labels = {{"comm"}, {"container_id"}, {"library"}, {"function"}},
             .divisor = 1e9,
             .bounds = bounds};
 }

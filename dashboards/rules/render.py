@@ -9,7 +9,7 @@
 In a source, @name@ is a threshold, @runbook@ the page of the alert that it stands in, and
 @grown(SELECTOR, WINDOW)@ how much a counter has grown in a window, with a series that appeared in it
 counted from zero: increase() alone does not see the first value of a series, such as a first error.
-@with_pod(EXPRESSION)@ is an expression whose result has the label container, with the labels namespace
+@with_pod(EXPRESSION)@ is an expression whose result has the label container_id, with the labels namespace
 and pod where kube-state-metrics tells them, and as it is where not.
 """
 import argparse
@@ -62,8 +62,8 @@ def with_pod(match):
     expression = textwrap.indent(textwrap.dedent(expression).strip(), f"{indent}    ")
     # That a pod has ended is no reason to forget what it was called.
     return (f"{indent}{before}(\n{indent}  (\n{expression}\n{indent}  )\n"
-            f"{indent}  * on (cluster, job, instance, container) group_left (namespace, pod)\n"
-            f"{indent}    last_over_time(container:gpusnoop_pod:info[1h])\n"
+            f"{indent}  * on (cluster, job, instance, container_id) group_left (namespace, pod)\n"
+            f"{indent}    last_over_time(container_id:gpusnoop_pod:info[1h])\n"
             f"{indent}  or ignoring (namespace, pod) (\n{expression}\n{indent}  )\n{indent})")
 
 

@@ -84,9 +84,9 @@ def _slow():
                                     own("function_duration_max_seconds", *SELECTED))),
                     "{{comm}} {{library}} {{function}}"), logarithmic=True),
         timeseries("Failing calls by error", "Calls that returned an error, by its name.", "ops",
-                   (top(10, total("library, function, code",
+                   (top(10, total("library, function, error",
                                   rate("function_errors_total", *SELECTED))),
-                    "{{library}} {{function}} {{code}}")),
+                    "{{library}} {{function}} {{error}}")),
         timeseries("Share of failing calls", "Of the calls of a function: those that returned an "
                    "error.", "percentunit",
                    (f"{total(BY_FUNCTION, rate('function_errors_total', *SELECTED))}\n  / "
@@ -110,8 +110,8 @@ def _library(title, files, what):
         heatmap(f"{name}: all durations", "How long calls take.", "s",
                 buckets("function_duration_seconds", *of), width=8),
         timeseries(f"{name}: failing calls", "By the error's name.", "ops",
-                   (total("function, code", rate("function_errors_total", *of)),
-                    "{{function}} {{code}}")),
+                   (total("function, error", rate("function_errors_total", *of)),
+                    "{{function}} {{error}}")),
         timeseries(f"{name}: slow calls", "Calls that took as long as the function's slow_threshold, or "
                    "longer.", "short",
                    (total("comm, function", increase("function_slow_calls_total", *of,
@@ -151,8 +151,8 @@ def _nccl():
                    (quantile(0.99, "instance", "function_duration_seconds", *of), "{{instance}}"),
                    width=8, logarithmic=True),
         timeseries("NCCL: failing calls", "By the error's name.", "ops",
-                   (total("instance, function, code", rate("function_errors_total", *of)),
-                    "{{instance}} {{function}} {{code}}"), width=8),
+                   (total("instance, function, error", rate("function_errors_total", *of)),
+                    "{{instance}} {{function}} {{error}}"), width=8),
     )
 
 

@@ -69,7 +69,7 @@ def _probes():
                    "it only while kernel.bpf_stats_enabled is 1.", "s",
                    (f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "
                     f"{total(BY_PROBE, rate('probe_runs_total'))}", PROBE), width=8),
-        timeseries("Failures to attach", "Libraries that a probe could not attach to, by why; the log says "
+        timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason; the log says "
                    "which.", "short",
                    (total("instance, probe, reason",
                           increase("probe_attach_failures_total", over="$__rate_interval")),

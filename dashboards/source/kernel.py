@@ -99,8 +99,8 @@ def _syscalls():
                 buckets("syscall_duration_seconds"), width=8),
         table("Failing system calls", "By the error's name.",
               [Column("instance", "node"), Column("comm", "program"), Column("syscall", "call"),
-               Column("errno", "error"), Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(50, total("instance, comm, syscall, errno", increase("syscall_errors_total"))),
+               Column("error", "error"), Column("Value", "calls", "short", colors=WARNING_COLORS)],
+              top(50, total("instance, comm, syscall, error", increase("syscall_errors_total"))),
               width=24),
     )
 

@@ -4,7 +4,7 @@ from .common import MEMORY, WARNING_COLORS, dashboard, node_cell, program_variab
 from .model import Column, Row, stat, table, timeseries
 from .promql import PROGRAM, in_pod, increase, own, rate, top, total
 
-BY_PROCESS = "instance, comm, container, pid"
+BY_PROCESS = "instance, comm, container_id, pid"
 PROCESS_NAME = "{{comm}} {{pid}} on {{instance}}"
 
 
@@ -17,17 +17,17 @@ def _held():
         stat("Allocations held", "Allocations that are not freed.", "short",
              total("", own("cuda_memory_outstanding_allocations", PROGRAM)), width=6),
         stat("Older than an hour", "What is held and was allocated more than an hour ago.", "bytes",
-             total("", own("cuda_memory_aged_bytes", 'older_than="1h"', PROGRAM)), width=6),
-        stat("Frees of unknown memory", "Frees of memory that was allocated before the exporter "
+             total("", own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM)), width=6),
+        stat("Frees of untracked memory", "Frees of memory that was allocated before the exporter "
              "started, or whose record was lost.", "ops",
-             total("", rate("cuda_memory_unknown_frees_total", PROGRAM)), width=6,
+             total("", rate("cuda_memory_untracked_frees_total", PROGRAM)), width=6,
              colors=WARNING_COLORS),
         timeseries("Memory held by process", "Allocated and not freed, of the ten that hold the most. "
                    "A line that only climbs is a leak.", "bytes",
                    (top(10, total(BY_PROCESS, bytes_held)), PROCESS_NAME)),
         timeseries("Memory held by kind", "device: cudaMalloc; async: stream-ordered; managed: "
                    "unified; pinned_host: host memory that is locked; vmm: with handles (cuMemCreate).",
-                   "bytes", (total("kind", bytes_held), "{{kind}}"), width=6, stack=True),
+                   "bytes", (total("memory_kind", bytes_held), "{{memory_kind}}"), width=6, stack=True),
         timeseries("Memory held by GPU", "gpu is the host's index, or unknown.", "bytes",
                    (total("instance, gpu", bytes_held), "{{instance}} gpu {{gpu}}"), width=6,
                    stack=True),
@@ -49,12 +49,12 @@ def _leaks():
         "Leaks",
         timeseries("Memory by age", "What is held and older than a minute, ten minutes, an hour. "
                    "Where the last one climbs with the others, nothing is given back.", "bytes",
-                   (total("older_than", own("cuda_memory_aged_bytes", PROGRAM)),
-                    "older than {{older_than}}")),
+                   (total("age", own("cuda_memory_outstanding_older_than_bytes", PROGRAM)),
+                    "older than {{age}}")),
         timeseries("Old memory by process", "What is held and older than an hour, of the ten that "
                    "hold the most.", "bytes",
                    (top(10, total(BY_PROCESS,
-                                  own("cuda_memory_aged_bytes", 'older_than="1h"', PROGRAM))),
+                                  own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM))),
                     PROCESS_NAME)),
         table("Call sites", "Where in the program the memory that is held was allocated: the sites that "
               "hold the most in each process. All of them, with stacks, are at /api/v1/allocations "
@@ -67,8 +67,8 @@ def _leaks():
                Column("site", "call site"),
                Column("Value #A", "held", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              in_pod(top(30, total("instance, comm, container, pid, site", site))),
-              total("instance, comm, container, pid, site", f"delta({site}[$__range])"),
+              in_pod(top(30, total("instance, comm, container_id, pid, site", site))),
+              total("instance, comm, container_id, pid, site", f"delta({site}[$__range])"),
               width=24, height=10, sort="held"),
         timeseries("Not freed at exit", "Bytes that programs had not freed when they ended.", "bytes",
                    (total("comm", increase("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM,
@@ -90,15 +90,15 @@ def _rates():
                    "program.", "ops",
                    (top(10, total("comm", rate("cuda_memory_frees_total", PROGRAM))), "{{comm}}"),
                    width=8),
-        timeseries("Frees of unknown memory by program", "Memory from before the exporter's start. Later on it should "
+        timeseries("Frees of untracked memory by program", "Memory from before the exporter's start. Later on it should "
                    "be none.", "ops",
-                   (top(10, total("comm", rate("cuda_memory_unknown_frees_total", PROGRAM))),
+                   (top(10, total("comm", rate("cuda_memory_untracked_frees_total", PROGRAM))),
                     "{{comm}}"), width=8),
         timeseries("Allocated", "Bytes asked for per second, by kind of memory.", "Bps",
-                   (total("kind", rate("cuda_memory_allocated_bytes_total", PROGRAM)), "{{kind}}"),
+                   (total("memory_kind", rate("cuda_memory_allocated_bytes_total", PROGRAM)), "{{memory_kind}}"),
                    width=8),
         timeseries("Freed", "Bytes given back per second, by kind of memory.", "Bps",
-                   (total("kind", rate("cuda_memory_freed_bytes_total", PROGRAM)), "{{kind}}"),
+                   (total("memory_kind", rate("cuda_memory_freed_bytes_total", PROGRAM)), "{{memory_kind}}"),
                    width=8),
         timeseries("Growth", "Allocated less freed: what the memory that is held grows by.", "Bps",
                    (f"{total('comm', rate('cuda_memory_allocated_bytes_total', PROGRAM))}\n  - "

@@ -138,7 +138,7 @@ def heatmap(title, description, unit, query, *, width=12, height=8):
 
 
 # Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
-_WIDTHS = {"pid": 90, "container": 120, "gpu": 70, "probe": 100}
+_WIDTHS = {"pid": 90, "container_id": 120, "gpu": 70, "probe": 100}
 
 
 class Column:

@@ -38,21 +38,21 @@ def _state():
                Column("pid", "pid"),
                Column("namespace", "namespace"),
                Column("pod", "pod"),
-               Column("container", "container"),
+               Column("container_id", "container"),
                Column("exe", "executable"),
                Column("linkage", "runtime"),
                Column("Value #B", "memory held", "bytes"),
                Column("Value #C", "allocations", "short")],
-              in_pod(highest("instance, comm, container, pid, exe, linkage", own("process_info"))),
-              total("instance, comm, container, pid", own("cuda_memory_outstanding_bytes")),
-              total("instance, comm, container, pid", own("cuda_memory_outstanding_allocations")),
+              in_pod(highest("instance, comm, container_id, pid, exe, linkage", own("process_info"))),
+              total("instance, comm, container_id, pid", own("cuda_memory_outstanding_bytes")),
+              total("instance, comm, container_id, pid", own("cuda_memory_outstanding_allocations")),
               width=24, sort="memory held"),
     )
 
 
 def _gpus():
     held = total("instance, gpu", own("cuda_memory_outstanding_bytes",
-                                      'kind=~"device|async|managed|vmm"'))
+                                      'memory_kind=~"device|async|managed|vmm"'))
     return Row(
         "GPUs, with dcgm-exporter",
         table("GPUs by index", "What the label gpu stands for.",
@@ -105,9 +105,9 @@ def _cuda():
         timeseries("Allocations and frees", "Successful calls per second.", "ops",
                    (total("", rate("cuda_memory_allocations_total")), "allocations"),
                    (total("", rate("cuda_memory_frees_total")), "frees"),
-                   (total("", rate("cuda_memory_unknown_frees_total")), "frees of unknown memory")),
+                   (total("", rate("cuda_memory_untracked_frees_total")), "frees of untracked memory")),
         timeseries("Copied", "Bytes of successful copies per second, by direction.", "Bps",
-                   (total("kind", rate("cuda_memcpy_bytes_total")), "{{kind}}"), width=8, stack=True,
+                   (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), width=8, stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
         timeseries("Kernel launches", "Launches per second, by program.", "ops",
                    (top(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}}"), width=8),
@@ -131,8 +131,8 @@ def _func():
                    "an error.", "ops",
                    (top(10, total("library, function", rate("function_slow_calls_total"))),
                     "{{library}} {{function}} slow"),
-                   (top(10, total("library, function, code", rate("function_errors_total"))),
-                    "{{library}} {{function}} {{code}}"), width=8, links=to_functions),
+                   (top(10, total("library, function, error", rate("function_errors_total"))),
+                    "{{library}} {{function}} {{error}}"), width=8, links=to_functions),
     )
 
 
@@ -167,8 +167,8 @@ def _kernel_rows():
                        (top(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
                        links=to_kernel),
             timeseries("Failing system calls", "By the error's name.", "ops",
-                       (top(10, total("syscall, errno", rate("syscall_errors_total"))),
-                        "{{syscall}} {{errno}}"), links=to_kernel)),
+                       (top(10, total("syscall, error", rate("syscall_errors_total"))),
+                        "{{syscall}} {{error}}"), links=to_kernel)),
     ]
 
 

@@ -6,8 +6,8 @@ from .model import Column, Row, link_to, stat, table, thresholds, timeseries
 from .promql import highest, in_pod, increase, own, quantile, rate, top, total, up
 
 BY_FUNCTION = "comm, library, function"
-BY_PROCESS = "instance, comm, container, pid"
-OLD = own("cuda_memory_aged_bytes", 'older_than="1h"')
+BY_PROCESS = "instance, comm, container_id, pid"
+OLD = own("cuda_memory_outstanding_older_than_bytes", 'age="1h"')
 
 
 def _state():
@@ -76,7 +76,7 @@ def _leaks():
                Column("comm", "program", link=to_memory),
                Column("namespace", "namespace"),
                Column("pod", "pod"),
-               Column("container", "container"),
+               Column("container_id", "container"),
                Column("pid", "pid"),
                Column("Value #A", "older than 1 h", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
@@ -127,9 +127,9 @@ def _functions():
               [Column("comm", "program"),
                Column("library", "library"),
                Column("function", "function", link=to_function),
-               Column("code", "error"),
+               Column("error", "error"),
                Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(20, total("comm, library, function, code", increase("function_errors_total")) +
+              top(20, total("comm, library, function, error", increase("function_errors_total")) +
                   " > 0")),
     )
 

@@ -38,12 +38,12 @@ PODS = 'max by (pod_uid, namespace, pod) (label_replace(kube_pod_info, "pod_uid"
 
 
 def in_pod(expression):
-    """The expression, whose result has the labels instance and container, with namespace and pod where
+    """The expression, whose result has the labels instance and container_id, with namespace and pod where
     kube-state-metrics tells them."""
-    containers = own("process_info", 'container!=""', 'pod_uid!=""')
-    return (f"{expression}\n  * on (instance, container) group_left (namespace, pod)\n"
-            f"    max by (instance, container, namespace, pod) (\n"
-            f"      max by (instance, container, pod_uid) ({containers})\n"
+    containers = own("process_info", 'container_id!=""', 'pod_uid!=""')
+    return (f"{expression}\n  * on (instance, container_id) group_left (namespace, pod)\n"
+            f"    max by (instance, container_id, namespace, pod) (\n"
+            f"      max by (instance, container_id, pod_uid) ({containers})\n"
             f"      * on (pod_uid) group_left (namespace, pod) {PODS})\n"
             f"  or ignoring (namespace, pod) {expression}")
 

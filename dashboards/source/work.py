@@ -26,15 +26,15 @@ def _bandwidth():
         "Bandwidth of synchronous copies",
         timeseries("Mean bandwidth", "Bytes over the time inside the calls, by direction, as the "
                    "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "Bps",
-                   (f"{total('kind', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM))}\n  / "
-                    f"{total('kind', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}", "{{kind}}")),
+                   (f"{total('direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM))}\n  / "
+                    f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}", "{{direction}}")),
         timeseries("The slow end", "The bandwidth that one copy in ten does not reach, by direction. "
                    "Small copies never do.", "Bps",
-                   (quantile(0.1, "kind", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
-                    "{{kind}}"), logarithmic=True),
+                   (quantile(0.1, "direction", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
+                    "{{direction}}"), logarithmic=True),
         *[heatmap(f"Bandwidth, {name}", f"How many synchronous copies reach which bandwidth: {meaning}.",
-                  "Bps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'kind="{kind}"', PROGRAM))
-          for kind, name, meaning in (("h2d", "host to device", "from host memory to a GPU"),
+                  "Bps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'direction="{direction}"', PROGRAM))
+          for direction, name, meaning in (("h2d", "host to device", "from host memory to a GPU"),
                                       ("d2h", "device to host", "from a GPU to host memory"),
                                       ("d2d", "device to device", "within a GPU and between GPUs"),
                                       ("h2h", "host to host", "within host memory"))],
@@ -46,10 +46,10 @@ def _copies():
         "Copies and memsets",
         timeseries("Copied by direction", "Bytes of successful copies per second. Of asynchronous ones "
                    "when they were submitted.", "Bps",
-                   (total("kind, mode", rate("cuda_memcpy_bytes_total", PROGRAM)),
-                    "{{kind}} {{mode}}"), stack=True),
+                   (total("direction, mode", rate("cuda_memcpy_bytes_total", PROGRAM)),
+                    "{{direction}} {{mode}}"), stack=True),
         timeseries("Copies by direction", "Successful copies per second.", "ops",
-                   (total("kind, mode", rate("cuda_memcpy_total", PROGRAM)), "{{kind}} {{mode}}")),
+                   (total("direction, mode", rate("cuda_memcpy_total", PROGRAM)), "{{direction}} {{mode}}")),
         timeseries("Copied by program", "Bytes of successful copies per second.", "Bps",
                    (top(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM))), "{{comm}}")),
         timeseries("Copied by GPU", "Bytes of successful copies per second.", "Bps",
@@ -57,21 +57,21 @@ def _copies():
                     "{{instance}} gpu {{gpu}}")),
         timeseries("Threads inside copies", "Time inside copy calls per second: how many threads wait "
                    "in them, on average.", "short",
-                   (total("kind, mode", rate("cuda_memcpy_seconds_total", PROGRAM)),
-                    "{{kind}} {{mode}}")),
+                   (total("direction, mode", rate("cuda_memcpy_seconds_total", PROGRAM)),
+                    "{{direction}} {{mode}}")),
         timeseries("Duration of synchronous copies", "What 99 of 100 calls stay below, by direction.",
-                   "s", (quantile(0.99, "kind", "cuda_memcpy_duration_seconds", PROGRAM), "{{kind}}"),
+                   "s", (quantile(0.99, "direction", "cuda_memcpy_duration_seconds", PROGRAM), "{{direction}}"),
                    logarithmic=True),
         heatmap("Duration of synchronous copies, all", "How long the calls take.", "s",
                 buckets("cuda_memcpy_duration_seconds", PROGRAM)),
         heatmap("Size of copies", "How large copies are. Many small ones cost more than their bytes.",
                 "bytes", buckets("cuda_memcpy_size_bytes", PROGRAM)),
         timeseries("Mean size of copies", "Bytes for each copy, by direction.", "bytes",
-                   (mean("kind", "cuda_memcpy_size_bytes", PROGRAM), "{{kind}}"), width=8),
+                   (mean("direction", "cuda_memcpy_size_bytes", PROGRAM), "{{direction}}"), width=8),
         timeseries("Asynchronous copies in flight", "Estimate of the bytes that were submitted and not "
                    "waited for yet, by stream.", "bytes",
                    (top(10, total("comm, pid, stream",
-                                  own("cuda_memcpy_async_in_flight_bytes_estimate", PROGRAM))),
+                                  own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
                     "{{comm}} {{pid}} stream {{stream}}"), width=8),
         timeseries("Memsets", "Bytes of successful memsets per second.", "Bps",
                    (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM)),

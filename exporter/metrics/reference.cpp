@@ -103,12 +103,10 @@ std::string metrics_reference() {
     std::string text =
         "# Metrics\n\n"
         "Made by `gpusnoop_exporter list-metrics`; do not edit.\n\n"
-        "`comm` is the name of the process at its first traced call, `container` the id from its "
-        "cgroup "
-        "(empty on the host). With `labels: {pid: true}` every family of a probe has the label "
-        "`pid` "
-        "too. "
-        "`gpu` is `unknown` where the device is not known. Past a family's budget of label sets "
+        "`comm` is the name of the process at its first traced call, `container_id` the id from "
+        "its cgroup (empty on the host). With `labels: {pid: true}` every family of a probe has "
+        "the label `pid` too. `gpu` is `unknown` where the device is not known. Past a family's "
+        "budget of label sets "
         "(`series:` in the configuration) the lightest of counters, and of others new ones, are "
         "counted as `other`. Nothing is labelled by address.\n\n"
         "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n";

@@ -50,7 +50,7 @@ MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_vi
 MetricFamily lost_events(const std::vector<probes::Health> &probes) {
     Builder builder(
         "probe_events_lost_total",
-        "Calls that were entered and have no event, by why. ring_full: the exporter was too "
+        "Calls that were entered and have no event, by reason. ring_full: the exporter was too "
         "slow; throttled: the process was over its calls per second; skipped: runs of BPF programs "
         "that the kernel left out; forgotten: what was past the limits of what is "
         "remembered of one process's memory.",
@@ -73,7 +73,7 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
 
 MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
     Builder builder("probe_attach_failures_total",
-                    "Libraries that the probe could not attach to, by why; the log says which.",
+                    "Libraries that the probe could not attach to, by reason; the log says which.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (const std::string reason : {"open", "slow", "elf", "no_symbols", "attach", "pin"}) {

@@ -25,7 +25,7 @@ Family &FamilySet::histogram(std::string name, std::string help, std::vector<Lab
 
 Family &FamilySet::add(std::string name, std::string help, Type type, std::vector<Label> own,
                        double divisor, std::vector<std::uint64_t> bounds) {
-    std::vector<Label> labels = {{"comm"}, {"container"}};
+    std::vector<Label> labels = {{"comm"}, {"container_id"}};
     if (pid_label_) {
         labels.push_back({"pid"});
     }

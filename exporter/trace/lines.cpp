@@ -176,7 +176,7 @@ std::string json_line(const Event &event) {
     object["tid"] = or_null(event.tid);
     object["ppid"] = or_null(event.ppid);
     object["comm"] = event.comm;
-    object["container"] = event.container;
+    object["container_id"] = event.container;
     object[std::string(event.kind)] = event.name;
     for (const auto *const list : {&event.results, &event.details}) {
         for (const auto &[key, value] : *list) {

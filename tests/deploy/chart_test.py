@@ -143,7 +143,7 @@ def check_relabelings(endpoint, values):
     target = {name: value for name, value in target.items() if not name.startswith("__")}
     target.pop("cluster", None)
     same("the target's labels", target, {"job": "gpusnoop", "instance": f"node-1:{values['port']}"})
-    same("honorLabels", endpoint["honorLabels"], True)
+    same("honorLabels", endpoint.get("honorLabels", False), False)
 
 
 def check_privileges(objects):

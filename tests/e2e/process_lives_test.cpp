@@ -55,7 +55,8 @@ void check_gone(const Exporter &exporter, const truth::TruthSnapshot &truth,
           number(memory.outstanding_bytes));
     CHECK(page.sum("gpusnoop_cuda_memory_unfreed_at_exit_allocations_total", of) ==
           number(memory.outstanding_allocations));
-    for (const auto *family : {"outstanding_bytes", "outstanding_allocations", "aged_bytes"}) {
+    for (const auto *family :
+         {"outstanding_bytes", "outstanding_allocations", "outstanding_older_than_bytes"}) {
         CHECK_FALSE(page.has("gpusnoop_cuda_memory_" + std::string(family), of));
     }
 }

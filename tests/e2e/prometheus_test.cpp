@@ -79,25 +79,26 @@ void check_copies(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
     const std::string sync = "{comm=\"" + comm + "\",mode=\"sync\"}";
     for (std::size_t kind = 0; kind < kinds.size(); kind++) {
         INFO(kinds[kind]);
-        const Labels labels = {{"kind", kinds[kind]}};
-        CHECK(prometheus.value("sum by (kind) (gpusnoop_cuda_memcpy_bytes_total" + of + ")",
+        const Labels labels = {{"direction", kinds[kind]}};
+        CHECK(prometheus.value("sum by (direction) (gpusnoop_cuda_memcpy_bytes_total" + of + ")",
                                labels) == number(copied(all, kind).bytes));
-        CHECK(prometheus.value("sum by (kind) (gpusnoop_cuda_memcpy_total" + of + ")", labels) ==
-              number(copied(all, kind).calls));
+        CHECK(prometheus.value("sum by (direction) (gpusnoop_cuda_memcpy_total" + of + ")",
+                               labels) == number(copied(all, kind).calls));
         const double mean = prometheus.value(
-            "sum by (kind) (increase(gpusnoop_cuda_memcpy_bytes_total" + of +
-                "[10m])) / sum by (kind) (increase(gpusnoop_cuda_memcpy_total" + of + "[10m]))",
+            "sum by (direction) (increase(gpusnoop_cuda_memcpy_bytes_total" + of +
+                "[10m])) / sum by (direction) (increase(gpusnoop_cuda_memcpy_total" + of +
+                "[10m]))",
             labels);
         const truth::Copies copies = copied(second, kind);
         CHECK(mean == Approx(number(copies.bytes) / number(copies.calls)).epsilon(1e-9));
 
         const double seconds = prometheus.value(
-            "sum by (kind) (gpusnoop_cuda_memcpy_seconds_total" + sync +
+            "sum by (direction) (gpusnoop_cuda_memcpy_seconds_total" + sync +
                 " - min_over_time(gpusnoop_cuda_memcpy_seconds_total" + sync + "[10m]))",
             labels);
         const double bandwidth = prometheus.value(
-            "sum by (kind) (rate(gpusnoop_cuda_memcpy_bytes_total" + sync +
-                "[10m])) / sum by (kind) (rate(gpusnoop_cuda_memcpy_seconds_total" + sync +
+            "sum by (direction) (rate(gpusnoop_cuda_memcpy_bytes_total" + sync +
+                "[10m])) / sum by (direction) (rate(gpusnoop_cuda_memcpy_seconds_total" + sync +
                 "[10m]))",
             labels);
         CHECK(seconds > 0);
@@ -105,7 +106,7 @@ void check_copies(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
             second.of(static_cast<truth::CopyKind>(kind), truth::CopyMode::sync);
         CHECK(bandwidth == Approx(number(synchronous.bytes) / seconds).epsilon(1e-6));
     }
-    CHECK(prometheus.query("gpusnoop_cuda_memcpy_total{kind=\"unknown\"}").empty());
+    CHECK(prometheus.query("gpusnoop_cuda_memcpy_total{direction=\"unknown\"}").empty());
 }
 
 void check_launches(const e2e::Prometheus &prometheus, const truth::TruthSnapshot &all,

@@ -116,7 +116,7 @@ TEST_CASE("calls of the real runtime that fail are errors, once each, and nothin
 
     for (const auto *family :
          {"memory_allocations_total", "memory_allocated_bytes_total", "memory_frees_total",
-          "memory_unknown_frees_total", "memcpy_total", "memcpy_bytes_total",
+          "memory_untracked_frees_total", "memcpy_total", "memcpy_bytes_total",
           "memcpy_seconds_total", "memcpy_size_bytes_count", "kernel_launches_total",
           "kernel_launch_duration_seconds_count"}) {
         INFO(family);

@@ -99,7 +99,7 @@ TEST_CASE("calls of NVIDIA's own libraries that fail are errors by their names",
             INFO(one.function << " " << *name);
             CHECK(name->find("code_") == std::string::npos);
             Labels with_code = of;
-            with_code["code"] = *name;
+            with_code["error"] = *name;
             CHECK(page.sum("gpusnoop_function_errors_total", with_code) == count);
         }
     }

@@ -118,8 +118,8 @@ TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e]
     for (const auto &[kind, name] :
          {std::pair(CopyKind::h2d, "h2d"), {CopyKind::d2h, "d2h"}, {CopyKind::d2d, "d2d"}}) {
         CAPTURE(name);
-        CHECK(sum({{"copy_kind", name}, {"mode", "sync"}}) == truth.of(kind, CopyMode::sync).bytes);
-        CHECK(sum({{"copy_kind", name}, {"mode", "async"}}) ==
+        CHECK(sum({{"direction", name}, {"mode", "sync"}}) == truth.of(kind, CopyMode::sync).bytes);
+        CHECK(sum({{"direction", name}, {"mode", "async"}}) ==
               truth.of(kind, CopyMode::async).bytes);
     }
     const auto named = std::ranges::count_if(calls, [&](const json &call) {

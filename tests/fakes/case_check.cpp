@@ -51,7 +51,7 @@ void free_by_the_other_api() {
 void check_free_by_the_other_api(const TruthSnapshot &truth) {
     const truth::Memory memory = truth.of(MemoryKind::device);
     EXPECT(memory.allocations == 2 && memory.allocated_bytes == 1100);
-    EXPECT(memory.frees == 2 && memory.freed_bytes == 1100 && memory.unknown_frees == 0);
+    EXPECT(memory.frees == 2 && memory.freed_bytes == 1100 && memory.untracked_frees == 0);
     EXPECT(truth.calls("cudaMalloc") == 1 && truth.calls("cuMemAlloc_v2") == 1);
     EXPECT(truth.calls("cudaFree") == 1 && truth.calls("cuMemFree_v2") == 1);
 }
@@ -188,7 +188,7 @@ void virtual_memory() {
 void check_virtual_memory(const TruthSnapshot &truth) {
     const truth::Memory memory = truth.of(MemoryKind::vmm);
     EXPECT(memory.allocations == 1 && memory.frees == 1 && memory.freed_bytes == kGranularity);
-    EXPECT(memory.unknown_frees == 0 && memory.outstanding_bytes == 0);
+    EXPECT(memory.untracked_frees == 0 && memory.outstanding_bytes == 0);
 }
 
 // The child's own truth is read with its parent's: the sum has both.
@@ -209,7 +209,7 @@ void forks() {
 void check_forks(const TruthSnapshot &truth) {
     const truth::Memory memory = truth.of(MemoryKind::device);
     EXPECT(memory.allocations == 2 && memory.outstanding_bytes == 107);
-    EXPECT(memory.unknown_frees == 1 && memory.frees == 0);
+    EXPECT(memory.untracked_frees == 1 && memory.frees == 0);
 }
 
 void lookup() {

@@ -39,7 +39,7 @@ void compare_memory(const std::string &what, const truth::Memory &truth,
     compare(what + "empty_allocations", truth.empty_allocations, account.empty_allocations);
     compare(what + "frees", truth.frees, account.frees);
     compare(what + "freed_bytes", truth.freed_bytes, account.freed_bytes);
-    compare(what + "unknown_frees", truth.unknown_frees, account.unknown_frees);
+    compare(what + "untracked_frees", truth.untracked_frees, account.untracked_frees);
     compare(what + "freed_by_reset", truth.freed_by_reset, account.freed_by_reset);
     compare(what + "freed_by_reset_bytes", truth.freed_by_reset_bytes,
             account.freed_by_reset_bytes);

@@ -89,7 +89,7 @@ struct Memory {
     std::uint64_t freed_bytes;
     // Of memory from before a fork, or from a nested call; of the kind that the function is for, on
     // the thread's device.
-    std::uint64_t unknown_frees;
+    std::uint64_t untracked_frees;
     std::uint64_t freed_by_reset;  // allocations that went with their context
     std::uint64_t freed_by_reset_bytes;
     std::uint64_t outstanding_allocations;

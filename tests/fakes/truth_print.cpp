@@ -16,18 +16,20 @@ unsigned long long wide(std::uint64_t value) {
 }
 
 void print_memory(std::size_t device, const char *kind, const truth::Memory &memory) {
-    if (memory.allocations + memory.empty_allocations + memory.unknown_frees == 0) {
+    if (memory.allocations + memory.empty_allocations + memory.untracked_frees == 0) {
         return;
     }
     std::printf(
         "  device %zu memory %s: %llu allocations of %llu bytes (and %llu empty), %llu frees of "
         "%llu "
-        "bytes, %llu unknown frees, %llu of %llu bytes freed by a reset, outstanding %llu of %llu "
+        "bytes, %llu untracked frees, %llu of %llu bytes freed by a reset, outstanding %llu of "
+        "%llu "
         "bytes\n",
         device, kind, wide(memory.allocations), wide(memory.allocated_bytes),
         wide(memory.empty_allocations), wide(memory.frees), wide(memory.freed_bytes),
-        wide(memory.unknown_frees), wide(memory.freed_by_reset), wide(memory.freed_by_reset_bytes),
-        wide(memory.outstanding_allocations), wide(memory.outstanding_bytes));
+        wide(memory.untracked_frees), wide(memory.freed_by_reset),
+        wide(memory.freed_by_reset_bytes), wide(memory.outstanding_allocations),
+        wide(memory.outstanding_bytes));
 }
 
 void print_calls(std::size_t device, const char *what, const char *mode,

@@ -20,7 +20,7 @@ void add(Memory &to, const Memory &from) {
     to.empty_allocations += from.empty_allocations;
     to.frees += from.frees;
     to.freed_bytes += from.freed_bytes;
-    to.unknown_frees += from.unknown_frees;
+    to.untracked_frees += from.untracked_frees;
     to.freed_by_reset += from.freed_by_reset;
     to.freed_by_reset_bytes += from.freed_by_reset_bytes;
     to.outstanding_allocations += from.outstanding_allocations;

@@ -72,14 +72,14 @@ public:
         outstanding(-1, -static_cast<std::int64_t>(bytes));
     }
 
-    void copied(const char *kind, const char *mode, std::size_t bytes) {
-        const std::string labels = label("kind", kind) + ", " + label("mode", mode);
+    void copied(const char *direction, const char *mode, std::size_t bytes) {
+        const std::string labels = label("direction", direction) + ", " + label("mode", mode);
         add("cuda_memcpy_total", labels, 1);
         add("cuda_memcpy_bytes_total", labels, bytes);
         add("cuda_memcpy_total", "", 1);
-        add("cuda_memcpy_size_bytes_sum", label("kind", kind), bytes);
+        add("cuda_memcpy_size_bytes_sum", label("direction", direction), bytes);
         if (std::string(mode) == "sync") {
-            add("cuda_memcpy_duration_seconds_count", label("kind", kind), 1);
+            add("cuda_memcpy_duration_seconds_count", label("direction", direction), 1);
         }
     }
 
@@ -96,7 +96,7 @@ public:
 
     void print(const std::string &comm) {
         const std::string own = label("pid", std::to_string(getpid()));
-        add("cuda_memory_unknown_frees_total", "", 0);
+        add("cuda_memory_untracked_frees_total", "", 0);
         std::printf("{\"program\": \"%s\", \"pid\": %d, \"running\": [", comm.c_str(), getpid());
         for (const auto &[what, value] : counts_) {
             const std::string labels = what.second.empty() ? "" : ", " + what.second;

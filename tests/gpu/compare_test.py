@@ -16,10 +16,10 @@ import compare  # noqa: E402
 PAGE = """\
 # HELP gpusnoop_cuda_memcpy_total Successful memory copies.
 # TYPE gpusnoop_cuda_memcpy_total counter
-gpusnoop_cuda_memcpy_total{comm="calls",container="",kind="h2d",mode="sync",gpu="unknown"} 3
-gpusnoop_cuda_memcpy_total{comm="calls",container="",kind="d2h",mode="sync",gpu="unknown"} 4
-gpusnoop_cuda_memcpy_total{comm="other",container="",kind="h2d",mode="sync",gpu="unknown"} 100
-gpusnoop_cuda_memcpy_bytes_total{comm="a \\"b\\", c=\\\\n\\n}",container=""} 1.5e+06
+gpusnoop_cuda_memcpy_total{comm="calls",container_id="",direction="h2d",mode="sync",gpu="unknown"} 3
+gpusnoop_cuda_memcpy_total{comm="calls",container_id="",direction="d2h",mode="sync",gpu="unknown"} 4
+gpusnoop_cuda_memcpy_total{comm="other",container_id="",direction="h2d",mode="sync",gpu="unknown"} 100
+gpusnoop_cuda_memcpy_bytes_total{comm="a \\"b\\", c=\\\\n\\n}",container_id=""} 1.5e+06
 gpusnoop_probe_entries_total{probe="cuda"} 10
 gpusnoop_probe_events_total{probe="cuda"} 8
 gpusnoop_probe_stale_calls_total{probe="cuda"} 2
@@ -57,7 +57,7 @@ class CompareTest(unittest.TestCase):
     def test_sums_the_samples_that_have_the_labels(self):
         page = compare.Page(PAGE)
         self.assertEqual(page.sum("gpusnoop_cuda_memcpy_total", {"comm": "calls"}), 7)
-        self.assertEqual(page.sum("gpusnoop_cuda_memcpy_total", {"comm": "calls", "kind": "h2d"}), 3)
+        self.assertEqual(page.sum("gpusnoop_cuda_memcpy_total", {"comm": "calls", "direction": "h2d"}), 3)
         self.assertEqual(page.sum("gpusnoop_cuda_memcpy_total", {"comm": "nobody"}), 0)
         self.assertEqual(page.sum("up", {}), 1)
 
@@ -78,7 +78,7 @@ class CompareTest(unittest.TestCase):
     def test_a_difference_fails(self):
         for own in (6, 8):
             code, output = self.run_main(PAGE, self.totals(
-                ["gpusnoop_cuda_memcpy_total", {"comm": "calls", "kind": "h2d"}, 3],
+                ["gpusnoop_cuda_memcpy_total", {"comm": "calls", "direction": "h2d"}, 3],
                 ["gpusnoop_cuda_memcpy_total", {"comm": "calls"}, own]))
             self.assertEqual(code, 1)
             self.assertRegex(output, rf"cuda_memcpy_total +{own} +7 NO")

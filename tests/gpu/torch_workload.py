@@ -109,7 +109,7 @@ def main():
         now = settled()
         return ([(what, count, now[metric] - before[metric]) for what, count, metric in expected]
                 + [("bytes reserved on the device", reserved, seen("cuda_memory_outstanding_bytes")),
-                   ("frees of unknown memory", 0, seen("cuda_memory_unknown_frees_total")),
+                   ("frees of untracked memory", 0, seen("cuda_memory_untracked_frees_total")),
                    ("errors", 0, seen("cuda_api_errors_total"))])
 
     passed = compare.print_table("torch", compare.poll(source, rows, PATIENCE))

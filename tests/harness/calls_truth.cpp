@@ -95,7 +95,7 @@ void check_errors(const Page &page, const CallsFunction &function, const CallsCo
     }
     for (const auto &[name, times] : by_name) {
         Labels labels = of;
-        labels["code"] = name;
+        labels["error"] = name;
         INFO("error " << name);
         CHECK(page.sum("gpusnoop_function_errors_total", labels) == number(times));
     }

@@ -109,7 +109,7 @@ Labels with(Labels labels, const std::string &name, const std::string &value) {
 void check_memory(const Page &page, const Account &account, const Labels &of) {
     for (std::size_t kind = 0; kind < memory_kinds.size(); kind++) {
         const truth::Memory &memory = account.memory[kind];
-        const Labels labels = with(of, "kind", memory_kinds[kind]);
+        const Labels labels = with(of, "memory_kind", memory_kinds[kind]);
         INFO("memory of kind " << memory_kinds[kind]);
         CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", labels) ==
               number(memory.allocations + memory.empty_allocations));
@@ -119,8 +119,8 @@ void check_memory(const Page &page, const Account &account, const Labels &of) {
               number(memory.frees + memory.freed_by_reset));
         CHECK(page.sum("gpusnoop_cuda_memory_freed_bytes_total", labels) ==
               number(memory.freed_bytes + memory.freed_by_reset_bytes));
-        CHECK(page.sum("gpusnoop_cuda_memory_unknown_frees_total", labels) ==
-              number(memory.unknown_frees));
+        CHECK(page.sum("gpusnoop_cuda_memory_untracked_frees_total", labels) ==
+              number(memory.untracked_frees));
     }
 }
 
@@ -128,7 +128,7 @@ void check_copies(const Page &page, const Account &account, const Labels &of) {
     for (std::size_t mode = 0; mode < modes.size(); mode++) {
         const Labels in_mode = with(of, "mode", modes[mode]);
         for (std::size_t kind = 0; kind < copy_kinds.size(); kind++) {
-            const Labels labels = with(in_mode, "kind", copy_kinds[kind]);
+            const Labels labels = with(in_mode, "direction", copy_kinds[kind]);
             INFO(copy_kinds[kind] << " " << modes[mode]);
             const truth::Copies &copies = account.copies[kind][mode];
             CHECK(page.sum("gpusnoop_cuda_memcpy_total", labels) == number(copies.calls));
@@ -140,13 +140,13 @@ void check_copies(const Page &page, const Account &account, const Labels &of) {
         CHECK(page.sum("gpusnoop_cuda_memset_bytes_total", in_mode) ==
               number(account.memsets[mode].bytes));
     }
-    CHECK_FALSE(page.has("gpusnoop_cuda_memcpy_total", with(of, "kind", "unknown")));
+    CHECK_FALSE(page.has("gpusnoop_cuda_memcpy_total", with(of, "direction", "unknown")));
 }
 
 // These have no label gpu.
 void check_copy_histograms(const Page &page, const Account &account, const Labels &of) {
     for (std::size_t kind = 0; kind < copy_kinds.size(); kind++) {
-        const Labels labels = with(of, "kind", copy_kinds[kind]);
+        const Labels labels = with(of, "direction", copy_kinds[kind]);
         const auto &copies = account.copies[kind];
         INFO(copy_kinds[kind]);
         CHECK(page.sum("gpusnoop_cuda_memcpy_size_bytes_count", labels) ==
@@ -217,7 +217,7 @@ void check_account(const Page &page, const Account &account, const Labels &of) {
 
 void check_outstanding(const Page &page, const Account &account, const Labels &of) {
     for (std::size_t kind = 0; kind < memory_kinds.size(); kind++) {
-        const Labels labels = with(of, "kind", memory_kinds[kind]);
+        const Labels labels = with(of, "memory_kind", memory_kinds[kind]);
         INFO("memory of kind " << memory_kinds[kind]);
         CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", labels) ==
               number(account.memory[kind].outstanding_bytes));

@@ -169,7 +169,7 @@ TEST_CASE("copies of programs that were never seen before have directions", "[ke
     constexpr int each = rounds * at_once * 20;
     const Page page =
         exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", "new_program"}}, 3 * each);
-    CHECK(page.sum("gpusnoop_cuda_memcpy_total", {{"comm", "new_program"}, {"kind", "d2h"}}) ==
+    CHECK(page.sum("gpusnoop_cuda_memcpy_total", {{"comm", "new_program"}, {"direction", "d2h"}}) ==
           each);
 }
 

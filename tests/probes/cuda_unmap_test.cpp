@@ -31,7 +31,7 @@ TEST_CASE("one call unmaps any number of mappings, with gaps between them", "[ke
          // And ended right behind it.
          "map", "200", "200", "unmap", "150", "150"},
         {{"STANDIN_TRUTH_DIR", directory.path().string()}, {"STANDIN_MEMORY_LIMIT", "8589934592"}});
-    const Labels of = {{"comm", "stripes"}, {"kind", "vmm"}};
+    const Labels of = {{"comm", "stripes"}, {"memory_kind", "vmm"}};
     const auto truth = [&] {
         return truth::sum(truth::read_truth(directory.path())).of(truth::MemoryKind::vmm);
     };

@@ -71,6 +71,6 @@ TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "
         CHECK(page.sum("gpusnoop_nccl_bytes_total", labels) == done.second);
     }
     CHECK(page.sum("gpusnoop_function_errors_total",
-                   {{"comm", "ranks"}, {"code", "ncclInvalidArgument"}}) == 5 * 200 * 2);
+                   {{"comm", "ranks"}, {"error", "ncclInvalidArgument"}}) == 5 * 200 * 2);
     CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);
 }

@@ -61,7 +61,7 @@ TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.
     holder.wait_for_output("holding");
     const auto held = truth::read_truth(of_holder.path());
     REQUIRE(held.size() == 1);
-    const Labels old = {{"pid", std::to_string(holder.pid())}, {"older_than", "1h"}};
+    const Labels old = {{"pid", std::to_string(holder.pid())}, {"age", "1h"}};
     for (const std::time_t step : {day, -2 * day}) {
         CAPTURE(step);
         step_wall_clock(step);
@@ -69,8 +69,8 @@ TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.
         const Page page = exporter.scrape();
         // All of it is there since a moment ago.
         check_outstanding(page, held[0]);
-        CHECK(page.has("gpusnoop_cuda_memory_aged_bytes", old));
-        CHECK(page.sum("gpusnoop_cuda_memory_aged_bytes", old) == 0);
+        CHECK(page.has("gpusnoop_cuda_memory_outstanding_older_than_bytes", old));
+        CHECK(page.sum("gpusnoop_cuda_memory_outstanding_older_than_bytes", old) == 0);
         CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") < 600);
         CHECK(page.sum("gpusnoop_cuda_memcpy_duration_seconds_sum") > 0);
         CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);

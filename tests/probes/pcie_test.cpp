@@ -148,7 +148,8 @@ TEST_CASE("accesses are counted by device, operation, size and origin", "[.guest
     CHECK(page.sum(accesses, of(display, "read", 4, "driver")) == 13 + 15 + 16);
     CHECK(page.sum(accesses, of(display, "write", 1, "driver")) == 14);
     CHECK(page.sum(accesses, {{"device", other}}) == 0);
-    CHECK(page.sum(accesses, {{"comm", "probes_tests"}, {"container", ""}}) == user + driver + 8);
+    CHECK(page.sum(accesses, {{"comm", "probes_tests"}, {"container_id", ""}}) ==
+          user + driver + 8);
     const std::string all_ones = "gpusnoop_pcie_config_all_ones_reads_total";
     CHECK(page.sum(all_ones) == 4 + 15);
     CHECK(page.sum(all_ones, of(display, "read", 4, "user")) == 4);

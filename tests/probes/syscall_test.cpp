@@ -91,7 +91,7 @@ void check_round(const Page &page, double times) {
                                                                         {"unknown", "ENOSYS"}}) {
         CAPTURE(name);
         CHECK(page.sum(errors_total, {{"syscall", name}}) == count(page, name));
-        CHECK(page.sum(errors_total, {{"syscall", name}, {"errno", error}}) == count(page, name));
+        CHECK(page.sum(errors_total, {{"syscall", name}, {"error", error}}) == count(page, name));
     }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
 #endif
     CHECK(is_true(count(page, "clone3") + count(page, "clone"), threads, page));
     CHECK(page.samples(calls_total, {{"syscall", "getppid"}}).front().labels ==
-          Labels{{"comm", "syscalls"}, {"container", ""}, {"syscall", "getppid"}});
+          Labels{{"comm", "syscalls"}, {"container_id", ""}, {"syscall", "getppid"}});
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
     check_at_rest(exporter);
@@ -198,7 +198,7 @@ TEST_CASE("of what a process is killed in, nothing is left", "[kernel]") {
     check_at_rest(exporter);
     const Page page = exporter.scrape();
     // The kernel ends the wait before it ends the thread.
-    CHECK(page.sum(errors_total, {{"syscall", "rt_sigtimedwait"}, {"errno", "EINTR"}}) +
+    CHECK(page.sum(errors_total, {{"syscall", "rt_sigtimedwait"}, {"error", "EINTR"}}) +
               probe(page, "stale_calls_total") - probe(before, "stale_calls_total") ==
           threads);
     // The filter: the threads were started by calls that are not wanted.

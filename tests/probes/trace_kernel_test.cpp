@@ -84,7 +84,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
             CHECK(line["pid"] == process.pid());
             CHECK(line["ppid"] == ::getpid());
             CHECK(line["comm"] == "syscalls");
-            CHECK(line["container"] == "");
+            CHECK(line["container_id"] == "");
             CHECK(line["result"] == what.result);
             CHECK(line["error"] == what.error);
             CHECK(line["duration_ns"] > 0);

@@ -146,10 +146,10 @@ def counted(page):
         if labels.get("comm") != COMM:
             continue
         name = name.removeprefix("cuda_")
-        if name.startswith("memory_") and name.endswith("_total") and "kind" in labels:
-            totals[name, labels["kind"]] += int(value)
+        if name.startswith("memory_") and name.endswith("_total") and "memory_kind" in labels:
+            totals[name, labels["memory_kind"]] += int(value)
         elif name in ("memcpy_total", "memcpy_bytes_total"):
-            totals[name, f'{labels["kind"]} {labels["mode"]}'] += int(value)
+            totals[name, f'{labels["direction"]} {labels["mode"]}'] += int(value)
         elif name == "kernel_launches_total":
             totals[name, ""] += int(value)
     return totals

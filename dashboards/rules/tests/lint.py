@@ -67,7 +67,7 @@ def check_alert(rule, tested, problem):
             problem(f"{name}: has no {key}")
     if "{{" in annotations.get("summary", ""):
         problem(f"{name}: its summary is to be the same for all of them, so that it can head a group")
-    if re.search(r"by \([^)]*\bcontainer\b", rule["expr"]) and "container:gpusnoop_pod:info" not in rule["expr"]:
+    if re.search(r"by \([^)]*\bcontainer_id\b", rule["expr"]) and "container_id:gpusnoop_pod:info" not in rule["expr"]:
         problem(f"{name}: is about a container, and not @with_pod(...)@")
     page = ROOT / "docs/runbooks" / f"{name}.md"
     if not annotations.get("runbook_url", "").endswith(f"/docs/runbooks/{name}.md"):

@@ -35,7 +35,8 @@ const std::vector<std::uint64_t> bandwidth_bounds = {
     100'000'000, 250'000'000, 500'000'000, 1'000'000'000};
 
 const Label gpu{"gpu", true};
-const Label kind{"kind", true};
+const Label memory_kind{"memory_kind", true};
+const Label direction{"direction", true};
 const Label mode{"mode", true};
 
 }  // namespace
@@ -44,20 +45,21 @@ MemoryFamilies make_memory_families(series::FamilySet &set) {
     return {
         .allocations =
             set.counter("cuda_memory_allocations_total",
-                        "Successful allocations of GPU or GPU-visible memory.", {gpu, kind}),
-        .allocated_bytes = set.counter("cuda_memory_allocated_bytes_total",
-                                       "Bytes asked for by successful allocations.", {gpu, kind}),
-        .frees =
-            set.counter("cuda_memory_frees_total",
-                        "Successful frees of allocations that were seen being made.", {gpu, kind}),
-        .freed_bytes =
-            set.counter("cuda_memory_freed_bytes_total",
-                        "Bytes given back by the frees in cuda_memory_frees_total.", {gpu, kind}),
-        .unknown_frees = set.counter(
-            "cuda_memory_unknown_frees_total",
+                        "Successful allocations of GPU or GPU-visible memory.", {gpu, memory_kind}),
+        .allocated_bytes =
+            set.counter("cuda_memory_allocated_bytes_total",
+                        "Bytes asked for by successful allocations.", {gpu, memory_kind}),
+        .frees = set.counter("cuda_memory_frees_total",
+                             "Successful frees of allocations that were seen being made.",
+                             {gpu, memory_kind}),
+        .freed_bytes = set.counter("cuda_memory_freed_bytes_total",
+                                   "Bytes given back by the frees in cuda_memory_frees_total.",
+                                   {gpu, memory_kind}),
+        .untracked_frees = set.counter(
+            "cuda_memory_untracked_frees_total",
             "Successful frees of memory whose allocation was not seen: it is older than the "
             "exporter, or its record was lost.",
-            {gpu, kind}),
+            {gpu, memory_kind}),
         .unfreed_bytes = set.counter("cuda_memory_unfreed_at_exit_bytes_total",
                                      "Bytes that processes had not freed when they ended.", {gpu}),
         .unfreed_allocations =
@@ -68,21 +70,22 @@ MemoryFamilies make_memory_families(series::FamilySet &set) {
 
 CopyFamilies make_copy_families(series::FamilySet &set) {
     return {
-        .copies = set.counter("cuda_memcpy_total", "Successful memory copies.", {kind, mode, gpu}),
+        .copies =
+            set.counter("cuda_memcpy_total", "Successful memory copies.", {direction, mode, gpu}),
         .bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
-                             {kind, mode, gpu}),
+                             {direction, mode, gpu}),
         .seconds = set.counter(
             "cuda_memcpy_seconds_total",
             "Time inside successful copy calls: of async copies, only the time to submit them.",
-            {kind, mode, gpu}, nanoseconds),
+            {direction, mode, gpu}, nanoseconds),
         .bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
-                                   "Bytes over duration of each synchronous copy.", {kind},
+                                   "Bytes over duration of each synchronous copy.", {direction},
                                    bandwidth_bounds, kilobytes),
-        .size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {kind},
+        .size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {direction},
                               powers_of_four(64, std::uint64_t{1} << 36)),
         .duration =
             set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
-                          {kind}, duration_bounds, nanoseconds),
+                          {direction}, duration_bounds, nanoseconds),
         .sets = set.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
         .set_bytes =
             set.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
@@ -125,15 +128,17 @@ void make_cuda_families(series::FamilySet &set) {
 
 MemoryGauges make_memory_gauges(series::FamilySet &set) {
     return {
-        .outstanding_bytes =
-            set.gauge("cuda_memory_outstanding_bytes",
-                      "Bytes allocated and not freed now, of each running process.", {gpu, kind}),
+        .outstanding_bytes = set.gauge(
+            "cuda_memory_outstanding_bytes",
+            "Bytes allocated and not freed now, of each running process.", {gpu, memory_kind}),
         .outstanding_allocations =
             set.gauge("cuda_memory_outstanding_allocations",
-                      "Allocations not freed now, of each running process.", {gpu, kind}),
-        .aged_bytes = set.gauge("cuda_memory_aged_bytes",
-                                "Outstanding bytes that were allocated longer ago than older_than.",
-                                {{"older_than", true}}),
+                      "Allocations not freed now, of each running process.", {gpu, memory_kind}),
+        .aged_bytes =
+            set.gauge("cuda_memory_outstanding_older_than_bytes",
+                      "Outstanding bytes that were allocated longer ago than age. Cumulative: "
+                      "the bytes of 1h are in 10m too.",
+                      {{"age", true}}),
         .site_bytes = set.gauge(
             "cuda_memory_site_outstanding_bytes",
             "Outstanding bytes by where in the program they were allocated, of the call sites that "
@@ -145,7 +150,7 @@ MemoryGauges make_memory_gauges(series::FamilySet &set) {
 CopyGauges make_copy_gauges(series::FamilySet &set) {
     return {
         .in_flight = set.gauge(
-            "cuda_memcpy_async_in_flight_bytes_estimate",
+            "cuda_memcpy_async_in_flight_estimated_bytes",
             "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
             "stream of each running process, numbered in the order of first use.",
             {{"stream"}}),

@@ -15,7 +15,7 @@ struct MemoryFamilies {
     series::Family &allocated_bytes;
     series::Family &frees;
     series::Family &freed_bytes;
-    series::Family &unknown_frees;
+    series::Family &untracked_frees;
     series::Family &unfreed_bytes;
     series::Family &unfreed_allocations;
 };

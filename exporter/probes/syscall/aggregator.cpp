@@ -33,7 +33,7 @@ SyscallFamilies make_syscall_families(series::FamilySet &set) {
                              {{"syscall"}}),
         .errors = set.counter("syscall_errors_total",
                               "System calls that the kernel returned an error for, by its name.",
-                              {{"syscall"}, {"errno"}}),
+                              {{"syscall"}, {"error"}}),
         .durations = set.histogram("syscall_duration_seconds",
                                    "Time inside each system call, calls that failed or only "
                                    "waited included.",

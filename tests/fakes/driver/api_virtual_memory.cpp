@@ -25,7 +25,7 @@ void count_ended(const Call &open, const Ended &ended) {
         return;
     }
     if (ended.unknown) {
-        count_unknown_free(current_device(), MemoryKind::vmm);
+        count_untracked_free(current_device(), MemoryKind::vmm);
     }
     for (const Allocation &allocation : ended.freed) {
         if (allocation.counted && allocation.image == open.image) {

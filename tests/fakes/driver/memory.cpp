@@ -158,7 +158,7 @@ void count_release(const Call &call, const Allocation &allocation, MemoryKind ki
     if (allocation.counted && allocation.image == call.image) {
         count_free(allocation.device, allocation.kind, allocation.bytes);
     } else {
-        count_unknown_free(current_device(), kind);
+        count_untracked_free(current_device(), kind);
     }
 }
 

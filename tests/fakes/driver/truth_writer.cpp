@@ -201,8 +201,8 @@ void count_free(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
     subtract(memory.outstanding_bytes, bytes);
 }
 
-void count_unknown_free(Device device, truth::MemoryKind kind) {
-    add(memory_of(device, kind).unknown_frees);
+void count_untracked_free(Device device, truth::MemoryKind kind) {
+    add(memory_of(device, kind).untracked_frees);
 }
 
 void count_freed_by_reset(Device device, truth::MemoryKind kind, std::uint64_t bytes) {

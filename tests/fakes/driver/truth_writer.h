@@ -15,7 +15,7 @@ void count_return_without_entry();
 
 void count_allocation(Device device, truth::MemoryKind kind, std::uint64_t bytes);
 void count_free(Device device, truth::MemoryKind kind, std::uint64_t bytes);
-void count_unknown_free(Device device, truth::MemoryKind kind);
+void count_untracked_free(Device device, truth::MemoryKind kind);
 void count_freed_by_reset(Device device, truth::MemoryKind kind, std::uint64_t bytes);
 void count_empty_allocation(Device device, truth::MemoryKind kind);
 void count_empty_free();

@@ -109,12 +109,20 @@ TEST_CASE("the page says how the last reading of the configuration went, and whe
 TEST_CASE("the reference names every family once, with its labels") {
     const std::string text = metrics::metrics_reference();
     const std::string row =
-        "| `gpusnoop_cuda_kernel_launches_total` | counter | `comm`, `container`, `kernel`, "
-        "`grid`, "
-        "`block`, `gpu` |";
+        "| `gpusnoop_cuda_kernel_launches_total` | counter | `comm`, `container_id`, "
+        "`kernel`, `grid`, `block`, `gpu` |";
     const std::size_t first = text.find(row);
     REQUIRE(first != std::string::npos);
     CHECK(text.find(row, first + 1) == std::string::npos);
     CHECK(text.find("gpusnoop_probe_run_seconds_total") != std::string::npos);
     CHECK(text.find("process_resident_memory_bytes") != std::string::npos);
+}
+
+TEST_CASE("no family has a label that Prometheus gives the target, so honor_labels is not needed") {
+    const std::string text = metrics::metrics_reference();
+    for (const std::string label : {"job", "instance", "cluster", "namespace", "pod", "container",
+                                    "endpoint", "service", "node"}) {
+        INFO(label);
+        CHECK(text.find('`' + label + '`') == std::string::npos);
+    }
 }

@@ -48,7 +48,7 @@ TEST_CASE("a call as JSON is one line with one object") {
     CHECK(call["tid"] == 101);
     CHECK(call["ppid"] == 99);
     CHECK(call["comm"] == "trainer");
-    CHECK(call["container"] == "abc");
+    CHECK(call["container_id"] == "abc");
     CHECK(call["function"] == "cudaLaunchKernel");
     CHECK(call["api"] == "runtime");
     CHECK(call["result"] == 2);

@@ -58,8 +58,6 @@ tlsConfig:
 basicAuth:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# The exporter's label `container` is that of the program, not of the exporter.
-honorLabels: true
 relabelings:
   # The name that the rules expect.
   - {targetLabel: job, replacement: gpusnoop}

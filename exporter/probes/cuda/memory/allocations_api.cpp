@@ -90,7 +90,7 @@ Json site_json(const SiteAllocations &site) {
 Json process_json(const ProcessAllocations &process) {
     return {{"pid", process.pid},
             {"comm", process.comm},
-            {"container", process.container},
+            {"container_id", process.container},
             {"pod_uid", process.pod_uid},
             {"exe", process.exe},
             {"outstanding_bytes", process.amount.bytes},

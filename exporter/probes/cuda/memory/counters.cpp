@@ -12,7 +12,7 @@ namespace {
 
 // The slots that a process uses, looked up once.
 struct MemorySlots {
-    std::optional<series::Slot> allocations, allocated_bytes, frees, freed_bytes, unknown_frees;
+    std::optional<series::Slot> allocations, allocated_bytes, frees, freed_bytes, untracked_frees;
 };
 
 series::LabelValues labels_by_kind(const Process &process, std::int32_t device,
@@ -58,11 +58,11 @@ void MemoryCounters::freed(Process &process, std::int32_t device, cuda_memory_ki
 
 void MemoryCounters::freed_unknown(Process &process, std::int32_t device, cuda_memory_kind kind) {
     MemorySlots &slots = state_of<State>(process).slots[slot_key(device, kind)];
-    if (!slots.unknown_frees) {
-        slots.unknown_frees =
-            families_.unknown_frees.slot(process.owner, labels_by_kind(process, device, kind));
+    if (!slots.untracked_frees) {
+        slots.untracked_frees =
+            families_.untracked_frees.slot(process.owner, labels_by_kind(process, device, kind));
     }
-    families_.unknown_frees.add(*slots.unknown_frees, 1);
+    families_.untracked_frees.add(*slots.untracked_frees, 1);
 }
 
 void MemoryCounters::left_unfreed(const Process &process, const LiveAllocations::Parts &parts) {

@@ -101,7 +101,7 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
         details.emplace_back("bytes", std::uint64_t{memory.bytes});
     }
     if (has(TRACE_KIND) && is_transfer(operation)) {
-        details.emplace_back("copy_kind", kind_name(copy_kinds, memory.kind));
+        details.emplace_back("direction", kind_name(copy_kinds, memory.kind));
     } else if (has(TRACE_KIND)) {
         details.emplace_back("memory_kind", kind_name(memory_kinds, memory.kind));
     }

@@ -36,7 +36,7 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
                              of_function),
         .errors = set.counter("function_errors_total",
                               "Calls of traced functions that returned an error, by its name.",
-                              {{"library"}, {"function"}, {"code"}}),
+                              {{"library"}, {"function"}, {"error"}}),
         .slow_calls = set.counter("function_slow_calls_total",
                                   "Calls that took as long as the function's slow_threshold, or "
                                   "longer.",

@@ -70,7 +70,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     json["ppid"] = to_json_or_null(call.ppid);
     json["comm"] = call.comm;
     json["thread"] = call.thread.empty() ? Json() : Json(call.thread);
-    json["container"] = call.container;
+    json["container_id"] = call.container;
     json["pod_uid"] = call.pod_uid;
     json["arguments"] = to_json(call.arguments);
     json["result"] = to_json(call.result);
@@ -100,7 +100,7 @@ std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
                  {"tid", record.tid},
                  {"ppid", to_json_or_null(call.process->ppid)},
                  {"comm", call.process->comm},
-                 {"container", call.process->container},
+                 {"container_id", call.process->container},
                  {"pod_uid", call.process->pod_uid}};
     json["arguments"] = to_json(arguments_of(call));
     json["result"] = to_json(shown_result(call));

@@ -158,7 +158,7 @@ Json row_json(const FunctionRow &row, nanoseconds now) {
     if (row.process != nullptr) {
         json["pid"] = row.process->pid;
         json["comm"] = row.process->comm;
-        json["container"] = row.process->container;
+        json["container_id"] = row.process->container;
     }
     // An unknown value is null.
     const auto known = [](bool is_known, auto value) { return is_known ? Json(value) : Json(); };

@@ -56,7 +56,7 @@ void write_line(const SlowCall &call) {
                             {"tid", call.tid},
                             {"comm", call.comm},
                             {"thread", call.thread},
-                            {"container", call.container},
+                            {"container_id", call.container},
                             {"arguments", arguments_text(call)},
                             {"result", call.result ? hex(*call.result) : ""},
                             {"error", call.error.value_or("")},

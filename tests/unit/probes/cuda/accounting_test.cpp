@@ -58,7 +58,7 @@ TEST_CASE("the part of memory counts allocations and frees, and knows what is li
     CHECK(bench.outstanding() == Amount{7, 1});
     CHECK(bench.sum("cuda_memory_allocations_total") == 2);
     CHECK(bench.sum("cuda_memory_freed_bytes_total", {"device"}) == 100);
-    CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+    CHECK(bench.sum("cuda_memory_untracked_frees_total") == 1);
     CHECK(bench.page("cuda_memcpy_total").empty());
 }
 

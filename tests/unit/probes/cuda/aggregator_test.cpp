@@ -58,7 +58,7 @@ TEST_CASE("what a process had not freed is counted when it ends, and its gauges 
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 1);
     for (const auto *gauge :
          {"cuda_memory_outstanding_bytes", "cuda_memory_outstanding_allocations",
-          "cuda_memory_aged_bytes", "process_info"}) {
+          "cuda_memory_outstanding_older_than_bytes", "process_info"}) {
         CHECK(bench.page(gauge).empty());
     }
     CHECK(bench.aggregator->allocations().empty());

@@ -100,7 +100,7 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
     CHECK(written.content_type == "application/json");
     // The order of the members, too, is a promise to those who read it as text.
     CHECK(written.text ==
-          R"({"processes":[{"pid":8,"comm":"train","container":"0123abcd","pod_uid":"pod-1",)"
+          R"({"processes":[{"pid":8,"comm":"train","container_id":"0123abcd","pod_uid":"pod-1",)"
           R"("exe":"/usr/bin/python3","outstanding_bytes":4196,"outstanding_allocations":3,)"
           R"("sites":[{"site":"leak_big < main","bytes":4096,"allocations":2,"frames":[)"
           R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
@@ -108,7 +108,7 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
           R"({"function":null,"module":"libtorch.so","offset":32},)"
           R"({"function":"main","module":"train","offset":48}]},)"
           R"({"site":"unknown","bytes":100,"allocations":1,"frames":[]}],"sites_left_out":0},)"
-          R"({"pid":7,"comm":"small","container":"","pod_uid":"","exe":"/usr/bin/python3",)"
+          R"({"pid":7,"comm":"small","container_id":"","pod_uid":"","exe":"/usr/bin/python3",)"
           R"("outstanding_bytes":10,"outstanding_allocations":1,"sites":[{"site":"main",)"
           R"("bytes":10,"allocations":1,"frames":[)"
           R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"

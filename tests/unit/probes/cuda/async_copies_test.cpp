@@ -94,7 +94,7 @@ TEST_CASE("copies past the limit are merged, with none of their bytes lost") {
 TEST_CASE("the page shows what each stream has under way") {
     Fixture bench;
     bench.allocations(process());
-    const auto page = [&] { return bench.page("cuda_memcpy_async_in_flight_bytes_estimate"); };
+    const auto page = [&] { return bench.page("cuda_memcpy_async_in_flight_estimated_bytes"); };
     CHECK(page().empty());
     bench.calls(copy(1, 2, 1'000, COPY_H2D, 10'000));  // sync: it is over
     CHECK(page().empty());
@@ -102,12 +102,12 @@ TEST_CASE("the page shows what each stream has under way") {
     bench.calls(async_copy(0, 10, 20'000));
     CHECK(page() == Page{{{"python", "", "42", "default"}, 10}, {{"python", "", "42", "1"}, 100}});
     bench.calls(wait(stream_a, 15'000));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate", {"1"}) == 0);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate", {"default"}) == 10);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"1"}) == 0);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
     bench.calls(wait(CUDA_ALL_STREAMS, 20'500));  // began at 19'500
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate", {"default"}) == 10);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
     bench.calls(wait(CUDA_ALL_STREAMS, 21'000));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 0);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
 }
 
 TEST_CASE(
@@ -115,11 +115,11 @@ TEST_CASE(
     Fixture bench;
     bench.allocations(process());
     bench.calls(async_copy(stream_a, 100, 10'000, COPY_DEFAULT));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 100);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 100);
     bench.calls(wait(stream_a, 15'000));
     bench.apply_all();
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"async"}) == 100);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate") == 0);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
 }
 
 TEST_CASE("each process waits for its own streams") {
@@ -129,6 +129,6 @@ TEST_CASE("each process waits for its own streams") {
     bench.calls(async_copy(stream_a, 100, 10'000));
     bench.calls(of(43, bench_since, async_copy(stream_a, 5, 10'000)));
     bench.calls(of(43, bench_since, wait(CUDA_ALL_STREAMS, 20'000)));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate", {"python"}) == 100);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_bytes_estimate", {"other"}) == 0);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"python"}) == 100);
+    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"other"}) == 0);
 }

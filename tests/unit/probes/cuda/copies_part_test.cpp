@@ -16,7 +16,7 @@ struct CopiesFixture : PartFixture {
     [[nodiscard]] std::uint64_t in_flight(const std::string &stream) const {
         series::FamilySet gauges([](std::string_view) { return 100U; }, true);
         CudaCopies::add_gauges(gauges, processes);
-        return sum_of(page_of(gauges.snapshots(), "cuda_memcpy_async_in_flight_bytes_estimate"),
+        return sum_of(page_of(gauges.snapshots(), "cuda_memcpy_async_in_flight_estimated_bytes"),
                       {stream});
     }
 };

@@ -21,10 +21,10 @@ TEST_CASE("allocations and frees make the outstanding bytes") {
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 110);
     CHECK(bench.sum("cuda_memory_frees_total") == 1);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 100);
-    CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+    CHECK(bench.sum("cuda_memory_untracked_frees_total") == 1);
     CHECK(bench.sum("cuda_memory_outstanding_bytes", {"42"}) == 10);
     CHECK(bench.sum("cuda_memory_outstanding_allocations", {"42"}) == 1);
-    CHECK(bench.sum("cuda_memory_aged_bytes", {"1h"}) == 10);
+    CHECK(bench.sum("cuda_memory_outstanding_older_than_bytes", {"1h"}) == 10);
 }
 
 TEST_CASE("a process without allocations has outstanding bytes, too: 0") {
@@ -98,7 +98,7 @@ TEST_CASE("a free of what is not known is counted by the kind of its function") 
     }
     bench.apply_all();
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
-        CHECK(bench.sum("cuda_memory_unknown_frees_total",
+        CHECK(bench.sum("cuda_memory_untracked_frees_total",
                         {std::string(memory_kind_names.at(kind)), "4"}) == kind + 1U);
     }
     CHECK(bench.page("cuda_memory_frees_total").empty());
@@ -149,17 +149,17 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         bench.apply_all();
         CHECK(bench.page("cuda_memory_freed_bytes_total") ==
               Page{{{"python", "", "5", "managed"}, 100}});
-        CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+        CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
         bench.allocations(unknown_release(0x1000, 5'000));
         bench.apply_all();
-        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+        CHECK(bench.sum("cuda_memory_untracked_frees_total") == 1);
     }
     SECTION("but not by a free of another address, or of a handle") {
         bench.allocations(unknown_release(0x1001, 4'000));
         bench.allocations(unknown_release(0x1000, 4'000, MEMORY_vmm));
         bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
-        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 2);
+        CHECK(bench.sum("cuda_memory_untracked_frees_total") == 2);
     }
     SECTION("nor by a free that began before it was there") {
         auto earlier = unknown_release(0x1000, 4'000);
@@ -167,13 +167,13 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         bench.allocations(earlier);
         bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
-        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+        CHECK(bench.sum("cuda_memory_untracked_frees_total") == 1);
     }
     SECTION("and what the table has is left to the table") {
         bench.allocations(unknown_release(0x2000, 4'000));
         bench.apply_all();
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 110);
-        CHECK(bench.sum("cuda_memory_unknown_frees_total") == 1);
+        CHECK(bench.sum("cuda_memory_untracked_frees_total") == 1);
     }
     SECTION("also what the table had until a free failed") {
         auto back = allocation(0x2000, 10, 2'001);
@@ -213,7 +213,7 @@ TEST_CASE(
         bench.forgotten.clear();
         bench.allocations(unknown_release(0x1000, 5'000));
         bench.apply_all();
-        CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+        CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
         // The table has it again by now.
         REQUIRE(bench.forgotten.size() == 1);
         CHECK(bench.forgotten[0].born_ns == 4'000);

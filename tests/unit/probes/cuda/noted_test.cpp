@@ -75,7 +75,7 @@ TEST_CASE("however many allocations were briefly missing, each is freed by a fre
     }
     bench.apply_all();
     CHECK(outstanding(bench) == 0);
-    CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+    CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
     CHECK(bench.aggregator->forgotten() == 0);
 }
 

@@ -215,7 +215,7 @@ TEST_CASE("an exporter that starts on an older table has what is allocated and c
     CHECK(outstanding(bench) == 4);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 4);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 3);
-    CHECK(bench.page("cuda_memory_unknown_frees_total").empty());
+    CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
 }
 
 TEST_CASE("handles that other processes gave are no allocations, and mappings none either") {

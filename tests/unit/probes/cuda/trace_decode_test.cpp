@@ -113,14 +113,14 @@ TEST_CASE("a copy has two addresses, a direction and a mode") {
     CHECK(result(call, "operation") == text("copy"));
     CHECK(detail(call, "destination") == Value(Word{1}));
     CHECK(detail(call, "source") == Value(Word{2}));
-    CHECK(detail(call, "copy_kind") == text("d2h"));
+    CHECK(detail(call, "direction") == text("d2h"));
     CHECK(detail(call, "mode") == text("async"));
     CHECK(detail(call, "stream") == Value(Word{3}));
     record.memory.is_async = 0;
     record.memory.kind = 77;
     call = decode(record, 0, "", {});
     CHECK(detail(call, "mode") == text("sync"));
-    CHECK(detail(call, "copy_kind") == text("unknown"));
+    CHECK(detail(call, "direction") == text("unknown"));
 }
 
 TEST_CASE("a handle goes by what it is of") {

@@ -28,7 +28,7 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"tid", 101},
                                   {"ppid", 99},
                                   {"comm", "train\uFFFD"},
-                                  {"container", container},
+                                  {"container_id", container},
                                   {"event", "wait_end"},
                                   {"driver", "amdgpu"},
                                   {"timeline", "gfx 1\uFFFD"},

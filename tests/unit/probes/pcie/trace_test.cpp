@@ -37,7 +37,7 @@ TEST_CASE("an access to the configuration space as a line") {
                                  {"tid", 101},
                                  {"ppid", 99},
                                  {"comm", "setpci"},
-                                 {"container", container},
+                                 {"container_id", container},
                                  {"op", "write"},
                                  {"result", 0},
                                  {"error", nullptr},

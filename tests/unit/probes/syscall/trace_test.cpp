@@ -40,7 +40,7 @@ TEST_CASE("a system call as a line") {
                 {"tid", 101},
                 {"ppid", 99},
                 {"comm", "train\uFFFD"},
-                {"container", container},
+                {"container_id", container},
                 {"syscall", "dup"},
                 {"result", -9},
                 {"error", "EBADF"},
