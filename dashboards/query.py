@@ -31,9 +31,9 @@ def written(series):
 class Asker:
     """A time range of a Prometheus, as a dashboard has one chosen."""
 
-    def __init__(self, source, seconds, rate_interval):
+    def __init__(self, source, seconds, rate_interval, end=None):
         self.source = source
-        self.end = source.now()
+        self.end = source.now() if end is None else end
         self.start = self.end - seconds
         self.step = max(1, seconds // 120)
         self.built_in = {"__rate_interval": rate_interval, "__interval": f"{self.step}s",
@@ -119,6 +119,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--range", type=int, default=3600, metavar="SECONDS")
+    parser.add_argument("--end", type=int, metavar="SECONDS", help="of the range, since 1970; now by default")
     parser.add_argument("--rate-interval", default="2m", help="four scrape intervals or more")
     parser.add_argument("--no-data", type=pathlib.Path, default=HERE / "no_data.json")
     parser.add_argument("--answers", type=pathlib.Path, metavar="FILE",
@@ -128,7 +129,7 @@ def main():
                   for path in sorted((HERE / "grafana").glob("*.json"))]
     listed = json.loads(arguments.no_data.read_text(encoding="utf-8"))
     asker = Asker(prometheus.Prometheus(arguments.prometheus), arguments.range,
-                  arguments.rate_interval)
+                  arguments.rate_interval, arguments.end)
     if arguments.answers:
         arguments.answers.write_text(json.dumps(all_answers(dashboards, asker)), encoding="utf-8")
         return 0

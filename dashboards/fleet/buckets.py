@@ -1,0 +1,33 @@
+"""Histograms: which share of a lognormal distribution is below each bound of the exporter's."""
+
+import functools
+import math
+
+# As in exporter/probes/cuda/families.cpp and so on; those of functions are the defaults of config.yaml.
+DURATIONS = tuple(base * 10.0**power for power in range(-6, 1) for base in (1, 2.5, 5)) + (10.0,)
+BANDWIDTHS = tuple(base * 10.0**power for power in range(7, 12) for base in (1, 2.5, 5)) + (1e12,)
+SIZES = tuple(float(4**power) for power in range(3, 19))
+THREADS = tuple(float(4**power) for power in range(0, 18))
+FUNCTIONS = (1e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0, 10.0)
+FENCES = tuple(1e-6 * 4**power for power in (0, 1, 2, 3, 4)) + tuple(1e-3 * 4**power for power in range(0, 5)) + (
+    1.0, 4.0, 16.0)
+SYSTEM_CALLS = FENCES + (64.0, 256.0)
+PCIE = (2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+NVLINK = (1e-7, 2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+@functools.cache
+def share_below(bound, mean, spread):
+    if mean <= 0:
+        return 1.0
+    middle = math.log(mean) - spread * spread / 2
+    return 0.5 * (1 + math.erf((math.log(bound) - middle) / spread / math.sqrt(2)))
+
+
+def quantile(mean, spread, deviations):
+    return math.exp(math.log(mean) - spread * spread / 2 + deviations * spread)
+
+
+def text(bound):
+    """As the exporter writes a bound: the shortest text that is the same number."""
+    return f"{bound:.12g}"

@@ -1,0 +1,81 @@
+"""The families of the probes functions and syscall, of one work."""
+
+from fleet import buckets, work
+
+
+class Calls:
+    def __init__(self, cuda):
+        self.of, self.store, self.work = cuda, cuda.store, cuda.work
+
+    def functions(self):
+        one = self.work
+        per_process = len(one.processes)
+        for function in one.of(work.Function):
+            labels = {"library": function.library, "function": function.name}
+            number = function.per_step * per_process
+            self.of.counter("gpusnoop_function_calls_total", labels, function.activity, number)
+            self.of.histogram("gpusnoop_function_duration_seconds", labels, buckets.FUNCTIONS, function.activity, number,
+                              function.mean, function.spread)
+            slow = 1 - buckets.share_below(function.slow, function.mean, function.spread)
+            self.of.counter("gpusnoop_function_slow_calls_total", labels, function.activity, number * slow)
+        self.extremes()
+        for failure in one.of(work.Failure):
+            if failure.library:
+                self.of.counter("gpusnoop_function_errors_total",
+                                {"library": failure.library, "function": failure.function, "error": failure.error},
+                                failure.activity, failure.per_step)
+
+    def extremes(self):
+        """The shortest and the longest call of each whole minute in which there were some."""
+        clock, one = self.store.clock, self.work
+        of_name = {}
+        for function in one.of(work.Function):
+            of_name.setdefault((function.library, function.name), []).append(function)
+        for (library, name), functions in of_name.items():
+            minimum, maximum = [], []
+            for index in range(clock.count):
+                minute = max(0, index - 60 // clock.step)
+                alive = [function for function in functions
+                         if self.of.totals[function.activity][index] > self.of.totals[function.activity][minute]]
+                alive = alive or functions[:1]
+                minimum.append(min(buckets.quantile(each.mean, each.spread, -2.6) for each in alive))
+                jitter = 2.6 + ((index * 7919) % 100) / 100
+                maximum.append(max(buckets.quantile(each.mean, each.spread, jitter) for each in alive))
+            labels = {**one.labels, "library": library, "function": name}
+            for suffix, values in (("min", minimum), ("max", maximum)):
+                self.store.gauge(f"gpusnoop_function_duration_{suffix}_seconds", labels, values, self.of.first,
+                                 self.of.last, whole=False)
+
+    def collectives(self):
+        one = self.work
+        for collective in one.of(work.Collective):
+            steps = self.of.totals[collective.activity]
+            for process in one.processes:
+                values = [value * collective.per_step for value in steps]
+                if one.lag and process is one.processes[-1]:
+                    behind = [one.lag(second) for second in self.store.clock.seconds]
+                    values, before = [], 0.0
+                    for total, lag in zip(steps, behind):
+                        before = max(before, total * collective.per_step - lag)
+                        values.append(before)
+                labels = {**one.labels, "library": "libnccl.so.2", "function": collective.function,
+                          "datatype": collective.datatype, "op": collective.op, "rank": process.rank,
+                          "nranks": one.ranks}
+                for name, factor in (("operations", 1), ("bytes", collective.bytes)):
+                    self.store.add(f"gpusnoop_nccl_{name}_total", labels, values, factor, self.of.first,
+                                   self.of.counted_until)
+
+    def system_calls(self):
+        for call in self.work.of(work.SystemCall):
+            labels = {"syscall": call.name}
+            self.of.counter("gpusnoop_syscalls_total", labels, call.activity, call.per_step)
+            self.of.histogram("gpusnoop_syscall_duration_seconds", labels, buckets.SYSTEM_CALLS, call.activity,
+                              call.per_step, call.mean, 1.0)
+            if call.error:
+                self.of.counter("gpusnoop_syscall_errors_total", {**labels, "error": call.error}, call.activity,
+                                call.per_step * call.failing)
+
+    def add(self):
+        self.functions()
+        self.collectives()
+        self.system_calls()
