@@ -17,13 +17,13 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char *path = "/api/v1/allocations";
+constexpr const char *allocations_path = "/api/v1/allocations";
 const std::vector<std::string> leaks = {"leak_small", "leak_big", "leak_through_many_frames"};
 
 // The page's entry for one process; null while there is none.
 json entry_of(const Exporter &exporter, pid_t pid) {
     const HttpAnswer answer =
-        http(exporter.port(), path + std::string("?pid=") + std::to_string(pid));
+        http(exporter.port(), allocations_path + std::string("?pid=") + std::to_string(pid));
     REQUIRE(answer.status == 200);
     const json document = json::parse(answer.body);
     CHECK(document["truncated"] == false);
@@ -131,7 +131,7 @@ TEST_CASE("the allocations page as folded stacks", "[e2e]") {
     const Leaking leaking;
     const pid_t pid = leaking.program.pid();
     const std::string query = "?format=folded&pid=" + std::to_string(pid);
-    const HttpAnswer answer = http(leaking.exporter.port(), path + query);
+    const HttpAnswer answer = http(leaking.exporter.port(), allocations_path + query);
     REQUIRE(answer.status == 200);
     CHECK(answer.headers.find("Content-Type: text/plain; charset=utf-8") != std::string::npos);
     const auto lines = read_folded(answer.body);
@@ -156,15 +156,15 @@ TEST_CASE("the allocations page to clients of all kinds", "[e2e]") {
     require_bpf();
     const Leaking leaking;
     const std::uint16_t port = leaking.exporter.port();
-    const HttpAnswer answer = http(port, path);
+    const HttpAnswer answer = http(port, allocations_path);
     REQUIRE(answer.status == 200);
     CHECK(answer.headers.find("Content-Type: application/json") != std::string::npos);
     CHECK(answer.headers.find("Cache-Control: no-store") != std::string::npos);
-    CHECK(http(port, "/").body.find(path) != std::string::npos);
-    CHECK(http(port, path, "HEAD").body.empty());
-    CHECK(http(port, path, "POST", "Content-Length: 0\r\n").status == 405);
+    CHECK(http(port, "/").body.find(allocations_path) != std::string::npos);
+    CHECK(http(port, allocations_path, "HEAD").body.empty());
+    CHECK(http(port, allocations_path, "POST", "Content-Length: 0\r\n").status == 405);
 
-    const std::string url = "http://127.0.0.1:" + std::to_string(port) + path;
+    const std::string url = "http://127.0.0.1:" + std::to_string(port) + allocations_path;
     const Finished curl = run({"curl", "-s", "-S", "--compressed", "--get", "--data-urlencode",
                                "comm=leaky", "--data", "limit=1", url});
     CHECK(curl.code == 0);
@@ -176,14 +176,15 @@ TEST_CASE("the allocations page to clients of all kinds", "[e2e]") {
         CHECK(process["sites"].size() == 1);
         CHECK(process["sites_left_out"].get<int>() >= 2);
     }
-    CHECK(http(port, path, "GET", "Accept-Encoding: gzip\r\n")
+    CHECK(http(port, allocations_path, "GET", "Accept-Encoding: gzip\r\n")
               .headers.find("Content-Encoding: gzip") != std::string::npos);
 
-    CHECK(json::parse(http(port, path + std::string("?comm=nobody")).body)["processes"].empty());
+    CHECK(json::parse(http(port, allocations_path + std::string("?comm=nobody")).body)["processes"]
+              .empty());
     for (const std::string query :
          {"?pid=0", "?pid=x", "?format=xml", "?limit=-1", "?pids=1", "?pid=1&pid=2", "?comm=%zz"}) {
         INFO(query);
-        const HttpAnswer refusal = http(port, path + query);
+        const HttpAnswer refusal = http(port, allocations_path + query);
         CHECK(refusal.status == 400);
         CHECK(refusal.body.ends_with('\n'));
         CHECK(std::ranges::count(refusal.body, '\n') == 1);
@@ -193,7 +194,7 @@ TEST_CASE("the allocations page to clients of all kinds", "[e2e]") {
 TEST_CASE("the allocations page without the CUDA probe says so", "[e2e]") {
     require_bpf();
     const Exporter exporter("cuda:\n  enabled: false\n");
-    const HttpAnswer answer = http(exporter.port(), path);
+    const HttpAnswer answer = http(exporter.port(), allocations_path);
     CHECK(answer.status == 503);
     CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
 }

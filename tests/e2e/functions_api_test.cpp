@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char *path = "/api/v1/functions";
+constexpr const char *functions_path = "/api/v1/functions";
 
 Process hold_library(const Exporter &exporter) {
     Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
@@ -31,7 +31,7 @@ std::vector<std::string> mix(const std::string &comm, const std::string &seed) {
 }
 
 json get(const Exporter &exporter, const std::string &query = "") {
-    const HttpAnswer answer = http(exporter.port(), path + query);
+    const HttpAnswer answer = http(exporter.port(), functions_path + query);
     REQUIRE(answer.status == 200);
     CHECK(answer.headers.find("application/json") != std::string::npos);
     return json::parse(answer.body);
@@ -173,7 +173,7 @@ TEST_CASE("wrong questions to the functions page are answered in a sentence", "[
          {"?sort=name", "?limit=-1", "?limit=1.5", "?function=", "?by=comm", "?pid=1",
           "?sort=calls&sort=max", "?function=%zz"}) {
         INFO(query);
-        const HttpAnswer refusal = http(exporter.port(), path + query);
+        const HttpAnswer refusal = http(exporter.port(), functions_path + query);
         CHECK(refusal.status == 400);
         CHECK(refusal.body.ends_with('\n'));
         CHECK(std::ranges::count(refusal.body, '\n') == 1);
@@ -183,7 +183,7 @@ TEST_CASE("wrong questions to the functions page are answered in a sentence", "[
 TEST_CASE("the functions page without the probe functions says so", "[e2e]") {
     require_bpf();
     const Exporter exporter("cuda: {enabled: false}\n");
-    const HttpAnswer answer = http(exporter.port(), path);
+    const HttpAnswer answer = http(exporter.port(), functions_path);
     CHECK(answer.status == 503);
     CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
 }

@@ -14,13 +14,13 @@ namespace {
 
 const std::string calls = "gpusnoop_nvlink_helper_calls_total";
 const std::string bytes = "gpusnoop_nvlink_helper_bytes_total";
-const Labels of_probe = {{"probe", "nvlink"}};
+const Labels of_nvlink = {{"probe", "nvlink"}};
 
 void wait_until(const Exporter &exporter, bool up) {
     eventually(up ? "the probe to be up" : "the probe to be down", [&] {
-        return exporter.scrape().sum("gpusnoop_probe_up", of_probe) == (up ? 1 : 0);
+        return exporter.scrape().sum("gpusnoop_probe_up", of_nvlink) == (up ? 1 : 0);
     });
-    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", of_probe) == (up ? 3 : 0));
+    CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", of_nvlink) == (up ? 3 : 0));
     const std::string front = http(exporter.port(), "/").body;
     CHECK((front.find("no NVIDIA driver with NVLink is loaded") == std::string::npos) == up);
 }
@@ -49,9 +49,9 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     CHECK(page.sum(bytes, {{"op", "memset"}}) == 11 * 4096);
     CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_count", {{"op", "memset"}}) == 11);
     CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_sum", {{"op", "memset"}}) > 0);
-    CHECK(page.sum("gpusnoop_probe_entries_total", of_probe) == 27);
-    CHECK(page.sum("gpusnoop_probe_events_total", of_probe) == 27);
-    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_probe) == 0);
+    CHECK(page.sum("gpusnoop_probe_entries_total", of_nvlink) == 27);
+    CHECK(page.sum("gpusnoop_probe_events_total", of_nvlink) == 27);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_nvlink) == 0);
 
     // A driver that is loaded again has its helpers elsewhere.
     module.reset();

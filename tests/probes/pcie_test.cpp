@@ -28,7 +28,7 @@ using namespace gpusnoop;
 namespace {
 
 const std::string accesses = "gpusnoop_pcie_config_accesses_total";
-const Labels of_probe = {{"probe", "pcie"}};
+const Labels of_pcie = {{"probe", "pcie"}};
 
 // The guests' devices: see tests/vm/README.md.
 const std::string display = "0000:00:10.0";  // class 0x0380
@@ -95,8 +95,8 @@ TEST_CASE("where the kernel has no kprobes, the probes that need them say so, an
     const std::string front = http(exporter.port(), "/").body;
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "cuda"}}) == 1);
     const bool has_kprobes = ebpf::check_kprobes().has_value();
-    CHECK(page.sum("gpusnoop_probe_up", of_probe) == (has_kprobes ? 1 : 0));
-    CHECK(page.sum("gpusnoop_probe_attached_functions", of_probe) == (has_kprobes ? 12 : 0));
+    CHECK(page.sum("gpusnoop_probe_up", of_pcie) == (has_kprobes ? 1 : 0));
+    CHECK(page.sum("gpusnoop_probe_attached_functions", of_pcie) == (has_kprobes ? 12 : 0));
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "nvlink"}}) == 0);
     const std::string reason =
         "this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed";
@@ -161,12 +161,12 @@ TEST_CASE("accesses are counted by device, operation, size and origin", "[.guest
     CHECK(page.sum(durations, {{"op", "write"}}) == 2 + 3 + 14);
     CHECK(page.sum(durations) == user + driver + 8);
     CHECK(page.sum("gpusnoop_pcie_config_access_duration_seconds_sum") > 0);
-    CHECK(page.sum("gpusnoop_probe_attached_functions", of_probe) == 12);
-    CHECK(page.sum("gpusnoop_probe_entries_total", of_probe) == user + driver + 8);
-    CHECK(page.sum("gpusnoop_probe_events_total", of_probe) == user + driver + 8);
-    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_probe) == 0);
-    CHECK(page.sum("gpusnoop_probe_stale_calls_total", of_probe) == 0);
-    CHECK(page.sum("gpusnoop_probe_events_lost_total", of_probe) == 0);
+    CHECK(page.sum("gpusnoop_probe_attached_functions", of_pcie) == 12);
+    CHECK(page.sum("gpusnoop_probe_entries_total", of_pcie) == user + driver + 8);
+    CHECK(page.sum("gpusnoop_probe_events_total", of_pcie) == user + driver + 8);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_pcie) == 0);
+    CHECK(page.sum("gpusnoop_probe_stale_calls_total", of_pcie) == 0);
+    CHECK(page.sum("gpusnoop_probe_events_lost_total", of_pcie) == 0);
 }
 
 TEST_CASE("an access is told with its register, its value, its result and its duration",

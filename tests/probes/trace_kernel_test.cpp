@@ -21,14 +21,14 @@ using nlohmann::json;
 namespace {
 
 constexpr int threads = 3;
-constexpr int calls = 200;
+constexpr int calls_each = 200;
 
 // Comm, for targets that another test's process cannot be.
 const std::string comm = "--comm=sys[c]alls";
 
 Process start_syscalls() {
     Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
-                     std::to_string(calls)});
+                     std::to_string(calls_each)});
     process.wait_for_output("waiting");
     return process;
 }
@@ -78,7 +78,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
     for (const auto &[name, what] : expected) {
         CAPTURE(name);
         const auto found = named(lines, name);
-        CHECK(found.size() == threads * calls);
+        CHECK(found.size() == threads * calls_each);
         std::set<int> tids;
         for (const json &line : found) {
             CHECK(line["pid"] == process.pid());
@@ -106,7 +106,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
     }
 #if defined(__x86_64__)
     const auto compat = named(lines, "compat");
-    CHECK(compat.size() == calls);
+    CHECK(compat.size() == calls_each);
     for (const json &line : compat) {
         CHECK(line["number"] == 64);
         CHECK(line["result"] == ::getpid());
@@ -170,8 +170,8 @@ TEST_CASE("each system call of a process is a line, and none of another", "[kern
         wait_until_in(trace, traced);
         make_calls(traced);
         const auto lines = trace.finish();
-        CHECK(named(lines, "getpgid").size() == threads * calls);
-        CHECK(named(lines, "timer_delete").size() == threads * calls);
+        CHECK(named(lines, "getpgid").size() == threads * calls_each);
+        CHECK(named(lines, "timer_delete").size() == threads * calls_each);
         CHECK_FALSE(named(lines, "clock_nanosleep").empty());
         CHECK(named(lines, "getppid").empty());
         CHECK(named(lines, "read").empty());
@@ -216,7 +216,7 @@ TEST_CASE("system calls of a GPU process are lines from its first CUDA call on",
     require_bpf();
     const auto start = [] {
         Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
-                         std::to_string(calls), "--cuda", standin("12/libcudart.so.12")});
+                         std::to_string(calls_each), "--cuda", standin("12/libcudart.so.12")});
         process.wait_for_output("waiting");
         return process;
     };

@@ -1,7 +1,5 @@
 #include "exporter/probes/frame/frame_json.h"
 
-#include <string>
-
 namespace gpusnoop::probes {
 
 namespace {
@@ -20,6 +18,10 @@ Json to_json(const symbols::Frame &frame) {
     return {{"function", known(frame.function)},
             {"module", known(frame.module)},
             {"offset", has_offset ? Json(frame.offset) : Json()}};
+}
+
+std::string to_text(const Json &json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace gpusnoop::probes

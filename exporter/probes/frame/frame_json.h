@@ -1,7 +1,8 @@
-// A call on a stack as JSON, the same in all documents.
+// JSON as all documents have it.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "exporter/symbols/stacks/stack_text.h"
 
@@ -9,5 +10,8 @@ namespace gpusnoop::probes {
 
 // {"function":"main","module":"python3.11","offset":120}, with null for unknown values.
 [[nodiscard]] nlohmann::ordered_json to_json(const symbols::Frame &frame);
+
+// In one line. Bytes that are not UTF-8 become U+FFFD.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json &json);
 
 }  // namespace gpusnoop::probes

@@ -72,10 +72,6 @@ Processes select(const std::vector<ProcessAllocations> &all, const Query &query)
     return selected;
 }
 
-std::string to_text(const Json &json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json site_json(const SiteAllocations &site) {
     Json frames = Json::array();
     for (const symbols::Frame &frame : site.name.frames) {

@@ -16,10 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string to_line(const Json &json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string hex(std::uint64_t value) {
     return "0x" + hexadecimal(value);
 }
@@ -82,7 +78,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
             json["stack"].push_back(to_json(frame));
         }
     }
-    return to_line(json);
+    return to_text(json);
 }
 
 std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
@@ -106,7 +102,7 @@ std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
     json["result"] = to_json(shown_result(call));
     json["error"] = call.error != nullptr ? Json(*call.error) : Json();
     json["slow"] = call.is_slow;
-    return to_line(json);
+    return to_text(json);
 }
 
 }  // namespace gpusnoop::probes

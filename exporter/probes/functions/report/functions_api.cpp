@@ -15,6 +15,7 @@
 #include "exporter/base/glob.h"
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
+#include "exporter/probes/frame/frame_json.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -137,10 +138,6 @@ double seconds(std::uint64_t ns) {
 
 double seconds(nanoseconds duration) {
     return static_cast<double>(duration.count()) / 1e9;
-}
-
-std::string to_text(const Json &json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json buckets_json(const CallHistogram &durations) {
