@@ -22,26 +22,20 @@ from checks import prometheus
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def written(series):
-    """Of an answer, what JSON can hold: a value that is no number is null."""
-    return [{"labels": labels, "points": [[time, value if math.isfinite(value) else None]
-                                          for time, value in points]} for labels, points in series]
-
-
 class Asker:
     """A time range of a Prometheus, as a dashboard has one chosen."""
 
-    def __init__(self, source, seconds, rate_interval, end=None):
+    def __init__(self, source, seconds, rate_interval, end=None, points=120):
         self.source = source
         self.end = source.now() if end is None else end
         self.start = self.end - seconds
-        self.step = max(1, seconds // 120)
+        self.step = max(1, seconds // points)
         self.built_in = {"__rate_interval": rate_interval, "__interval": f"{self.step}s",
                          "__range": f"{seconds}s"}
 
-    def variables(self, dashboard):
-        """Each variable's values, in the order of the dashboard: later ones depend on earlier ones.
-        Raises LookupError for one that has none."""
+    def variables(self, dashboard, chosen=None):
+        """Each variable's values, in the order of the dashboard: later ones depend on earlier ones. `chosen`: of
+        some, the one value. Raises LookupError for one that has none."""
         values = dict(self.built_in)
         for name, variable in walk.variables(dashboard).items():
             if variable["type"] != "query":
@@ -52,7 +46,7 @@ class Asker:
                                              self.end)
             if not found:
                 raise LookupError(f"the variable {name} has no values")
-            values[name] = prometheus.chosen(found)
+            values[name] = prometheus.chosen([chosen[name]] if name in (chosen or {}) else found)
         return values
 
     def ask(self, target, values):
@@ -62,27 +56,15 @@ class Asker:
         return self.source.over(expression, self.start, self.end, self.step)
 
 
-def answers(dashboard, asker):
+def answers(dashboard, asker, chosen=None):
     """Panel, target, and the series or the Refused of each query."""
-    values = asker.variables(dashboard)
+    values = asker.variables(dashboard, chosen)
     for panel in walk.panels(dashboard):
         for target in panel["targets"]:
             try:
                 yield panel, target, asker.ask(target, values)
             except prometheus.Refused as error:
                 yield panel, target, error
-
-
-def all_answers(dashboards, asker):
-    """For pictures: the series of each panel's queries, by dashboard and number of the panel."""
-    found = {"from": asker.start, "to": asker.end, "dashboards": {}}
-    for dashboard in dashboards:
-        of_panels = found["dashboards"].setdefault(dashboard["uid"], {})
-        for panel, target, answer in answers(dashboard, asker):
-            if isinstance(answer, prometheus.Refused):
-                raise answer
-            of_panels.setdefault(str(panel["id"]), {})[target["refId"]] = written(answer)
-    return found
 
 
 def check(dashboards, asker, listed):
@@ -122,17 +104,12 @@ def main():
     parser.add_argument("--end", type=int, metavar="SECONDS", help="of the range, since 1970; now by default")
     parser.add_argument("--rate-interval", default="2m", help="four scrape intervals or more")
     parser.add_argument("--no-data", type=pathlib.Path, default=HERE / "no_data.json")
-    parser.add_argument("--answers", type=pathlib.Path, metavar="FILE",
-                        help="check nothing, write the series of all queries as JSON")
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8"))
                   for path in sorted((HERE / "grafana").glob("*.json"))]
     listed = json.loads(arguments.no_data.read_text(encoding="utf-8"))
     asker = Asker(prometheus.Prometheus(arguments.prometheus), arguments.range,
                   arguments.rate_interval, arguments.end)
-    if arguments.answers:
-        arguments.answers.write_text(json.dumps(all_answers(dashboards, asker)), encoding="utf-8")
-        return 0
     complaints = list(check(dashboards, asker, listed))
     for complaint in complaints:
         print(complaint, file=sys.stderr)

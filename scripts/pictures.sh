@@ -1,13 +1,15 @@
 #!/bin/bash
-# Draws docs/pictures/*.png: the page at /, and the dashboards, with Grafana's own components in headless Chromium, on what a
-# real Prometheus answers that scrapes the exporter beside stand-in programs. As root or through sudo,
-# after `cmake --build --preset release`. Takes some minutes: 600 MB from npm the first time,
-# and some minutes of data.
+# Draws docs/pictures/*.png, after `cmake --build --preset release`. The dashboards: with Grafana's own components in
+# headless Chromium, light and dark, on the fleet of dashboards/fleet in a real Prometheus. The page at /: the exporter
+# beside stand-in programs, as root or through sudo. Takes some minutes, and 600 MB from npm the first time.
 #
-#   SECONDS_OF_DATA=150 scripts/pictures.sh
+#   scripts/pictures.sh                 all
+#   scripts/pictures.sh dashboards      without the page at /; needs no build
+#   END=1795608000 scripts/pictures.sh  the fleet until then, in seconds since 1970
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${SECONDS_OF_DATA:-150}
+end=${END:-1795608000}
+what=${1:-all}
 if [ "$(id -u)" -eq 0 ]; then as_root=(); else as_root=(sudo); fi
 
 scripts/setup.sh --tests
@@ -19,13 +21,17 @@ if [ -n "${missing:-}" ]; then
     "${as_root[@]}" apt-get -q -y install --no-install-recommends $missing
 fi
 # The versions of all packages are those of package-lock.json. None of them needs a script of its own.
-(cd dashboards/pictures && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund)
+if [ ! dashboards/pictures/node_modules/.package-lock.json -nt dashboards/pictures/package-lock.json ]; then
+    (cd dashboards/pictures && npm ci --ignore-scripts --legacy-peer-deps --no-audit --no-fund)
+fi
 
-"${as_root[@]}" env GPUSNOOP_PICTURE="$PWD/docs/pictures/status.png" \
-    build/release/tests/e2e_tests "a picture of the page at /"
+if [ "$what" = all ]; then
+    "${as_root[@]}" env GPUSNOOP_PICTURE="$PWD/docs/pictures/status.png" \
+        build/release/tests/e2e_tests "a picture of the page at /"
+fi
 
-answers=$(mktemp)
-trap 'rm -f "$answers"' EXIT
-"${as_root[@]}" env GPUSNOOP_ANSWERS="$answers" GPUSNOOP_ANSWERS_SECONDS="$seconds" \
-    build/release/tests/e2e_tests "answers for the pictures of the dashboards"
-node dashboards/pictures/draw.js "$answers" docs/pictures
+fleet=$(mktemp -d)
+trap 'rm -rf "$fleet"' EXIT
+dashboards/fleet/backfill.py --end "$end" "$fleet/data"
+dashboards/fleet/answers.py --end "$end" "$fleet/data" >"$fleet/answers.json"
+node dashboards/pictures/draw.js "$fleet/answers.json" docs/pictures

@@ -14,8 +14,8 @@ class Calls:
             labels = {"library": function.library, "function": function.name}
             number = function.per_step * per_process
             self.of.counter("gpusnoop_function_calls_total", labels, function.activity, number)
-            self.of.histogram("gpusnoop_function_duration_seconds", labels, buckets.FUNCTIONS, function.activity, number,
-                              function.mean, function.spread)
+            self.of.histogram("gpusnoop_function_duration_seconds", labels, buckets.FUNCTIONS, function.activity,
+                              number, function.mean, function.spread)
             slow = 1 - buckets.share_below(function.slow, function.mean, function.spread)
             self.of.counter("gpusnoop_function_slow_calls_total", labels, function.activity, number * slow)
         self.extremes()

@@ -120,10 +120,11 @@ class Cuda:
                 self.counter("gpusnoop_cuda_memcpy_bytes_total", where, copy.activity, copy.per_step * copy.bytes)
                 self.counter("gpusnoop_cuda_memcpy_seconds_total", where, copy.activity, copy.per_step * seconds, False)
             number, way = copy.per_step * len(gpus), {"direction": copy.direction}
-            self.histogram("gpusnoop_cuda_memcpy_size_bytes", way, buckets.SIZES, copy.activity, number, copy.bytes, 0.9)
+            self.histogram("gpusnoop_cuda_memcpy_size_bytes", way, buckets.SIZES, copy.activity, number, copy.bytes,
+                           0.9)
             if copy.mode == "sync":
-                self.histogram("gpusnoop_cuda_memcpy_bandwidth_bytes_per_second", way, buckets.BANDWIDTHS, copy.activity,
-                               number, copy.bandwidth, 0.35)
+                self.histogram("gpusnoop_cuda_memcpy_bandwidth_bytes_per_second", way, buckets.BANDWIDTHS,
+                               copy.activity, number, copy.bandwidth, 0.35)
                 self.histogram("gpusnoop_cuda_memcpy_duration_seconds", way, buckets.DURATIONS, copy.activity, number,
                                seconds, 0.8)
             else:

@@ -70,7 +70,8 @@ def driver(store, node):
         labels = {**HOST, "comm": "nv-hostengine", "op": op}
         store.add("gpusnoop_nvlink_helper_calls_total", labels, polled, per_second)
         store.add("gpusnoop_nvlink_helper_bytes_total", labels, polled, per_second * size)
-        store.histogram("gpusnoop_nvlink_helper_duration_seconds", labels, buckets.NVLINK, polled, per_second, 4e-7, 0.5)
+        store.histogram("gpusnoop_nvlink_helper_duration_seconds", labels, buckets.NVLINK, polled, per_second, 4e-7,
+                        0.5)
     frames = clock.total(wobble(name + " fences", 0.4), before=86400)
     labels = {**HOST, "comm": "nvidia-modeset", "driver": "nvidia-drm"}
     for event, per_second in (("init", 2.0), ("emit", 2.0), ("enable_signal", 1.0), ("signaled", 2.0),
@@ -117,7 +118,8 @@ def exporter(store, node, events):
                 store.constant("gpusnoop_probe_attach_failures_total", {**labels, "reason": reason}, 0, counter=True)
             broken = node.failing is not None and probe == "cuda"
             for signal in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"):
-                deaths = [int(broken and signal == "SIGSEGV" and second > node.failing + 30) for second in clock.seconds]
+                deaths = [int(broken and signal == "SIGSEGV" and second > node.failing + 30)
+                          for second in clock.seconds]
                 store.add("gpusnoop_process_deaths_in_traced_calls_total", {**labels, "signal": signal}, deaths)
     for reason in ("ring_full", "busy"):
         store.constant("gpusnoop_slow_call_details_lost_total", {"reason": reason}, 0, counter=True)
@@ -126,7 +128,8 @@ def exporter(store, node, events):
     functions = events.get("functions", [0.0] * count)
     store.add("gpusnoop_sink_events_total", {"sink": "file:slow_calls"}, functions, 1e-5)
     for reason in ("queue_full", "stopped"):
-        store.constant("gpusnoop_sink_events_lost_total", {"sink": "file:slow_calls", "reason": reason}, 0, counter=True)
+        store.constant("gpusnoop_sink_events_lost_total", {"sink": "file:slow_calls", "reason": reason}, 0,
+                       counter=True)
     store.gauge("gpusnoop_discovery_last_round_age_seconds", {}, clock.sampled(
         lambda second, shape=wobble(node.name + " age", 2, 400): 0.008 * abs(shape(second))), whole=False)
     store.constant("gpusnoop_discovery_slow_files", {}, 0)

@@ -45,6 +45,7 @@ def kubernetes(store, works, cluster, clock):
         store.constant("kube_pod_info", {**labels, "node": one.node, "created_by_kind": "Job"}, 1, first, last)
         store.constant("kube_pod_container_info", {**labels, "container": one.pod.container,
                                                    "container_id": f"containerd://{one.container_id}"}, 1, first, last)
-        store.constant("kube_pod_container_resource_requests", {**labels, "container": one.pod.container, "node": one.node,
-                                                                "resource": "nvidia_com_gpu", "unit": "integer"},
+        store.constant("kube_pod_container_resource_requests", {**labels, "container": one.pod.container,
+                                                                "node": one.node, "resource": "nvidia_com_gpu",
+                                                                "unit": "integer"},
                        len(one.gpus), first, last)

@@ -22,8 +22,10 @@ def otherwise(*functions):
 def transformer(activity, layers=32):
     """A step of a large language model's training, on one GPU."""
     return [
-        Kernel(activity, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", 6.0 * layers, "132x4x1", "384x1x1"),
-        Kernel(activity, "flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", 1.0 * layers, "16x8x32", "128x1x1"),
+        Kernel(activity, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", 6.0 * layers, "132x4x1",
+               "384x1x1"),
+        Kernel(activity, "flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", 1.0 * layers, "16x8x32",
+               "128x1x1"),
         Kernel(activity, "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<128>", 1.0 * layers, "32x8x32", "256x1x1"),
         Kernel(activity, "vectorized_layer_norm_kernel<c10::BFloat16>", 2.0 * layers, "4096x1x1", "32x4x1"),
         Kernel(activity, "elementwise_kernel<128, 4, add>", 5.0 * layers, "32768x1x1", "128x1x1"),
@@ -67,8 +69,8 @@ def convolutions(activity):
 
 
 def checkpoint(activity, size, pinning=0.05):
-    """One checkpoint: the model's state goes to pinned memory, which takes `pinning` seconds to get, and from there to a
-    file system."""
+    """One checkpoint: the model's state goes to pinned memory, which takes `pinning` seconds to get, and from there
+    to a file system."""
     return [
         Copy(activity, "d2h", "sync", size / (256 * MIB), 256 * MIB, 21e9),
         Copy(activity, "h2h", "sync", size / (256 * MIB) / 4, 64 * MIB, 11e9),

@@ -61,7 +61,8 @@ def segmentation():
                 pod=Pod("vision", "train-segmentation-0", "trainer"), activities=activities,
                 memory=programs.model_memory(6 * GIB, 41 * GIB, -HOUR, {"step": 96 * MIB}),
                 does=[*programs.convolutions("step"), *programs.convolutions("validate")[:2],
-                      *programs.all_reduce("step", 6, 25 * MIB, 0.03), *programs.checkpoint("save", 2 * GIB, pinning=0.7),
+                      *programs.all_reduce("step", 6, 25 * MIB, 0.03),
+                      *programs.checkpoint("save", 2 * GIB, pinning=0.7),
                       *programs.loading("load")],
                 utilization=wobble("segmentation", 0.1, 900))
 
@@ -75,11 +76,13 @@ def leaking(length):
 
     activities = {"step": product(wobble("asr", 0.1), lambda second: 2.2 if second < full else 0.6),
                   "load": product(every(HOUR, 60), lambda second: 0.02), "fail": during(full, 1e9, 0.4)}
-    return Work("gpu-a06", "python3", (0, 1), script="finetune_asr.py", pod=Pod("speech", "asr-finetune-7d9c4-x2lmq", "main"),
+    return Work("gpu-a06", "python3", (0, 1), script="finetune_asr.py",
+                pod=Pod("speech", "asr-finetune-7d9c4-x2lmq", "main"),
                 ranks=2, activities=activities,
                 memory=[*programs.model_memory(9 * GIB, 22 * GIB, -2 * HOUR, {"step": 64 * MIB}),
-                        Holding("device", "c10::cuda::CUDACachingAllocator::malloc < at::cat_cuda < FeatureCache.append",
-                                leak, 2 * MIB)],
+                        Holding("device",
+                                "c10::cuda::CUDACachingAllocator::malloc < at::cat_cuda < FeatureCache.append", leak,
+                                2 * MIB)],
                 does=[*programs.transformer("step", 12), *programs.all_reduce("step", 4, 16 * MIB, 0.05),
                       *programs.loading("load"), Failure("fail", "cudaMalloc", "cudaErrorMemoryAllocation")],
                 utilization=lambda second: 0.81 if second < full else 0.2)
@@ -93,8 +96,8 @@ def serving():
                    pod=Pod("serving", f"chat-70b-6f7c9b8d5-{('k8x2p', 'w4nqz')[index]}", "vllm"),
                    activities={"request": load, "load": product(every(HOUR, 60), lambda second: 0.02)},
                    memory=[*programs.model_memory(36 * GIB, 4 * GIB, -40 * HOUR),
-                           Holding("vmm", "cuMemCreate < vllm::CuMemAllocator::malloc < KVCache", programs.loaded(30 * GIB, -40 * HOUR),
-                                   32 * MIB)],
+                           Holding("vmm", "cuMemCreate < vllm::CuMemAllocator::malloc < KVCache",
+                                   programs.loaded(30 * GIB, -40 * HOUR), 32 * MIB)],
                    does=[*programs.replay("request"), *programs.all_reduce("request", 48, 512 * 1024, 0.001),
                          *programs.loading("load"), *(programs.system_calls("request", 2) if index == 0 else ())],
                    utilization=product(load, lambda second: 0.22))
@@ -102,10 +105,10 @@ def serving():
     yield Work("gpu-b03", "tritonserver", (0, 1), "/opt/tritonserver/bin/tritonserver",
                pod=Pod("serving", "embeddings-5c6d7f-hh2vt", "triton"),
                activities={"request": load, "load": product(every(HOUR, 30), lambda second: 0.02)},
-               memory=[Holding("device", "cudaMalloc < nvinfer1::rt::AllocImpl < ExecutionContext", programs.loaded(11 * GIB, -9 * HOUR),
-                               64 * MIB),
-                       Holding("async", "cudaMallocAsync < ort::CudaAllocator::Alloc", programs.loaded(3 * GIB, -9 * HOUR), 4 * MIB,
-                               {"request": 12 * MIB})],
+               memory=[Holding("device", "cudaMalloc < nvinfer1::rt::AllocImpl < ExecutionContext",
+                               programs.loaded(11 * GIB, -9 * HOUR), 64 * MIB),
+                       Holding("async", "cudaMallocAsync < ort::CudaAllocator::Alloc",
+                               programs.loaded(3 * GIB, -9 * HOUR), 4 * MIB, {"request": 12 * MIB})],
                does=programs.replay("request", 0.2) + programs.loading("load"),
                utilization=product(load, lambda second: 0.04))
 
@@ -113,7 +116,8 @@ def serving():
 def hoarder(length):
     """A notebook whose cell ended after the first hour, and which keeps what it had loaded."""
     done = 0.15 * length
-    return Work("gpu-b03", "python3", (3,), script="ipykernel_launcher", pod=Pod("notebooks", "jupyter-lchen", "notebook"),
+    return Work("gpu-b03", "python3", (3,), script="ipykernel_launcher",
+                pod=Pod("notebooks", "jupyter-lchen", "notebook"),
                 activities={"step": during(-HOUR, done, 1.5), "load": during(0, 60, 0.1)},
                 memory=programs.model_memory(16 * GIB, 52 * GIB, -HOUR, {"step": 64 * MIB}),
                 does=programs.transformer("step", 24) + programs.loading("load"),
@@ -127,17 +131,19 @@ def molecular(length):
                activities={"step": steps},
                memory=[Holding("device", "cudaMalloc < allocateDeviceBuffer < gmx::StatePropagatorDataGpu",
                                programs.loaded(3 * GIB, -30 * HOUR), 24 * MIB),
-                       Holding("managed", "cudaMallocManaged < gmx::PmeGpu", programs.loaded(1 * GIB, -30 * HOUR), 8 * MIB)],
+                       Holding("managed", "cudaMallocManaged < gmx::PmeGpu", programs.loaded(1 * GIB, -30 * HOUR),
+                               8 * MIB)],
                does=[Kernel("step", "nbnxn_kernel_ElecEwTwinCut_VdwLJCombGeom_F_cuda", 2, "1848x1x1", "8x8x1"),
                      Kernel("step", "pme_spline_and_spread_kernel<4, true>", 1, "4620x1x1", "16x16x1"),
-                     *programs.replay("step", 0)[3:5], Function("step", CUDART, "cudaStreamSynchronize", 3, 0.004, 0.5, 10.0),
+                     *programs.replay("step", 0)[3:5],
+                     Function("step", CUDART, "cudaStreamSynchronize", 3, 0.004, 0.5, 10.0),
                      *programs.system_calls("step", 0.2)],
                utilization=lambda second: 0.88)
     number = max(2, round(length / (40 * 60)))
     for index in range(number):
         begins, ends = index * length / number, (index + 0.85) * length / number
-        yield Work("gpu-b05", "python3", (index % 4, (index + 1) % 4), script="relax.py", start=begins, end=ends, unfreed=True,
-                   slurm=Slurm(48215 + index, 0, "afischer", 20342),
+        yield Work("gpu-b05", "python3", (index % 4, (index + 1) % 4), script="relax.py", start=begins,
+                   end=ends, unfreed=True, slurm=Slurm(48215 + index, 0, "afischer", 20342),
                    activities={"step": product(during(begins + 60, ends), wobble(f"relax {index}"), lambda second: 4.0),
                                "load": during(begins, begins + 60, 0.1)},
                    memory=programs.model_memory(2 * GIB, (6 + 3 * (index % 3)) * GIB, begins, {"step": 32 * MIB}),
@@ -151,10 +157,10 @@ def failing(length):
     fails = {"fail": during(ends - 60, ends, 2.0)}
     for first, last, gpus, slurm in ((-9 * HOUR, ends, ALL, Slurm(48102, 0, "tnguyen", 20410)),
                                      (ends + 600, float("inf"), (0, 1), Slurm(48261, 0, "tnguyen", 20410))):
-        yield Work("gpu-b06", "python3", gpus, script="train_dock.py", start=first, end=last, slurm=slurm, ranks=len(gpus),
-                   unfreed=True,
-                   activities={"step": product(during(first, min(last, ends - 60) if first < 0 else last), wobble("dock"),
-                                               lambda second: 1.8),
+        yield Work("gpu-b06", "python3", gpus, script="train_dock.py", start=first, end=last, slurm=slurm,
+                   ranks=len(gpus), unfreed=True,
+                   activities={"step": product(during(first, min(last, ends - 60) if first < 0 else last),
+                                               wobble("dock"), lambda second: 1.8),
                                "load": during(max(0, first), max(0, first) + 60, 0.1),
                                **(fails if first < 0 else {"fail": during(0, 0)})},
                    memory=programs.model_memory(12 * GIB, 30 * GIB, first, {"step": 64 * MIB}),

@@ -1,5 +1,5 @@
-// draw.js ANSWERS DIRECTORY: a picture of each dashboard, with the answers that
-// `dashboards/query.py --answers` has written, by Chromium ($CHROMIUM, or the one that is installed).
+// draw.js ANSWERS DIRECTORY: two pictures of each dashboard, NAME.png and NAME-light.png, with the answers that
+// `dashboards/fleet/answers.py` has written, by Chromium ($CHROMIUM, or the one that is installed).
 import { build } from 'esbuild';
 import { createRequire } from 'node:module';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -71,10 +71,20 @@ for (const file of readdirSync(join(here, '../grafana')).sort()) {
   const picture = {
     dashboard: withoutEmptyRows(dashboard, all.dashboards[dashboard.uid]),
     answers: all.dashboards[dashboard.uid],
+    chosen: all.chosen[dashboard.uid] ?? {},
     range: { from: all.from, to: all.to },
     width: WIDTH,
   };
-  const html = join(made, `${dashboard.uid}.html`);
+  for (const mode of ['dark', 'light']) {
+    await draw(dashboard.uid, { ...picture, mode }, mode === 'dark' ? '' : '-light');
+  }
+}
+await browser.close();
+rmSync(made, { recursive: true });
+process.exit(mistakes ? 1 : 0);
+
+async function draw(uid, picture, suffix) {
+  const html = join(made, `${uid}${suffix}.html`);
   writeFileSync(
     html,
     `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css"><body style="margin:0"><div id="page"></div>
@@ -84,14 +94,11 @@ for (const file of readdirSync(join(here, '../grafana')).sort()) {
   );
   const page = await browser.newPage({ viewport: { width: WIDTH, height: TALLEST } });
   page.on('pageerror', (error) => {
-    console.error(`${dashboard.uid}: ${error.stack}`);
+    console.error(`${uid}: ${error.stack}`);
     mistakes++;
   });
   await page.goto(pathToFileURL(html).href);
   await page.waitForTimeout(4000);
-  await page.screenshot({ path: join(directory, `${dashboard.uid}.png`) });
+  await page.screenshot({ path: join(directory, `${uid}${suffix}.png`) });
   await page.close();
 }
-await browser.close();
-rmSync(made, { recursive: true });
-process.exit(mistakes ? 1 : 0);

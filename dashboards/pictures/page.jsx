@@ -8,8 +8,8 @@ import { createRoot } from 'react-dom/client';
 import { KINDS } from './panels.jsx';
 
 const [CELL, GAP, HEADER] = [30, 8, 84];
-const { dashboard, answers, range, width } = window.PICTURE;
-const theme = createTheme({ colors: { mode: 'dark' } });
+const { dashboard, answers, chosen, mode, range, width } = window.PICTURE;
+const theme = createTheme({ colors: { mode } });
 
 const x = (columns) => Math.round((columns * (width - GAP)) / 24) + GAP;
 const y = (lines) => lines * (CELL + GAP) + HEADER;
@@ -41,12 +41,14 @@ function Panel({ panel }) {
   );
 }
 
+const clock = (time) => new Date(time * 1000).toISOString().slice(0, 16).replace('T', ' ');
+
 function Variables() {
   const box = { background: theme.colors.background.secondary, padding: '6px 10px', borderRadius: 2 };
   return dashboard.templating.list.map((variable) => (
     <span key={variable.name} style={{ display: 'inline-flex', border: `1px solid ${theme.colors.border.medium}` }}>
       <span style={{ ...box, fontWeight: 500 }}>{variable.label}</span>
-      <span style={{ padding: '6px 10px' }}>{variable.type === 'datasource' ? 'Prometheus' : 'All'}</span>
+      <span style={{ padding: '6px 10px' }}>{variable.type === 'datasource' ? 'Prometheus' : chosen[variable.name] ?? 'All'}</span>
     </span>
   ));
 }
@@ -55,7 +57,12 @@ function Page() {
   return (
     <ThemeContext.Provider value={theme}>
       <GlobalStyles />
-      <div style={{ padding: `12px ${GAP}px`, fontSize: 16, fontWeight: 500 }}>{dashboard.title}</div>
+      <div style={{ padding: `12px ${GAP}px`, display: 'flex', justifyContent: 'space-between' }}>
+        <span style={{ fontSize: 16, fontWeight: 500 }}>{dashboard.title}</span>
+        <span style={{ fontSize: 12 }}>
+          <Icon name="clock-nine" /> {clock(range.from)} to {clock(range.to)} UTC
+        </span>
+      </div>
       <div style={{ padding: `0 ${GAP}px`, display: 'flex', gap: 12, fontSize: 12 }}>
         <Variables />
       </div>

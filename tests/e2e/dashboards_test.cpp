@@ -254,22 +254,3 @@ TEST_CASE("every query of the dashboards returns data", "[e2e]") {
     CHECK(queried.code == 0);
     CHECK(queried.output.find(" 0 mistakes") != std::string::npos);
 }
-
-// For scripts/pictures.sh: some minutes of it, as answers to each query.
-TEST_CASE("answers for the pictures of the dashboards", "[.][pictures]") {
-    require_scene();
-    const char *const file = std::getenv("GPUSNOOP_ANSWERS");
-    const char *const seconds = std::getenv("GPUSNOOP_ANSWERS_SECONDS");
-    REQUIRE(file != nullptr);
-    REQUIRE(seconds != nullptr);
-    const Scene scene;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::stoi(seconds));
-    while (std::chrono::steady_clock::now() < end) {
-        scene.programs.burst();
-        ::usleep(700'000);
-    }
-    const Finished queried =
-        scene.query({"--range", seconds, "--rate-interval", "15s", "--answers", file});
-    INFO(queried.output);
-    CHECK(fs::file_size(file) > 0);
-}
