@@ -21,6 +21,10 @@ volatile int only_tgid = 0;
 volatile int own_tgid = 0;
 volatile int list_own_readers = 0;
 
+struct task_struct___execs {
+	__u64 self_exec_id;
+} __attribute__((preserve_access_index));
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -90,6 +94,8 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	record->file_system = file->f_inode->i_sb->s_magic;
 	record->bytes = file->f_inode->i_size;
 	record->modified_ns = modified_ns(file->f_inode);
+	record->started_ns = task->group_leader->start_boottime;
+	record->execs = BPF_CORE_READ((struct task_struct___execs *)task, self_exec_id);
 	__builtin_memset(record->name, 0, sizeof(record->name));
 	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
 				  file->f_path.dentry->d_name.name);

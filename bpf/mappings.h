@@ -28,9 +28,13 @@ struct mapping_record {
 	__u32 file_system; /* its magic number (linux/magic.h) */
 	/* These change whenever the file's bytes change. */
 	__u64 bytes;
-	__u64 modified_ns;	       /* since the epoch; 0 if the kernel does not show it */
+	__u64 modified_ns; /* since the epoch; 0 if the kernel does not show it */
+	/* The process's start, since boot, and how many programs it has run: an exec maps its files
+	 * newly. */
+	__u64 started_ns;
+	__u64 execs;
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
-WIRE_SIZE(struct mapping_record, 80 + MAPPING_NAME_BYTES);
+WIRE_SIZE(struct mapping_record, 96 + MAPPING_NAME_BYTES);
 
 #endif

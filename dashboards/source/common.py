@@ -1,7 +1,7 @@
 """What all dashboards share: their names, variables, annotations and links."""
 
 from . import model
-from .promql import CHOSEN, PREFIX, process
+from .promql import CHOSEN, PREFIX, own, process
 
 # A dashboard's address never changes: links of other people's lead there.
 OVERVIEW = "gpusnoop-overview"
@@ -70,8 +70,19 @@ ANNOTATIONS = [
 ]
 
 
-def dashboard(uid, title, description, rows, *, variables=()):
+INCOMPLETE = 'complete="false"'
+
+# For dashboards of memory: what a process held before the probes were attached is not known.
+LOWER_BOUND = model.annotation(
+    "Memory known in part",
+    f"1000 * {process('process_start_time_seconds')}\n"
+    f"  and on (job, instance) {own('process_info', INCOMPLETE)}", "orange",
+    title="Restart: memory of processes that ran before is a lower bound", text="{{instance}}",
+    tags="instance", by_value=True)
+
+
+def dashboard(uid, title, description, rows, *, variables=(), annotations=()):
     return model.dashboard(
         uid, f"gpusnoop / {title}", description, rows,
-        variables=[JOB, INSTANCE, *variables], annotations=ANNOTATIONS,
+        variables=[JOB, INSTANCE, *variables], annotations=[*ANNOTATIONS, *annotations],
         tags=("cuda", "ebpf", "prometheus"))

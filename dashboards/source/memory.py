@@ -1,6 +1,6 @@
 """CUDA memory: who holds it, who allocates, and who does not give it back."""
 
-from .common import MEMORY, WARNING_COLORS, dashboard, node_cell, program_variable
+from .common import LOWER_BOUND, MEMORY, WARNING_COLORS, dashboard, node_cell, program_variable
 from .model import Column, Row, stat, table, timeseries
 from .promql import PROGRAM, in_pod, increase, own, rate, top, total
 
@@ -118,4 +118,5 @@ def make():
         MEMORY, "CUDA memory and leaks",
         "Which programs hold GPU memory, where they allocated it, how old it is, and what they never gave "
         "back.",
-        [_held(), _leaks(), _rates()], variables=[program_variable("cuda_memory_allocations_total")])
+        [_held(), _leaks(), _rates()], variables=[program_variable("cuda_memory_allocations_total")],
+        annotations=[LOWER_BOUND])

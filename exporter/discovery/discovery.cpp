@@ -122,10 +122,12 @@ void Discovery::hear_of_mappings() {
     if (!kernel_.events) {
         return;
     }
-    const std::uint64_t dropped =
-        kernel_.events->read([&](std::uint32_t tgid, std::string_view path) {
-            if (wanted(last_part(path))) {
+    const std::uint64_t dropped = kernel_.events->read(
+        [&](std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at) {
+            if (const std::string_view name = last_part(path); wanted(name)) {
                 news_.processes.insert(tgid);
+                const auto first = news_.mapped_at.try_emplace({tgid, std::string(name)}, at).first;
+                first->second = std::min(first->second, at);  // another CPU's may be older
             }
         });
     news_.missed_some = news_.missed_some || dropped > 0;
@@ -156,7 +158,12 @@ void Discovery::look_at_changed() {
 void Discovery::look_at(std::uint32_t tgid) {
     const auto mappings = kernel_.mappings->read(tgid);
     if (mappings) {
+        hear_of_mappings();  // when each of them was made
         consider_all(*mappings);
+    }
+    news_.mapped_at.erase(news_.mapped_at.lower_bound({tgid, ""}),
+                          news_.mapped_at.lower_bound({tgid + 1, ""}));
+    if (mappings) {
         return;
     }
     if (const auto more = lines_.due("cannot read the mappings of a process")) {
@@ -215,6 +222,7 @@ void Discovery::look_at_all(bool timed) {
         }
     }
     found_.begin_look();
+    hear_of_mappings();
     consider_all(*mappings);
     found_.end_look();
     forget_unused();

@@ -155,6 +155,8 @@ private:
     Openings openings_;
     struct News {
         std::set<std::uint32_t> processes;  // that map something new
+        // When each of them first mapped a file of that name, as far as it was not looked at yet.
+        std::map<std::pair<std::uint32_t, std::string>, std::chrono::nanoseconds> mapped_at;
         bool missed_some = false;
     };
     News news_;

@@ -81,6 +81,9 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known
         return;
     }
     found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
+    const auto heard = news_.mapped_at.find({mapping.tgid, mapping.name});
+    attacher.used(mapping,
+                  heard == news_.mapped_at.end() ? std::nullopt : std::optional(heard->second));
     const Key key(&attacher, mapping.file);
     if (known.settled && mapping.state != known.state) {
         let_go(key, known);

@@ -1,8 +1,10 @@
 // A library file that processes use, and the interface of probes that attach to it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
+#include "exporter/ebpf/mapping_list.h"
 
 namespace gpusnoop::discovery {
 
@@ -55,6 +58,11 @@ public:
 
     // Whether the library cannot be attached to yet, because detaching from it is not finished.
     [[nodiscard]] virtual bool must_wait_for(const FileId & /*id*/) { return false; }
+
+    // A process has a wanted file mapped, since `mapped_at` (on the monotonic clock) if the kernel
+    // reported that mapping. Called before the file is offered, and again at each rescan.
+    virtual void used(const ebpf::Mapping & /*mapping*/,
+                      std::optional<std::chrono::nanoseconds> /*mapped_at*/) {}
 
     // A library could not be opened. `reason` is a value for a label.
     virtual void failed(std::string_view reason) = 0;

@@ -25,17 +25,18 @@ struct MappingList::Program {
 namespace {
 
 Mapping to_mapping(const mapping_record &record) {
-    return {
-        record.tgid,
-        record.tid,
-        record.start,
-        record.end,
-        record.file_offset,
-        {record.inode, record.device, record.generation, record.inode_address},
-        record.is_program != 0,
-        std::string(record.name, ::strnlen(record.name, sizeof(record.name))),
-        record.file_system,
-        {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))}};
+    return {record.tgid,
+            record.tid,
+            record.start,
+            record.end,
+            record.file_offset,
+            {record.inode, record.device, record.generation, record.inode_address},
+            record.is_program != 0,
+            std::string(record.name, ::strnlen(record.name, sizeof(record.name))),
+            record.file_system,
+            {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))},
+            std::chrono::nanoseconds(static_cast<std::int64_t>(record.started_ns)),
+            record.execs};
 }
 
 // Since 6.1 the kernel walks only the requested process; before, it walks all, and the program

@@ -1,6 +1,7 @@
 // Lists executable file mappings of processes, straight from the kernel's own tables.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,8 @@ struct Mapping {
     std::string name;           // last part of the path, as the process could name it: untrusted
     std::uint32_t file_system = 0;  // the magic number of the file's, see linux/magic.h
     FileState state = {};
+    std::chrono::nanoseconds started{};  // the process, since boot
+    std::uint64_t execs = 0;             // of the process: each maps its files newly
 };
 
 // One thread uses a list at a time.

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <ctime>
 
 namespace gpusnoop::ebpf {
 
@@ -38,6 +39,9 @@ struct Mmap2 {
 };
 static_assert(sizeof(Mmap2) == 72);
 
+// Ends each record (sample_id_all with PERF_SAMPLE_TIME alone).
+using Time = std::uint64_t;
+
 struct Lost {
     perf_event_header header;
     std::uint64_t id;
@@ -66,6 +70,10 @@ struct MmapEvents::Buffer {
         attr.config = PERF_COUNT_SW_DUMMY;
         attr.mmap = 1;
         attr.mmap2 = 1;
+        attr.sample_type = PERF_SAMPLE_TIME;
+        attr.sample_id_all = 1;
+        attr.use_clockid = 1;
+        attr.clockid = CLOCK_MONOTONIC;
         attr.watermark = 1;
         attr.wakeup_watermark = static_cast<std::uint32_t>(data_pages * page_bytes());
         event = Fd(static_cast<int>(
@@ -134,11 +142,15 @@ std::uint64_t MmapEvents::read(const OnMap &on_map) {
             }
             buffer->copy(tail, record.data(), header.size);
             tail += header.size;
-            if (header.type == PERF_RECORD_MMAP2 && header.size > sizeof(Mmap2)) {
+            if (header.type == PERF_RECORD_MMAP2 && header.size > sizeof(Mmap2) + sizeof(Time)) {
                 Mmap2 mapped;
+                Time at = 0;
+                const std::size_t path_ends = header.size - sizeof(at);
                 std::memcpy(&mapped, record.data(), sizeof(mapped));
+                std::memcpy(&at, record.data() + path_ends, sizeof(at));
                 const char *path = reinterpret_cast<const char *>(record.data()) + sizeof(mapped);
-                on_map(mapped.pid, {path, ::strnlen(path, header.size - sizeof(mapped))});
+                on_map(mapped.pid, {path, ::strnlen(path, path_ends - sizeof(mapped))},
+                       std::chrono::nanoseconds(static_cast<std::int64_t>(at)));
             } else if (header.type == PERF_RECORD_LOST && header.size >= sizeof(Lost)) {
                 Lost lost;
                 std::memcpy(&lost, record.data(), sizeof(lost));

@@ -1,6 +1,7 @@
 // Reports every executable file mapping that any process makes, as it happens.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,9 +17,10 @@ namespace gpusnoop::ebpf {
 // cost more than polling every few milliseconds. One thread reads.
 class MmapEvents {
 public:
-    // The process and the path of the mapped file (in the process's mount namespace; valid during
-    // the call).
-    using OnMap = std::function<void(std::uint32_t tgid, std::string_view path)>;
+    // The process, the path of the mapped file (in the process's mount namespace; valid during the
+    // call), and when it was mapped, on the kernel's monotonic clock.
+    using OnMap =
+        std::function<void(std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at)>;
 
     // Needs CAP_PERFMON or kernel.perf_event_paranoid <= 0.
     static Result<std::unique_ptr<MmapEvents>> open();

@@ -11,7 +11,6 @@
 #include <filesystem>
 
 #include "exporter/base/log.h"
-#include "exporter/system/machine.h"
 
 namespace gpusnoop::ebpf {
 
@@ -20,10 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr long bpf_fs_magic = 0xcafe4a11;  // include/uapi/linux/magic.h
-
-std::chrono::nanoseconds to_nanoseconds(const timespec &time) {
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 std::vector<std::string> entries_of(const std::string &directory) {
     std::vector<std::string> names;
@@ -135,14 +130,6 @@ Result<Fd> Pins::get(std::string_view name) const {
 
 void Pins::remove(std::string_view name) const {
     ::unlink(path_of(name).c_str());
-}
-
-Result<std::chrono::nanoseconds> Pins::pinned_at(std::string_view name) const {
-    struct stat status{};
-    if (::stat(path_of(name).c_str(), &status) != 0) {
-        return fail_errno("read the type of " + path_of(name));
-    }
-    return now_on(CLOCK_BOOTTIME) - (now_on(CLOCK_REALTIME) - to_nanoseconds(status.st_mtim));
 }
 
 bool has_pins(const std::string &root) {

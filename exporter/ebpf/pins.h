@@ -1,7 +1,6 @@
 // BPF objects that outlive the process: pinned in a BPF file system.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +25,6 @@ public:
     [[nodiscard]] Result<> pin(int fd, std::string_view name) const;
     [[nodiscard]] Result<Fd> get(std::string_view name) const;
     void remove(std::string_view name) const;
-    // When the object was pinned, since boot.
-    [[nodiscard]] Result<std::chrono::nanoseconds> pinned_at(std::string_view name) const;
 
 private:
     Pins(Fd lock, std::string directory)

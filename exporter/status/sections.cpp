@@ -178,18 +178,20 @@ std::string processes_section(const Facts &facts) {
     if (memory.processes.empty()) {
         return html + sentence("No process that runs has used CUDA yet.");
     }
-    html += sentence(counted(memory.process_count, "process holds ", "processes hold ") +
-                     bytes_html(memory.outstanding.bytes) + " in " +
-                     counted(memory.outstanding.count, "allocation", "allocations") + ".");
+    html +=
+        sentence(counted(memory.process_count, "process holds ", "processes hold ") +
+                 (memory.is_complete ? "" : "at least ") + bytes_html(memory.outstanding.bytes) +
+                 " in " + counted(memory.outstanding.count, "allocation", "allocations") + ".");
     Rows rows;
     for (const probes::ProcessOverview &process : memory.processes) {
         std::string gpus;
         for (const std::string &gpu : process.gpus) {
             gpus += (gpus.empty() ? "" : ", ") + escape_html(gpu);
         }
+        const std::string at_least = process.is_complete ? "" : "&ge; ";
         rows.push_back({process_html(process.comm, process.pid),
-                        bytes_html(process.outstanding.bytes),
-                        count_html(process.outstanding.count), gpus,
+                        at_least + bytes_html(process.outstanding.bytes),
+                        at_least + count_html(process.outstanding.count), gpus,
                         container_html(process.container), code(process.exe)});
     }
     html += table_html("processes",
@@ -200,6 +202,11 @@ std::string processes_section(const Facts &facts) {
                         {"Container"},
                         {"Executable"}},
                        rows);
+    if (!memory.is_complete) {
+        html +=
+            "<p class=\"dim\">&ge;: the process ran before the probes were attached, and may hold "
+            "memory from before.</p>\n";
+    }
     return html + more(memory.process_count, rows.size(),
                        ", which hold less: see <a href=\"./api/v1/allocations?limit=0\">all</a>");
 }

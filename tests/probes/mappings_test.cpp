@@ -11,6 +11,7 @@
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/open_mapped.h"
+#include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;
@@ -112,15 +113,22 @@ TEST_CASE("a new executable mapping is heard of", "[kernel]") {
     auto events = ebpf::MmapEvents::open();
     REQUIRE(events.has_value());
     Mapped mapped;
-    std::size_t heard = 0;
-    const auto listen = [&](std::uint32_t tgid, std::string_view path) {
-        heard += tgid == own_pid() && path == mapped.path.string() ? 1 : 0;
+    std::vector<std::chrono::nanoseconds> heard;
+    const auto listen = [&](std::uint32_t tgid, std::string_view path,
+                            std::chrono::nanoseconds at) {
+        if (tgid == own_pid() && path == mapped.path.string()) {
+            heard.push_back(at);
+        }
     };
     (*events)->read(listen);
-    CHECK(heard == 0);
+    CHECK(heard.empty());
+    const auto before = now_on(CLOCK_MONOTONIC);
     mapped.map();
+    const auto after = now_on(CLOCK_MONOTONIC);
     (*events)->read(listen);
-    CHECK(heard == 1);
+    REQUIRE(heard.size() == 1);
+    CHECK(before <= heard[0]);
+    CHECK(heard[0] <= after);
 }
 
 TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel]") {
@@ -135,8 +143,9 @@ TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel
     std::uint64_t heard = 0;
     std::uint64_t dropped = 0;
     for (int i = 0; i < 3; i++) {  // the count comes with the next record that fits
-        dropped += (*events)->read(
-            [&](std::uint32_t tgid, std::string_view) { heard += tgid == own_pid() ? 1 : 0; });
+        dropped += (*events)->read([&](std::uint32_t tgid, std::string_view, auto) {
+            heard += tgid == own_pid() ? 1 : 0;
+        });
         mapped.map();
         ::munmap(mapped.address, mapped.page);
     }

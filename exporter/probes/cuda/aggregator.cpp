@@ -198,6 +198,14 @@ void CudaAggregator::tidy(nanoseconds now) {
     (void)processes_.table().expire(now);
 }
 
+void CudaAggregator::look_for_missed_calls() {
+    processes_.table().for_each([this](Process &process) {
+        if (!process.ended) {
+            process.is_complete = callbacks_.has_all_calls(process);
+        }
+    });
+}
+
 // ---- the page ----
 
 std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {

@@ -83,6 +83,9 @@ public:
         return processes_.table().running();
     }
 
+    // Asks for each running process whether all its calls were seen.
+    void look_for_missed_calls();
+
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // The allocations of each running process, by call site.
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const {

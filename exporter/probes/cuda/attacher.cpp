@@ -7,22 +7,15 @@
 
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/pins.h"
-#include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
-
-using std::chrono::nanoseconds;
 
 CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &attached,
                            std::vector<std::string> libraries)
     : programs_(programs),
       attached_(attached),
       libraries_(std::move(libraries)),
-      detacher_(programs.mode()) {
-    if (const CudaPins *pins = programs.pins()) {
-        last_attached_ = pins->last_attached();
-    }
-}
+      detacher_(programs.mode()) {}
 
 // Detaches all at the same time: one after another would take long.
 CudaAttacher::~CudaAttacher() {
@@ -46,22 +39,24 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
     if (pins != nullptr) {
         if (auto adopted = pins->adopt(library)) {
             attached_.add(library, std::move(*adopted), programs_.mode(), "still attached");
+            missed_calls_.adopted(library.id);
             return {};
         }
     }
     const auto places = programs_.find(library);
     if (!places) {
         failed(places.error().reason);
+        if (places.error().reason == no_symbols) {
+            missed_calls_.has_no_functions(library.id);
+        }
         return tl::unexpected(places.error().error);
     }
     if (places->points.empty()) {
+        missed_calls_.has_no_functions(library.id);
         return {};  // a program without its own runtime
     }
     auto kept = detacher_.take_back(library.id);
-    // Set before and after: for a process that starts meanwhile, some calls may be missed.
-    const nanoseconds before = last_attached_.exchange(nanoseconds::max());
     auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
-    last_attached_ = probes ? now_on(CLOCK_BOOTTIME) : before;
     if (!probes) {
         failed(probes.error().reason);
         return tl::unexpected(probes.error().error);
@@ -72,11 +67,13 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
             return pinned;
         }
     }
+    missed_calls_.attached(library.id);
     attached_.add(library, std::move(*probes), programs_.mode(), "attached");
     return {};
 }
 
 void CudaAttacher::detach(const FileId &id, bool is_changed) {
+    missed_calls_.detached(id);
     if (auto probes = attached_.remove(id)) {
         if (const CudaPins *pins = programs_.pins()) {
             pins->forget(id);

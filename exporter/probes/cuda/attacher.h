@@ -1,8 +1,8 @@
 // Attaches the CUDA probe's programs to the libraries that discovery finds.
 #pragma once
 
-#include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,12 +11,14 @@
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/missed_calls.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/frame/attached_libraries.h"
 
 namespace gpusnoop::probes {
 
-// For the discovery thread, except last_attached(). All references must outlive it.
+// For the discovery thread, except missed_calls(). All references must outlive it.
 class CudaAttacher final : public discovery::Attacher {
 public:
     // `libraries`: globs for the names of files.
@@ -37,15 +39,18 @@ public:
     }
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
-    // When a library was last attached to, since boot: a process that started later was seen from
-    // the start.
-    [[nodiscard]] std::chrono::nanoseconds last_attached() const { return last_attached_; }
+    void used(const ebpf::Mapping &mapping,
+              std::optional<std::chrono::nanoseconds> mapped_at) override {
+        missed_calls_.used(mapping, mapped_at);
+    }
+
+    [[nodiscard]] const MissedCalls &missed_calls() const { return missed_calls_; }
 
 private:
     const CudaPrograms &programs_;
     AttachedLibraries &attached_;
     std::vector<std::string> libraries_;
-    std::atomic<std::chrono::nanoseconds> last_attached_{std::chrono::nanoseconds::zero()};
+    MissedCalls missed_calls_;
     ebpf::Detacher detacher_;
 };
 

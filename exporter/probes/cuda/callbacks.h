@@ -27,6 +27,8 @@ struct CudaCallbacks {
     std::function<void(std::int32_t)> forget_stack = [](auto) {};
     // Fills in values from /proc for a running process: exe, container, pod, GPUs.
     std::function<void(Process &)> describe = [](Process &) {};
+    // Were all calls of a running process seen? (Process::is_complete)
+    std::function<bool(const Process &)> has_all_calls = [](const Process &) { return true; };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

@@ -161,8 +161,11 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
     return {
         .process_info = set.gauge(
             "process_info",
-            "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime.",
-            {{"exe"}, {"pod_uid"}, {"linkage", true}}),
+            "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime; "
+            "complete=\"false\": it may have made calls before the probes were attached, so what "
+            "it "
+            "holds is a lower bound.",
+            {{"exe"}, {"pod_uid"}, {"linkage", true}, {"complete", true}}),
         .gpu_info = set.add({.name = "gpusnoop_gpu_info",
                              .help = "1 for each GPU of the node: what the label gpu stands for.",
                              .type = Type::gauge,

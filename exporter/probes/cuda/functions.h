@@ -20,4 +20,9 @@ struct CudaFunction {
 // By the number that records have in `function`, without CUDA_STATIC_RUNTIME.
 std::span<const CudaFunction> cuda_functions();
 
+// Is the file of this name the driver? The runtime's functions call its functions.
+[[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
+    return name.starts_with("libcuda.so");
+}
+
 }  // namespace gpusnoop::probes

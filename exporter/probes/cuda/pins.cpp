@@ -1,6 +1,5 @@
 #include "exporter/probes/cuda/pins.h"
 
-#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -85,14 +84,6 @@ void CudaPins::forget(const FileId &id) const {
     for (const std::string &name : pins_.names(name_of(id))) {
         pins_.remove(name);
     }
-}
-
-std::chrono::nanoseconds CudaPins::last_attached() const {
-    std::chrono::nanoseconds last{};
-    for (const std::string &name : pins_.names(library_prefix)) {
-        last = std::max(last, pins_.pinned_at(name).value_or(std::chrono::nanoseconds::zero()));
-    }
-    return last;
 }
 
 }  // namespace gpusnoop::probes

@@ -1,7 +1,6 @@
 // The probes of libraries that stay attached while no exporter runs.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -23,9 +22,6 @@ public:
     [[nodiscard]] Result<> keep(const ebpf::UprobeSet &probes,
                                 const discovery::Library &library) const;
     void forget(const FileId &id) const;
-
-    // When the last of them was attached, since boot; 0: no probe is pinned.
-    [[nodiscard]] std::chrono::nanoseconds last_attached() const;
 
 private:
     ebpf::Pins pins_;

@@ -68,6 +68,9 @@ public:
 private:
     CudaCallbacks callbacks();
     Result<> open();
+    [[nodiscard]] bool has_all_calls(const Process &process) const {
+        return !attacher_->missed_calls().by(process.key.tgid, process.started, process.ppid);
+    }
 
     CudaConfig config_;
     TargetProcessesPtr targets_;
@@ -81,6 +84,7 @@ private:
     std::unique_ptr<CudaPrograms> programs_;
     std::unique_ptr<CudaConsumer> consumer_;
     std::optional<CudaAttacher> attacher_;
+    std::uint64_t missed_calls_version_ = 0;  // as of the last drain()
 
     // The aggregator's counts as of the last drain(), for any thread.
     struct Counts {
@@ -113,8 +117,9 @@ CudaCallbacks CudaProbe::callbacks() {
                     if (config_.endings != ebpf::Endings::exits) {
                         sandboxes_.look(process);
                     }
-                    process.seen_from_start = process.started > attacher_->last_attached();
+                    process.is_complete = has_all_calls(process);
                 },
+            .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
             .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
             .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); }};
 }
@@ -153,6 +158,10 @@ Result<> CudaProbe::open() {
 
 void CudaProbe::drain() {
     if (consumer_) {
+        if (const auto version = attacher_->missed_calls().version();
+            std::exchange(missed_calls_version_, version) != version) {
+            aggregator_.look_for_missed_calls();
+        }
         consumer_->drain();
         counts_.undecodable = aggregator_.undecodable();
         counts_.forgotten = aggregator_.forgotten();

@@ -38,7 +38,7 @@ struct PartState {
 struct Process : KnownProcess {
     symbols::Executable executable;
     // All its calls were seen: then a pointer outside of all live allocations is host memory.
-    bool seen_from_start = false;
+    bool is_complete = false;
     Linkage linkage = Linkage::unknown;
     // The label `gpu` for a device's ordinal in the process, or for an unknown device.
     std::function<std::string(std::optional<std::uint32_t>)> gpu_name = [](auto) {
@@ -69,11 +69,11 @@ const State &state_of(const Process &process) {
 // A process can use any numbers of devices; a number over the limit is an unknown device.
 inline constexpr std::int32_t max_devices = CUDA_KNOWN_DEVICES;
 
-// The device of a record. A thread that was never seen to choose a device uses the first, if the
-// process was seen from the start.
+// The device of a record. A thread that was never seen to choose a device uses the first, if all
+// calls of the process were seen.
 [[nodiscard]] inline std::int32_t device_of(const Process &process, std::int32_t device) {
     if (device == CUDA_DEVICE_UNCHOSEN) {
-        return process.seen_from_start ? 0 : CUDA_DEVICE_UNCHOSEN;
+        return process.is_complete ? 0 : CUDA_DEVICE_UNCHOSEN;
     }
     return device < max_devices ? std::max(device, CUDA_DEVICE_UNKNOWN) : CUDA_DEVICE_UNKNOWN;
 }

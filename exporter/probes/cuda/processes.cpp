@@ -121,7 +121,8 @@ void CudaProcesses::add_gauges(series::FamilySet &gauges,
         if (!process.ended) {
             add_gauge(
                 families.process_info,
-                gauge_labels_of(process, {process.exe, process.pod_uid, name_of(process.linkage)}),
+                gauge_labels_of(process, {process.exe, process.pod_uid, name_of(process.linkage),
+                                          process.is_complete ? "true" : "false"}),
                 1);
         }
     });

@@ -251,7 +251,7 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
     }
     if (places.points.empty() && !library.is_program) {
         return tl::unexpected(
-            Failure{"no_symbols", {"it has none of the functions that are traced"}});
+            Failure{no_symbols, {"it has none of the functions that are traced"}});
     }
     if (calls_.exit != nullptr && !places.points.empty()) {
         places.exits = see_ends_at_exits(*elf, library, places.functions, places.points);

@@ -22,10 +22,8 @@
 
 namespace gpusnoop::probes {
 
-// Is the file of this name the driver? The runtime's functions call its functions.
-[[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
-    return name.starts_with("libcuda.so");
-}
+// The reason why a library without any of the functions is not attached to.
+inline constexpr const char *no_symbols = "no_symbols";
 
 class CudaPrograms {
 public:

@@ -25,6 +25,7 @@ struct ProcessOverview {
     std::string comm, container, exe;
     std::vector<std::string> gpus;  // as the label `gpu`, without duplicates
     Amount outstanding;
+    bool is_complete = true;  // false: it may hold more, from calls that were not seen
 };
 
 // The memory of a process from one call site, named as in the label `site`.
@@ -41,7 +42,8 @@ struct MemoryOverview {
     std::size_t process_count = 0;           // of all
     std::vector<SiteOverview> sites;         // the same
     std::size_t site_count = 0;
-    Amount outstanding;  // of all
+    Amount outstanding;       // of all
+    bool is_complete = true;  // of all
 };
 
 struct SlowCallOverview {

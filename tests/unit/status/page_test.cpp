@@ -224,6 +224,18 @@ TEST_CASE("without an answer of the pipeline, or without probes, the page says s
     CHECK_THAT(empty, ContainsSubstring("No process uses a library"));
 }
 
+TEST_CASE("a lower bound is marked as one") {
+    CHECK_THAT(page(facts()), !ContainsSubstring("&ge;"));
+    Facts all = facts();
+    all.overview.memory->is_complete = false;
+    all.overview.memory->processes.at(0).is_complete = false;
+    const std::string html = page(all);
+    CHECK(row(html, "train.py") ==
+          "train.py pid 41230|&ge; 8.00 GiB|&ge; 3|0, 3|4be1c9aa77d0|/usr/bin/python3.11|");
+    CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least <data"));
+    CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));
+}
+
 TEST_CASE("the page reloads only if it is asked to") {
     CHECK_THAT(page(facts()), !ContainsSubstring("http-equiv"));
     CHECK_THAT(page(facts()), ContainsSubstring("<a href=\"./?refresh=10\">"));

@@ -59,7 +59,7 @@ bool CudaCopies::on_copy(Process &process, const cuda_copy_record &record) {
 // may have allocations that were not seen.
 void CudaCopies::apply_default(Process &process, const cuda_copy_record &record, bool to_device,
                                bool from_device) {
-    if (record.kind != COPY_DEFAULT || (!process.seen_from_start && !(to_device && from_device))) {
+    if (record.kind != COPY_DEFAULT || (!process.is_complete && !(to_device && from_device))) {
         return count(process, record, copy_kind_unknown);
     }
     static_assert(COPY_H2H == 0 &&

@@ -89,6 +89,7 @@ Json process_json(const ProcessAllocations &process) {
             {"container_id", process.container},
             {"pod_uid", process.pod_uid},
             {"exe", process.exe},
+            {"complete", process.is_complete},
             {"outstanding_bytes", process.amount.bytes},
             {"outstanding_allocations", process.amount.count}};
 }

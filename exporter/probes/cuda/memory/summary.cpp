@@ -70,7 +70,8 @@ ProcessOverview overview_of(const Process &process) {
             .container = process.container,
             .exe = process.exe,
             .gpus = {gpus.begin(), gpus.end()},
-            .outstanding = live_of(process).all()};
+            .outstanding = live_of(process).all(),
+            .is_complete = process.is_complete};
 }
 
 }  // namespace
@@ -87,7 +88,8 @@ std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &proce
                                                                       process.pod_uid,
                                                                       process.exe,
                                                                       live_of(process).all(),
-                                                                      {}});
+                                                                      {},
+                                                                      process.is_complete});
         for (const auto &[site, amount] : heaviest_first(live_of(process))) {
             one.sites.push_back({amount, CallSites::name_of(process, site)});
         }
@@ -106,6 +108,7 @@ MemoryOverview memory_overview(const CudaProcessTable &all_processes) {
         const Amount all = live_of(process).all();
         memory.outstanding.bytes += all.bytes;
         memory.outstanding.count += all.count;
+        memory.is_complete = memory.is_complete && process.is_complete;
         memory.process_count++;
         processes.push_back({&process, {}, all});
         const std::size_t before = sites.size();

@@ -22,6 +22,7 @@ struct ProcessAllocations {
     std::string comm, container, pod_uid, exe;
     Amount amount;
     std::vector<SiteAllocations> sites;  // the largest amounts first
+    bool is_complete = true;             // false: it may hold more, from calls that were not seen
 };
 [[nodiscard]] std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &processes);
 

@@ -8,6 +8,7 @@
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
 #include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/programs.h"
 
 namespace gpusnoop::trace {

@@ -99,22 +99,23 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
     const auto written = allocations_document(all).write({}).value();
     CHECK(written.content_type == "application/json");
     // The order of the members, too, is a promise to those who read it as text.
-    CHECK(written.text ==
-          R"({"processes":[{"pid":8,"comm":"train","container_id":"0123abcd","pod_uid":"pod-1",)"
-          R"("exe":"/usr/bin/python3","outstanding_bytes":4196,"outstanding_allocations":3,)"
-          R"("sites":[{"site":"leak_big < main","bytes":4096,"allocations":2,"frames":[)"
-          R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
-          R"({"function":"leak_big","module":"train","offset":16},)"
-          R"({"function":null,"module":"libtorch.so","offset":32},)"
-          R"({"function":"main","module":"train","offset":48}]},)"
-          R"({"site":"unknown","bytes":100,"allocations":1,"frames":[]}],"sites_left_out":0},)"
-          R"({"pid":7,"comm":"small","container_id":"","pod_uid":"","exe":"/usr/bin/python3",)"
-          R"("outstanding_bytes":10,"outstanding_allocations":1,"sites":[{"site":"main",)"
-          R"("bytes":10,"allocations":1,"frames":[)"
-          R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
-          R"({"function":"main","module":"train","offset":48}]}],"sites_left_out":0}],)"
-          R"("processes_left_out":0,"truncated":false})"
-          "\n");
+    CHECK(
+        written.text ==
+        R"({"processes":[{"pid":8,"comm":"train","container_id":"0123abcd","pod_uid":"pod-1",)"
+        R"("exe":"/usr/bin/python3","complete":true,"outstanding_bytes":4196,"outstanding_allocations":3,)"
+        R"("sites":[{"site":"leak_big < main","bytes":4096,"allocations":2,"frames":[)"
+        R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
+        R"({"function":"leak_big","module":"train","offset":16},)"
+        R"({"function":null,"module":"libtorch.so","offset":32},)"
+        R"({"function":"main","module":"train","offset":48}]},)"
+        R"({"site":"unknown","bytes":100,"allocations":1,"frames":[]}],"sites_left_out":0},)"
+        R"({"pid":7,"comm":"small","container_id":"","pod_uid":"","exe":"/usr/bin/python3",)"
+        R"("complete":true,"outstanding_bytes":10,"outstanding_allocations":1,"sites":[{"site":"main",)"
+        R"("bytes":10,"allocations":1,"frames":[)"
+        R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
+        R"({"function":"main","module":"train","offset":48}]}],"sites_left_out":0}],)"
+        R"("processes_left_out":0,"truncated":false})"
+        "\n");
     CHECK(allocations_document(all).name == "allocations");
 }
 
@@ -259,4 +260,12 @@ TEST_CASE("what is wrong with a request for allocations is one clear sentence",
     }
     CHECK(error_of({{std::string(4000, '\xFF'), ""}}).size() < 200);
     CHECK(find_invalid_utf8(error_of({{"format", "\xFF"}})) == std::string::npos);
+}
+
+TEST_CASE("the document says whose memory may be more") {
+    std::vector<ProcessAllocations> all = {process(1, "a", {}), process(2, "b", {})};
+    all[1].is_complete = false;
+    const json document = parsed(all);
+    CHECK(document["processes"][0]["complete"] == true);
+    CHECK(document["processes"][1]["complete"] == false);
 }

@@ -124,7 +124,7 @@ TEST_CASE("a process that makes up devices has no series for each of them") {
     bench.aggregator = std::make_unique<CudaAggregator>(bench.settings, [&] {
         auto callbacks = bench.callbacks();
         callbacks.describe = [](Process &one) {
-            one.seen_from_start = true;
+            one.is_complete = true;
             one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "none"; };
         };
         return callbacks;

@@ -45,7 +45,7 @@ TEST_CASE("the part of copies leaves a Default copy to the caller, who knows the
         CHECK(bench.sum("cuda_memcpy_total", {kind}) == 1);
     }
     SECTION("who may not know all of them") {
-        process.seen_from_start = false;
+        process.is_complete = false;
         bench.copies.apply_default(process, one, true, false);
         CHECK(bench.sum("cuda_memcpy_total", {"unknown"}) == 1);
         bench.copies.apply_default(process, one, true, true);

@@ -56,12 +56,13 @@ struct Fixture {
                 // Its devices are the node's, from the fifth GPU on.
                 .describe =
                     [this](Process &one) {
-                        one.seen_from_start = complete;
+                        one.is_complete = complete;
                         one.gpu_name = [](std::optional<std::uint32_t> ordinal) {
                             return ordinal && *ordinal < 8 ? std::to_string(*ordinal + 4)
                                                            : "unknown";
                         };
                     },
+                .has_all_calls = [this](const Process &) { return complete; },
                 .forget_live =
                     [this](std::span<const LiveEntry> entries) {
                         forgotten.insert(forgotten.end(), entries.begin(), entries.end());

@@ -19,7 +19,7 @@ std::string linkage(const Fixture &bench) {
     const auto page = bench.page("process_info");
     REQUIRE(page.size() == 1);
     CHECK(page.begin()->second == 1);
-    return page.begin()->first.back();
+    return page.begin()->first.rbegin()[1];  // the label after it is `complete`
 }
 
 // The macros of the BPF programs, which are C.

@@ -27,7 +27,7 @@ struct PartFixture {
                                     [](ProcessIdentity &identity) {
                                         auto &process = static_cast<Process &>(identity);
                                         process.comm = "python";
-                                        process.seen_from_start = true;
+                                        process.is_complete = true;
                                         process.gpu_name = [](auto ordinal) {
                                             return ordinal ? std::to_string(*ordinal) : "unknown";
                                         };

@@ -44,6 +44,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
         CHECK(bench.sum("cuda_memory_outstanding_bytes",
                         {std::to_string(one.pid), one.gpus.front()}) == one.outstanding.bytes);
     }
+    CHECK(memory.is_complete);
     CHECK(memory.site_count == 4);
     REQUIRE(memory.sites.size() == 4);
     CHECK(memory.sites[0].pid == 43);
@@ -113,4 +114,23 @@ TEST_CASE(
         CHECK(memory.sites[i].site == "big");
         CHECK(memory.sites[i].outstanding == Amount{15'000 - i, 1});
     }
+}
+
+TEST_CASE("a process whose calls may have been missed holds what is known, at least") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.allocations(process("other", 43));
+    bench.apply_all();
+    CHECK(bench.sum("process_info", {"42", "true"}) == 1);
+    bench.complete = false;
+    bench.aggregator->look_for_missed_calls();
+    CHECK(bench.sum("process_info", {"42", "false"}) == 1);
+    CHECK(bench.sum("process_info", {"true"}) == 0);
+    const MemoryOverview memory = bench.aggregator->overview();
+    CHECK_FALSE(memory.is_complete);
+    CHECK_FALSE(memory.processes.at(0).is_complete);
+    CHECK_FALSE(bench.aggregator->allocations().at(0).is_complete);
+    bench.complete = true;
+    bench.aggregator->look_for_missed_calls();
+    CHECK(bench.aggregator->overview().is_complete);
 }

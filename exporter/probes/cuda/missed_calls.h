@@ -1,0 +1,84 @@
+// Which processes may have made calls that no probe saw.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "exporter/base/file_id.h"
+#include "exporter/ebpf/mapping_list.h"
+
+namespace gpusnoop::probes {
+
+// A process that had a file mapped before the file's probes were active may have called its
+// functions unseen. The runtime calls the driver: where all calls of a process to the driver are
+// seen, its calls to a runtime are seen there, too.
+//
+// The discovery thread says what it finds; any thread asks.
+class MissedCalls {
+public:
+    // `mapped_at`, on the monotonic clock, counts when the mapping is first seen. Without it the
+    // process may have had the mapping since its start.
+    void used(const ebpf::Mapping &mapping,
+              std::optional<std::chrono::nanoseconds> mapped_at = std::nullopt);
+
+    // From now on, all calls of the file's functions are seen.
+    void attached(const FileId &file);
+    // The same, but an earlier exporter's probes were there all the time.
+    void adopted(const FileId &file);
+    // The file has none of the functions.
+    void has_no_functions(const FileId &file);
+    void detached(const FileId &file);
+
+    // `started`: since boot, 0 if unknown. A process that no mapping is known of has those of the
+    // parent that it was forked from; if the parent is unknown, any file's.
+    [[nodiscard]] bool by(std::uint32_t tgid, std::chrono::nanoseconds started,
+                          std::uint32_t ppid) const;
+
+    [[nodiscard]] std::size_t users() const {
+        const std::lock_guard lock(mutex_);
+        return users_.size();
+    }
+
+    // Changes whenever an answer of by() may change.
+    [[nodiscard]] std::uint64_t version() const { return version_; }
+
+private:
+    // A file is in use without one of these until it is decided.
+    struct File {
+        bool is_always_seen = false;
+        std::chrono::nanoseconds seen_since{};           // on the monotonic clock
+        std::chrono::nanoseconds seen_since_boottime{};  // the same moment
+    };
+    struct Use {
+        std::optional<std::chrono::nanoseconds> mapped_at;
+        bool is_program = false;
+        bool is_driver = false;
+    };
+    struct User {
+        std::chrono::nanoseconds started{};
+        std::uint64_t execs = 0;
+        std::map<FileId, Use> files;
+    };
+
+    void decide(const FileId &id, bool is_always_seen);
+    [[nodiscard]] const User *find(std::uint32_t tgid, std::chrono::nanoseconds started) const;
+    [[nodiscard]] bool is_missed(const FileId &id, const Use &use,
+                                 std::chrono::nanoseconds started) const;
+    [[nodiscard]] bool missed(const User &user) const;
+    [[nodiscard]] bool missed_by_child(const User &parent, std::chrono::nanoseconds forked) const;
+    [[nodiscard]] bool missed_by_unknown(std::chrono::nanoseconds started) const;
+    void forget_ended();
+
+    mutable std::mutex mutex_;
+    std::map<FileId, File> files_;
+    std::map<std::uint32_t, User> users_;
+    std::size_t look_for_ended_at_ = 1024;  // processes
+    std::atomic<std::uint64_t> version_ = 0;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,195 @@
+// Whether a process may have made calls before the probes of its files were active.
+#include "exporter/probes/cuda/missed_calls.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "exporter/system/machine.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr FileId runtime{1, 1, 0, 0};
+constexpr FileId other_runtime{2, 1, 0, 0};
+constexpr FileId driver{3, 1, 0, 0};
+constexpr FileId program{4, 1, 0, 0};
+
+std::chrono::nanoseconds now() {
+    return now_on(CLOCK_MONOTONIC);
+}
+
+// A process that began long before all else here.
+struct User {
+    std::uint32_t tgid = 1'000'000'000;
+    std::chrono::nanoseconds started = 1s;
+    std::uint64_t execs = 1;
+
+    [[nodiscard]] ebpf::Mapping maps(const FileId &file, const std::string &name,
+                                     bool is_program = false) const {
+        return {.tgid = tgid,
+                .tid = tgid,
+                .start = 0,
+                .end = 0,
+                .file_offset = 0,
+                .file = file,
+                .is_program = is_program,
+                .name = name,
+                .started = started,
+                .execs = execs};
+    }
+};
+
+bool by(const MissedCalls &missed, const User &user) {
+    return missed.by(user.tgid, user.started, 0);
+}
+
+}  // namespace
+
+TEST_CASE("calls may be missed of a file that was mapped before its probes were active") {
+    MissedCalls missed;
+    const User before, after{.tgid = 2};
+    missed.used(before.maps(runtime, "libcudart.so.12"), now());
+    CHECK(by(missed, before));  // nothing is attached yet
+    missed.attached(runtime);
+    missed.used(after.maps(runtime, "libcudart.so.12"), now());
+    CHECK(by(missed, before));
+    CHECK_FALSE(by(missed, after));  // although the process began before
+}
+
+TEST_CASE("another file's probes do not matter") {
+    MissedCalls missed;
+    const User one;
+    missed.attached(runtime);
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.attached(other_runtime);
+    CHECK_FALSE(by(missed, one));
+}
+
+TEST_CASE("the first mapping counts, whatever comes later") {
+    MissedCalls missed;
+    const User one;
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.attached(runtime);
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.used(one.maps(runtime, "libcudart.so.12"));
+    CHECK(by(missed, one));
+}
+
+TEST_CASE("a mapping of unknown age is as old as its process") {
+    MissedCalls missed;
+    missed.attached(runtime);
+    const User old, young{.tgid = 2, .started = now_on(CLOCK_BOOTTIME)};
+    for (const User &one : {old, young}) {
+        missed.used(one.maps(runtime, "libcudart.so.12"));
+    }
+    CHECK(by(missed, old));
+    CHECK_FALSE(by(missed, young));
+}
+
+TEST_CASE("an exec and a reused process id map their files newly") {
+    MissedCalls missed;
+    User one;
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.attached(runtime);
+    const User reused{.started = 5s};
+    const User replaced{.execs = 2};
+    for (const User &next : {reused, replaced}) {
+        missed.used(next.maps(runtime, "libcudart.so.12"), now());
+        CHECK_FALSE(by(missed, next));
+    }
+}
+
+TEST_CASE("where the driver's calls are seen, no runtime's call is missed") {
+    MissedCalls missed;
+    missed.attached(driver);
+    const User one, two{.tgid = 2};
+    for (const User &user : {one, two}) {
+        missed.used(user.maps(runtime, "libcudart.so.12"), now());
+    }
+    missed.used(one.maps(driver, "libcuda.so.1"), now());
+    missed.attached(runtime);
+    CHECK_FALSE(by(missed, one));
+    CHECK(by(missed, two));  // its driver is not known yet
+    missed.used(two.maps({9, 9, 0, 0}, "libcuda.so.550.1"), now());
+    CHECK(by(missed, two));  // and that one's probes are not active
+}
+
+TEST_CASE("a file without functions of CUDA misses no calls") {
+    MissedCalls missed;
+    const User one;
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.used(one.maps(program, "python3", true), now());
+    CHECK(by(missed, one));
+    missed.has_no_functions(runtime);
+    CHECK_FALSE(by(missed, one));
+    missed.attached(program);  // it had the runtime linked in
+    CHECK(by(missed, one));
+}
+
+TEST_CASE("probes that an earlier exporter left missed nothing") {
+    MissedCalls missed;
+    const User one;
+    missed.used(one.maps(runtime, "libcudart.so.12"));
+    missed.adopted(runtime);
+    CHECK_FALSE(by(missed, one));
+}
+
+TEST_CASE("calls are missed again once a file is detached from") {
+    MissedCalls missed;
+    const User one;
+    missed.attached(runtime);
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    CHECK_FALSE(by(missed, one));
+    missed.detached(runtime);  // overwritten in place
+    CHECK(by(missed, one));
+    missed.attached(runtime);
+    CHECK(by(missed, one));
+}
+
+TEST_CASE("a forked process has its parent's mappings from its start on") {
+    MissedCalls missed;
+    const User parent;
+    missed.used(parent.maps(runtime, "libcudart.so.12"), now());
+    const auto before = now_on(CLOCK_BOOTTIME);
+    missed.attached(runtime);
+    const auto after = now_on(CLOCK_BOOTTIME);
+    CHECK(missed.by(2, before, parent.tgid));
+    CHECK_FALSE(missed.by(2, after, parent.tgid));
+}
+
+TEST_CASE("of a process without known mappings, every file may be one") {
+    MissedCalls missed;
+    CHECK_FALSE(missed.by(2, 1s, 0));
+    missed.attached(runtime);
+    CHECK(missed.by(2, 1s, 0));
+    CHECK(missed.by(2, 0s, 0));  // the start is unknown, too
+    CHECK_FALSE(missed.by(2, now_on(CLOCK_BOOTTIME) + 1s, 0));
+}
+
+TEST_CASE("processes that have ended are forgotten") {
+    MissedCalls missed;
+    missed.attached(runtime);
+    // No such process exists, so each is forgotten when there are many.
+    for (std::uint32_t tgid = 1'000'000'000; tgid < 1'000'005'000; tgid++) {
+        missed.used(User{.tgid = tgid}.maps(driver, "libcuda.so.1"), now());
+    }
+    CHECK(missed.users() < 2'000);
+}
+
+TEST_CASE("the version changes with the answers") {
+    MissedCalls missed;
+    const User one;
+    std::uint64_t last = missed.version();
+    const auto changes = [&] { return std::exchange(last, missed.version()) != last; };
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    CHECK(changes());
+    missed.used(one.maps(runtime, "libcudart.so.12"));
+    CHECK_FALSE(changes());
+    missed.attached(runtime);
+    CHECK(changes());
+    missed.detached(runtime);
+    CHECK(changes());
+}
