@@ -42,6 +42,13 @@ public:
     // destroyed.
     void announce_end() const { tell_manager("STOPPING=1\nSTATUS=stopping"); }
 
+    // Before announce_end(): another exporter will take over at once, as in a restart.
+    void leave_to_successor() const {
+        for (const auto &probe : probes_) {
+            probe->leave_to_successor();
+        }
+    }
+
     [[nodiscard]] const http::Server &server() const { return *server_; }
 
 private:

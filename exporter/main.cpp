@@ -77,7 +77,7 @@ int serve(const Settings &settings) {
     // Returns a page's memory to the kernel after it was sent. Without this, malloc raises the
     // threshold to the size of the first page freed, and returns no smaller block.
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
-    const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP});
+    const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
 
     const auto app = App::start(*config, [settings] { return configure(settings); });
     if (!app) {
@@ -98,6 +98,9 @@ int serve(const Settings &settings) {
     while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
         // The result is in the log and in the metrics.
         (void)(*app)->reload();
+    }
+    if (received == SIGUSR1) {  // the unit's signal for a restart
+        (*app)->leave_to_successor();
     }
     (*app)->announce_end();
     log::info("stopping", {{"signal", received}});

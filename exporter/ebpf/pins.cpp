@@ -55,13 +55,13 @@ Result<Fd> lock(const std::string &root) {
     return directory;
 }
 
-unsigned remove_all(const std::string &directory) {
+unsigned remove_below(const std::string &directory) {
     unsigned removed = 0;
     for (const std::string &name : entries_of(directory)) {
         const std::string path = directory + "/" + name;
         std::error_code error;
         if (fs::is_directory(fs::symlink_status(path, error))) {
-            removed += remove_all(path);
+            removed += remove_below(path);
             ::rmdir(path.c_str());
         } else if (::unlink(path.c_str()) == 0) {
             removed++;
@@ -85,7 +85,7 @@ Result<Pins> Pins::open(const std::string &root, const std::string &generation) 
     }
     for (const std::string &other : entries_of(root)) {
         if (other != generation) {
-            const unsigned removed = remove_all(root + "/" + other);
+            const unsigned removed = remove_below(root + "/" + other);
             ::rmdir((root + "/" + other).c_str());
             if (removed > 0) {
                 log::warn(
@@ -132,8 +132,15 @@ void Pins::remove(std::string_view name) const {
     ::unlink(path_of(name).c_str());
 }
 
+unsigned Pins::remove_all() const {
+    const unsigned removed = remove_below(directory_);
+    ::rmdir(directory_.c_str());
+    ::rmdir(fs::path(directory_).parent_path().c_str());
+    return removed;
+}
+
 bool has_pins(const std::string &root) {
-    return !entries_of(root).empty();
+    return !entries_of(root).empty() && lock(root).has_value();
 }
 
 Result<unsigned> remove_pins(const std::string &root) {
@@ -145,7 +152,7 @@ Result<unsigned> remove_pins(const std::string &root) {
     if (!locked) {
         return tl::unexpected(locked.error());
     }
-    const unsigned removed = remove_all(root);
+    const unsigned removed = remove_below(root);
     ::rmdir(root.c_str());
     return removed;
 }

@@ -25,6 +25,8 @@ public:
     [[nodiscard]] Result<> pin(int fd, std::string_view name) const;
     [[nodiscard]] Result<Fd> get(std::string_view name) const;
     void remove(std::string_view name) const;
+    // And the directories, so nothing can be pinned afterwards. Returns the number of objects.
+    unsigned remove_all() const;
 
 private:
     Pins(Fd lock, std::string directory)
@@ -34,7 +36,7 @@ private:
     std::string directory_;
 };
 
-// Whether an exporter that has ended left pins.
+// Whether an exporter that has ended left pins; false while an exporter uses them.
 [[nodiscard]] bool has_pins(const std::string &root);
 
 // Removes all pins, which detaches the probes that they kept attached. Returns the number of

@@ -1,4 +1,5 @@
 // With pins, probes and tables outlive the exporter: the next one knows what is allocated.
+#include <bpf/bpf.h>
 #include <signal.h>
 #include <sys/mount.h>
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "exporter/base/fd.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
@@ -38,6 +40,10 @@ struct PinDirectory {
     [[nodiscard]] std::string config(const std::string &mode = "auto") const {
         return "cuda:\n  attach: " + mode + "\n  pin: true\n  pin_path: " + path + "\n";
     }
+    // With the default, which pins if the exporter is supervised.
+    [[nodiscard]] std::string default_config(const std::string &mode = "auto") const {
+        return "cuda:\n  attach: " + mode + "\n  pin_path: " + path + "\n";
+    }
     [[nodiscard]] Finished unpin() const {
         const TemporaryDirectory directory;
         write_file(directory / "config.yaml", "cuda:\n  pin_path: " + path + "\n");
@@ -45,6 +51,20 @@ struct PinDirectory {
             {exporter_binary(), "unpin", "--config.file=" + (directory / "config.yaml").string()});
     }
 };
+
+const std::vector<std::string> supervised = {"env", "GPUSNOOP_SUPERVISED=1"};
+
+void check_complete(const Page &page, const std::string &comm, const std::string &is_complete) {
+    CAPTURE(comm);
+    CHECK(page.sum("gpusnoop_process_info", {{"comm", comm}, {"complete", is_complete}}) == 1);
+}
+
+// A pinned table that no version of the exporter has.
+void pin_foreign_table(const fs::path &path) {
+    const gpusnoop::Fd table(bpf_map_create(BPF_MAP_TYPE_HASH, "foreign", 3, 5, 7, nullptr));
+    REQUIRE(table);
+    REQUIRE(bpf_obj_pin(table.get(), path.c_str()) == 0);
+}
 
 // Programs that wait between steps, so that what they do falls before, between and after exporters.
 struct Programs {
@@ -165,6 +185,7 @@ TEST_CASE("with pins, a killed exporter's successor knows what is allocated at i
     for (const char *comm : {"busy", "late"}) {
         CAPTURE(comm);
         check_outstanding(page, truth_of(directory.path(), comm));
+        check_complete(page, comm, "true");
     }
     CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes",
                          {{"pid", std::to_string(truth_of(directory.path(), "ending").pid)}}));
@@ -218,6 +239,120 @@ TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {
     CHECK(removed.code == 0);
     CHECK_FALSE(fs::exists(pins.path));
     CHECK(pins.unpin().code == 0);
+}
+
+TEST_CASE("by default, pins outlive a crash and a restart of a supervised exporter, but no stop",
+          "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes({"session", "multi"})));
+    CAPTURE(mode);
+    const PinDirectory pins;
+    Programs programs;
+    programs.start("before", {"allocate", "8", "1000", "wait", "allocate", "4", "1000", "wait"});
+    programs.wait(1);
+    auto exporter = std::make_unique<Exporter>(pins.default_config(mode), supervised);
+    exporter->wait_until_attached_to(standin("driver/libcuda.so.1"));
+    programs.go_on();
+    programs.wait(2);
+    const TemporaryDirectory directory;
+    const Process busy = start(directory.path(), {"--everything", "--threads", "4", "--iterations",
+                                                  "400", "--rate", "8000", "--name", "busy"});
+    eventually("the programs to be in the middle of their work", [&] {
+        const Page page = exporter->scrape();
+        return outstanding(page, busy.pid()) > 0 &&
+               page.has("gpusnoop_process_info", {{"comm", "before"}, {"complete", "false"}});
+    });
+    for (const int signal : {SIGKILL, SIGUSR1}) {
+        CAPTURE(signal);
+        exporter->process().signal(signal);
+        (void)exporter->process().wait();
+        CHECK(fs::exists(pins.path));
+        exporter = std::make_unique<Exporter>(pins.default_config(mode), supervised);
+        CHECK(exporter->log().find("still attached") != std::string::npos);
+        check_complete(exporter->scrape(), "busy", "true");
+        check_complete(exporter->scrape(), "before", "false");
+    }
+    busy.wait_for_output("holding");
+    eventually("all that the program holds to be on the page", [&] {
+        return outstanding(exporter->scrape(), busy.pid()) ==
+               number(truth_of(directory.path(), "busy").all_memory().outstanding_bytes);
+    });
+    check_outstanding(exporter->scrape(), truth_of(directory.path(), "busy"));
+    exporter->process().signal(SIGTERM);
+    (void)exporter->process().wait();
+    CHECK_FALSE(fs::exists(pins.path));
+}
+
+TEST_CASE("by default, an exporter that nothing restarts pins nothing", "[kernel]") {
+    require_bpf();
+    const PinDirectory pins;
+    const Exporter exporter(pins.default_config());
+    const Process holder = hold(exporter);
+    CHECK_FALSE(fs::exists(pins.path));
+}
+
+TEST_CASE("by default, a second exporter leaves the first one's pins alone", "[kernel]") {
+    require_bpf();
+    const PinDirectory pins;
+    const TemporaryDirectory directory;
+    auto first = std::make_unique<Exporter>(pins.default_config(), supervised);
+    const Process holder = hold(*first);
+    auto second = std::make_unique<Exporter>(pins.default_config(), supervised);
+    second->wait_until_attached_to(standin("driver/libcuda.so.1"));
+    CHECK(second->log().find("nothing is pinned") != std::string::npos);
+    CHECK(second->log().find("another exporter uses the pins") != std::string::npos);
+    const Process both = start(directory.path(), {"--leak", "1000", "--name", "both"});
+    both.wait_for_output("holding");
+    const auto truth = truth_of(directory.path(), "both");
+    for (const auto *exporter : {first.get(), second.get()}) {
+        eventually("the exporter to have counted all", [&] {
+            return outstanding(exporter->scrape(), both.pid()) ==
+                   number(truth.all_memory().outstanding_bytes);
+        });
+    }
+    second.reset();  // its end is not the end of the first one's pins
+    first->process().signal(SIGKILL);
+    (void)first->process().wait();
+    const Exporter third(pins.default_config(), supervised);
+    CHECK(third.log().find("still attached") != std::string::npos);
+    check_outstanding(third.scrape(), truth);
+    check_complete(third.scrape(), "both", "true");
+}
+
+TEST_CASE("pins of another layout are removed, and said to be", "[kernel]") {
+    require_bpf();
+    const PinDirectory pins;
+    const TemporaryDirectory directory;
+    // What another version left, or what something put among our own.
+    const bool is_of_another_version = GENERATE(true, false);
+    CAPTURE(is_of_another_version);
+    if (is_of_another_version) {
+        fs::create_directories(fs::path(pins.path) / "0123456789abcdef");
+        pin_foreign_table(fs::path(pins.path) / "0123456789abcdef" / "map_cuda_live");
+    } else {
+        Exporter first(pins.config());
+        const Process holder = hold(first);
+        first.process().signal(SIGKILL);
+        (void)first.process().wait();
+        const fs::path own = fs::directory_iterator(pins.path)->path() / "map_cuda_live";
+        REQUIRE(fs::remove(own));
+        pin_foreign_table(own);
+    }
+    const Exporter exporter(pins.config());
+    CHECK(exporter.log().find(is_of_another_version
+                                  ? "removed the pins of another version or configuration"
+                                  : "removed pins that do not fit these programs") !=
+          std::string::npos);
+    CHECK_FALSE(fs::exists(fs::path(pins.path) / "0123456789abcdef"));
+    const Process holder = hold(exporter);
+    const Process after = start(directory.path(), {"--leak", "1000", "--name", "after"});
+    after.wait_for_output("holding");
+    const auto truth = truth_of(directory.path(), "after");
+    eventually("the exporter to have counted all", [&] {
+        return outstanding(exporter.scrape(), after.pid()) ==
+               number(truth.all_memory().outstanding_bytes);
+    });
+    check_complete(exporter.scrape(), "after", "true");
 }
 
 TEST_CASE("pins of other settings are removed", "[kernel]") {

@@ -107,11 +107,21 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
     return findings;
 }
 
-// Only if the configuration has pins, or old pins exist.
+// What comes of a place that cannot hold pins.
+Finding no_pins(probes::Pin wanted, std::string what, std::string_view remedy) {
+    if (wanted == probes::Pin::always) {
+        return {"pins", Verdict::fail, std::move(what),
+                "the probe cuda is down (" + std::string(remedy) + ", or cuda.pin: auto)"};
+    }
+    return {"pins", Verdict::ok, std::move(what),
+            "after a restart, what running programs hold is a lower bound (" + std::string(remedy) +
+                ")"};
+}
+
 std::vector<Finding> examine_pins(const config::Config &config) {
     const auto &cuda = config.of<probes::CudaConfig>();
     const std::string &path = cuda.pin_path;
-    if (!cuda.pin) {
+    if (cuda.pin == probes::Pin::never) {
         if (ebpf::has_pins(path)) {
             return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
                      "its probes are still attached, and cost as much; `unpin` removes them"}};
@@ -124,12 +134,12 @@ std::vector<Finding> examine_pins(const config::Config &config) {
     const bool exists = ::access(path.c_str(), F_OK) == 0;
     const std::string &place = exists ? path : parent;
     if (::statfs(place.c_str(), &file_system) != 0 || file_system.f_type != bpf_fs_magic) {
-        return {{"pins", Verdict::fail, place + " is in no BPF file system that we see",
-                 "the probe cuda is down (mount -t bpf bpf /sys/fs/bpf, or cuda.pin: false)"}};
+        return {no_pins(cuda.pin, place + " is in no BPF file system that we see",
+                        "mount -t bpf bpf /sys/fs/bpf")};
     }
     if (::faccessat(AT_FDCWD, place.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-        return {{"pins", Verdict::fail, place + " cannot be written to by this user",
-                 "the probe cuda is down"}};
+        return {
+            no_pins(cuda.pin, place + " cannot be written to by this user", "make it this user's")};
     }
     return {{"pins", Verdict::ok, place + " can hold them", ""}};
 }

@@ -15,7 +15,11 @@ CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &atta
     : programs_(programs),
       attached_(attached),
       libraries_(std::move(libraries)),
-      detacher_(programs.mode()) {}
+      detacher_(programs.mode()) {
+    if (const CudaPins *pins = programs.pins()) {
+        missed_calls_.were_incomplete(pins->incomplete());
+    }
+}
 
 // Detaches all at the same time: one after another would take long.
 CudaAttacher::~CudaAttacher() {

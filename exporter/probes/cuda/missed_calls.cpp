@@ -18,11 +18,31 @@ constexpr nanoseconds start_tolerance = std::chrono::milliseconds(20);
 
 }  // namespace
 
+void MissedCalls::were_incomplete(std::set<Key> processes) {
+    const std::lock_guard lock(mutex_);
+    were_incomplete_ = std::move(processes);
+}
+
+std::set<MissedCalls::Key> MissedCalls::incomplete() const {
+    const std::lock_guard lock(mutex_);
+    std::set<Key> all;
+    for (const auto &[tgid, user] : users_) {
+        if (missed(user)) {
+            all.insert({tgid, user.started, user.execs});
+        }
+    }
+    return all;
+}
+
 void MissedCalls::used(const ebpf::Mapping &mapping, std::optional<nanoseconds> mapped_at) {
     const std::lock_guard lock(mutex_);
     User &user = users_[mapping.tgid];
     if (user.started != mapping.started || user.execs != mapping.execs) {
-        user = {.started = mapping.started, .execs = mapping.execs, .files = {}};
+        user = {.started = mapping.started,
+                .execs = mapping.execs,
+                .was_incomplete =
+                    were_incomplete_.contains({mapping.tgid, mapping.started, mapping.execs}),
+                .files = {}};
     }
     const Use use{mapped_at, mapping.is_program, is_cuda_driver(mapping.name)};
     if (user.files.try_emplace(mapping.file, use).second) {
@@ -80,6 +100,9 @@ bool MissedCalls::is_missed(const FileId &id, const Use &use, nanoseconds starte
 }
 
 bool MissedCalls::missed(const User &user) const {
+    if (user.was_incomplete) {
+        return true;
+    }
     bool misses_runtime = false;
     bool has_driver = false;
     for (const auto &[id, use] : user.files) {
@@ -95,7 +118,8 @@ bool MissedCalls::missed(const User &user) const {
 
 // A child has its parent's mappings from its start on.
 bool MissedCalls::missed_by_child(const User &parent, nanoseconds forked) const {
-    User child{.started = forked, .execs = parent.execs, .files = parent.files};
+    User child{
+        .started = forked, .execs = parent.execs, .was_incomplete = false, .files = parent.files};
     for (auto &[id, use] : child.files) {
         use.mapped_at.reset();
     }

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "exporter/base/file_id.h"
 #include "exporter/ebpf/mapping_list.h"
@@ -21,6 +23,17 @@ namespace gpusnoop::probes {
 // The discovery thread says what it finds; any thread asks.
 class MissedCalls {
 public:
+    struct Key {
+        std::uint32_t tgid = 0;
+        std::chrono::nanoseconds started{};  // since boot
+        std::uint64_t execs = 0;
+        auto operator<=>(const Key &) const = default;
+    };
+
+    // Processes that were incomplete for an earlier exporter, whose probes are adopted. Before the
+    // first call of used().
+    void were_incomplete(std::set<Key> processes);
+
     // `mapped_at`, on the monotonic clock, counts when the mapping is first seen. Without it the
     // process may have had the mapping since its start.
     void used(const ebpf::Mapping &mapping,
@@ -38,6 +51,9 @@ public:
     // parent that it was forked from; if the parent is unknown, any file's.
     [[nodiscard]] bool by(std::uint32_t tgid, std::chrono::nanoseconds started,
                           std::uint32_t ppid) const;
+
+    // Those that may have made such calls.
+    [[nodiscard]] std::set<Key> incomplete() const;
 
     [[nodiscard]] std::size_t users() const {
         const std::lock_guard lock(mutex_);
@@ -62,6 +78,7 @@ private:
     struct User {
         std::chrono::nanoseconds started{};
         std::uint64_t execs = 0;
+        bool was_incomplete = false;
         std::map<FileId, Use> files;
     };
 
@@ -77,6 +94,7 @@ private:
     mutable std::mutex mutex_;
     std::map<FileId, File> files_;
     std::map<std::uint32_t, User> users_;
+    std::set<Key> were_incomplete_;
     std::size_t look_for_ended_at_ = 1024;  // processes
     std::atomic<std::uint64_t> version_ = 0;
 };

@@ -1,15 +1,35 @@
 #include "exporter/probes/cuda/pins.h"
 
+#include <bpf/bpf.h>
+
 #include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/text.h"
+#include "exporter/ebpf/hash_map.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
 constexpr std::string_view library_prefix = "library_";
+constexpr std::string_view incomplete_name = "map_incomplete";
+constexpr std::uint32_t max_incomplete = 65'536;
+
+// An entry of the table of incomplete processes.
+struct IncompleteKey {
+    std::uint64_t tgid;
+    std::int64_t started_ns;
+    std::uint64_t execs;
+};
+using IncompleteValue = std::uint32_t;  // of no meaning
+
+IncompleteKey to_entry(const MissedCalls::Key &key) {
+    return {key.tgid, key.started.count(), key.execs};
+}
 
 std::string name_of(const FileId &id) {
     return std::string(library_prefix) + hexadecimal(id.inode) + "_" + hexadecimal(id.device) +
@@ -41,6 +61,58 @@ std::vector<std::size_t> numbers_in(std::string_view text) {
 }
 
 }  // namespace
+
+Result<CudaPins> CudaPins::open(const std::string &path, const std::string &generation) {
+    auto pins = ebpf::Pins::open(path, generation);
+    if (!pins) {
+        return tl::unexpected(pins.error());
+    }
+    if (auto kept = pins->get(incomplete_name)) {
+        CudaPins all(std::move(*pins), std::move(*kept));
+        all.kept_ = all.incomplete();
+        return all;
+    }
+    LIBBPF_OPTS(bpf_map_create_opts, options);
+    options.map_flags = BPF_F_NO_PREALLOC;
+    Fd made(bpf_map_create(BPF_MAP_TYPE_HASH, "cuda_incomplete", sizeof(IncompleteKey),
+                           sizeof(IncompleteValue), max_incomplete, &options));
+    if (!made) {
+        return fail_errno("make the table of incomplete processes");
+    }
+    if (auto pinned = pins->pin(made.get(), incomplete_name); !pinned) {
+        return tl::unexpected(pinned.error());
+    }
+    return CudaPins(std::move(*pins), std::move(made));
+}
+
+std::set<MissedCalls::Key> CudaPins::incomplete() const {
+    std::set<MissedCalls::Key> all;
+    (void)ebpf::for_each<IncompleteKey, IncompleteValue>(
+        incomplete_.get(), [&](const IncompleteKey &key, IncompleteValue) {
+            all.insert({static_cast<std::uint32_t>(key.tgid),
+                        std::chrono::nanoseconds(key.started_ns), key.execs});
+        });
+    return all;
+}
+
+// A process for which there is no room is taken for complete by the next exporter; so many
+// processes do not use CUDA on one node.
+void CudaPins::keep_incomplete(const std::set<MissedCalls::Key> &processes) {
+    for (const MissedCalls::Key &key : kept_) {
+        if (!processes.contains(key)) {
+            const IncompleteKey entry = to_entry(key);
+            (void)bpf_map_delete_elem(incomplete_.get(), &entry);
+        }
+    }
+    for (const MissedCalls::Key &key : processes) {
+        if (!kept_.contains(key)) {
+            const IncompleteKey entry = to_entry(key);
+            const IncompleteValue value = 1;
+            (void)bpf_map_update_elem(incomplete_.get(), &entry, &value, BPF_ANY);
+        }
+    }
+    kept_ = processes;
+}
 
 std::optional<ebpf::UprobeSet> CudaPins::adopt(const discovery::Library &library) const {
     const std::string prefix = name_of(library);

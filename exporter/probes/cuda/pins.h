@@ -2,17 +2,21 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
+#include "exporter/base/fd.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/pins.h"
 #include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/cuda/missed_calls.h"
 
 namespace gpusnoop::probes {
 
 class CudaPins {
 public:
-    explicit CudaPins(ebpf::Pins pins) : pins_(std::move(pins)) {}
+    // Opens or makes the table of incomplete processes, too.
+    static Result<CudaPins> open(const std::string &path, const std::string &generation);
 
     [[nodiscard]] const ebpf::Pins &pins() const { return pins_; }
 
@@ -23,8 +27,18 @@ public:
                                 const discovery::Library &library) const;
     void forget(const FileId &id) const;
 
+    // The processes that may have made calls that no exporter's probes saw. The next exporter
+    // cannot know them, as its probes were there all the time.
+    [[nodiscard]] std::set<MissedCalls::Key> incomplete() const;
+    void keep_incomplete(const std::set<MissedCalls::Key> &processes);
+
 private:
+    CudaPins(ebpf::Pins pins, Fd incomplete)
+        : pins_(std::move(pins)), incomplete_(std::move(incomplete)) {}
+
     ebpf::Pins pins_;
+    Fd incomplete_;
+    std::set<MissedCalls::Key> kept_;  // in the table
 };
 
 }  // namespace gpusnoop::probes

@@ -44,7 +44,12 @@ public:
                                    .started = now_on(CLOCK_MONOTONIC)},
                       callbacks()) {}
 
+    ~CudaProbe() override;
+    CudaProbe(const CudaProbe &) = delete;
+    CudaProbe &operator=(const CudaProbe &) = delete;
+
     Result<> start() override;
+    void leave_to_successor() override { has_successor_ = true; }
     discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
     void drain() override;
     std::vector<series::FamilySnapshot> report() override {
@@ -85,6 +90,7 @@ private:
     std::unique_ptr<CudaConsumer> consumer_;
     std::optional<CudaAttacher> attacher_;
     std::uint64_t missed_calls_version_ = 0;  // as of the last drain()
+    std::atomic<bool> has_successor_ = false;
 
     // The aggregator's counts as of the last drain(), for any thread.
     struct Counts {
@@ -93,6 +99,14 @@ private:
     };
     Counts counts_;
 };
+
+// An exporter that is stopped leaves nothing behind, unless the configuration asks for it.
+CudaProbe::~CudaProbe() {
+    if (programs_ && programs_->pins() != nullptr && config_.pin == Pin::automatic &&
+        !has_successor_) {
+        programs_->pins()->pins().remove_all();
+    }
+}
 
 CudaCallbacks CudaProbe::callbacks() {
     return {.catch_up = [this] { consumer_->rings().drain_lifecycle(); },
@@ -161,6 +175,9 @@ void CudaProbe::drain() {
         if (const auto version = attacher_->missed_calls().version();
             std::exchange(missed_calls_version_, version) != version) {
             aggregator_.look_for_missed_calls();
+            if (CudaPins *const pins = programs_->pins()) {
+                pins->keep_incomplete(attacher_->missed_calls().incomplete());
+            }
         }
         consumer_->drain();
         counts_.undecodable = aggregator_.undecodable();
@@ -192,7 +209,7 @@ std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
     auto cuda = least.of<CudaConfig>();
     cuda.call_stacks = false;
     cuda.max_calls_per_second = 1;
-    cuda.pin = false;
+    cuda.pin = Pin::never;
     cuda.pin_path.clear();
     least.set(std::move(cuda));
     return make_cuda(least, features, targets);

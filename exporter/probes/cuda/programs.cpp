@@ -57,6 +57,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
 // A hash of everything that must be equal to share pins: the programs, the sizes of tables, the
 // settings. (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
+    constexpr std::uint32_t layout_of_pins = 2;  // of what CudaPins keeps by itself
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {
@@ -67,13 +68,31 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
     const void *object = cuda_bpf::elf_bytes(&size);
     mix(object, size);
     for (const std::uint32_t number :
-         {static_cast<std::uint32_t>(mode), config.allocation_ring_bytes, config.call_ring_bytes,
-          config.max_live_allocations, config.max_registered_kernels, config.max_call_stacks,
-          config.max_calls_per_second, config.call_stacks ? 1U : 0U,
+         {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
+          config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
+          config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
           static_cast<std::uint32_t>(config.endings)}) {
         mix(&number, sizeof(number));
     }
     return hexadecimal(hash);
+}
+
+// Nothing: without pins. Unless the configuration asks for them, the exporter does without.
+Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &config) {
+    if (config.pin == Pin::never || (config.pin == Pin::automatic && !is_supervised())) {
+        return std::optional<CudaPins>();
+    }
+    auto pins = CudaPins::open(config.pin_path, generation_of(mode, config));
+    if (pins) {
+        return std::optional(std::move(*pins));
+    }
+    if (config.pin == Pin::always) {
+        return tl::unexpected(pins.error());
+    }
+    log::info(
+        "nothing is pinned: after a restart, what running programs hold is known in part only",
+        {{"probe", "cuda"}, {"reason", pins.error().message}});
+    return std::optional<CudaPins>();
 }
 
 // libbpf uses the pinned maps that exist, and makes and pins the others, both at load.
@@ -201,16 +220,28 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
     set_up_tracing(*loaded->skeleton, tracing);
-    if (config.pin) {
-        auto pins = ebpf::Pins::open(config.pin_path, generation_of(mode, config));
-        if (!pins) {
-            return tl::unexpected(pins.error());
-        }
-        pin_maps(*loaded->skeleton, *pins);
-        loaded->pins.emplace(std::move(*pins));
+    auto pins_opened = open_pins(mode, config);
+    if (!pins_opened) {
+        return tl::unexpected(pins_opened.error());
+    }
+    loaded->pins = std::move(*pins_opened);
+    const bool had_tables = loaded->pins && !loaded->pins->pins().names("map_cuda_").empty();
+    if (loaded->pins) {
+        pin_maps(*loaded->skeleton, loaded->pins->pins());
     }
     if (const int error = cuda_bpf::load(loaded->skeleton.get()); error != 0) {
-        return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
+        const auto failed =
+            fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
+        // Pins that another program made, or that are damaged.
+        if (had_tables) {
+            log::warn(
+                "removed pins that do not fit these programs: their live allocations are lost",
+                {{"pins", config.pin_path}, {"reason", failed.value().message}});
+            loaded->pins->pins().remove_all();
+            loaded.reset();  // the lock, too
+            return load_as(mode, config, tracing);
+        }
+        return failed;
     }
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
     for (const bpf_program *program :
@@ -274,7 +305,7 @@ tl::expected<ebpf::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     return std::move(*set);
 }
 
-const CudaPins *CudaPrograms::pins() const {
+CudaPins *CudaPrograms::pins() const {
     return loaded_->pins ? &*loaded_->pins : nullptr;
 }
 

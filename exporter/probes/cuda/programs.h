@@ -66,8 +66,8 @@ public:
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
     [[nodiscard]] ebpf::Runs runs() const;
-    // Null unless the configuration asks for pins.
-    [[nodiscard]] const CudaPins *pins() const;
+    // Null without pins.
+    [[nodiscard]] CudaPins *pins() const;
 
 private:
     struct Loaded;

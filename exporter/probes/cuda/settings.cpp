@@ -1,5 +1,7 @@
 #include "exporter/probes/cuda/settings.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "exporter/config/reader.h"
@@ -20,7 +22,7 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);
     cuda.integer("max_live_allocations", value.max_live_allocations, 1'024, 64U << 20U);
     cuda.integer("max_registered_kernels", value.max_registered_kernels, 1, 16U << 20U);
-    cuda.boolean("pin", value.pin);
+    cuda.choice("pin", value.pin, pin_names);
     cuda.absolute_path("pin_path", value.pin_path);
     cuda.boolean("call_stacks", value.call_stacks);
     cuda.integer("max_call_stacks", value.max_call_stacks, 16, 1U << 20U);
@@ -28,6 +30,11 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.integer("max_call_sites", value.max_call_sites, 0, 1'000);
     cuda.finish();
     config.set(std::move(value));
+}
+
+bool is_supervised() {
+    const char *const supervised = std::getenv("GPUSNOOP_SUPERVISED");
+    return supervised != nullptr && std::string_view(supervised) == "1";
 }
 
 CudaConfig as_is_harmless(CudaConfig cuda, const ebpf::Features &features) {

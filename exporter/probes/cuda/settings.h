@@ -4,12 +4,23 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exporter/config/config.h"
 #include "exporter/ebpf/attach_modes.h"
 
 namespace gpusnoop::probes {
+
+// Whether probes and tables stay in the kernel while no exporter runs.
+enum class Pin {
+    automatic,  // if the exporter is supervised, until it is stopped
+    always,     // until they are removed
+    never,
+};
+inline constexpr std::pair<std::string_view, Pin> pin_names[] = {
+    {"auto", Pin::automatic}, {"true", Pin::always}, {"false", Pin::never}};
 
 struct CudaConfig {
     bool enabled = true;
@@ -25,9 +36,8 @@ struct CudaConfig {
     // Entries of the tables in the kernel.
     std::uint32_t max_live_allocations = 1U << 20U;
     std::uint32_t max_registered_kernels = 1U << 18U;
-    // Keeps probes and tables in the kernel while no exporter runs, in a BPF file system.
-    bool pin = false;
-    std::string pin_path = "/sys/fs/bpf/gpusnoop";
+    Pin pin = Pin::automatic;
+    std::string pin_path = "/sys/fs/bpf/gpusnoop";  // in a BPF file system
     // Keep the whole stacks of allocating calls, or only their return addresses.
     bool call_stacks = true;
     std::uint32_t max_call_stacks = 8192;
@@ -38,6 +48,10 @@ struct CudaConfig {
 };
 
 void read_cuda(config::Section cuda, config::Config &config);
+
+// Whether something restarts an exporter that ends by itself or is killed: then a successor takes
+// its pins over. (The variable GPUSNOOP_SUPERVISED, which the unit, the chart and compose set.)
+[[nodiscard]] bool is_supervised();
 
 // The same settings, with the ends of calls seen at exits if this kernel's return probes would end
 // programs (ebpf::Features::has_harmless_return_probes()).

@@ -86,6 +86,9 @@ public:
     virtual void add_to(Overview & /*overview*/) const {}
 
     [[nodiscard]] virtual Health health() const = 0;
+
+    // The exporter will end, and another takes over at once: what it can use stays. For any thread.
+    virtual void leave_to_successor() {}
 };
 
 }  // namespace gpusnoop::probes

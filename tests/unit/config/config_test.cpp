@@ -248,7 +248,7 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
          "c.yaml:1:30: cuda.max_live_allocations: must be between 1024 and 67108864, is 67108865"},
         {"cuda: {max_registered_kernels: 0}",
          "c.yaml:1:32: cuda.max_registered_kernels: must be between 1 and 16777216, is 0"},
-        {"cuda: {pin: 1}", R"(c.yaml:1:13: cuda.pin: expected true or false, got "1")"},
+        {"cuda: {pin: 1}", R"(c.yaml:1:13: cuda.pin: expected auto, true or false, got "1")"},
         {"cuda: {pin_path: gpusnoop}",
          R"(c.yaml:1:18: cuda.pin_path: "gpusnoop" does not begin with /: an absolute path is )"
          "needed"},

@@ -97,7 +97,7 @@ Result<> CudaTracer::start() {
     // Stacks come with the calls.
     probes::CudaConfig settings = config.of<probes::CudaConfig>();
     settings.call_stacks = false;
-    settings.pin = false;
+    settings.pin = probes::Pin::never;
     settings.max_calls_per_second = 0;
     const probes::CudaTracing tracing{setup_.options.has(stack_option), setup_.options.pids,
                                       std::move(*functions)};

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>
+#include <utility>
 
 #include "exporter/system/machine.h"
 
@@ -192,4 +193,27 @@ TEST_CASE("the version changes with the answers") {
     CHECK(changes());
     missed.detached(runtime);
     CHECK(changes());
+}
+
+TEST_CASE("what was incomplete for an earlier exporter stays so, and is handed on") {
+    MissedCalls earlier;
+    const User before, after{.tgid = 2};
+    earlier.used(before.maps(runtime, "libcudart.so.12"), now());
+    earlier.attached(runtime);
+    earlier.used(after.maps(runtime, "libcudart.so.12"), now());
+    const auto handed_on = earlier.incomplete();
+    CHECK(handed_on.size() == 1);
+
+    MissedCalls later;
+    later.were_incomplete(handed_on);
+    later.adopted(runtime);
+    for (const User &one : {before, after}) {
+        later.used(one.maps(runtime, "libcudart.so.12"));
+    }
+    CHECK(by(later, before));
+    CHECK_FALSE(by(later, after));
+    CHECK(later.incomplete() == handed_on);
+    const User replaced{.execs = 2};
+    later.used(replaced.maps(runtime, "libcudart.so.12"));
+    CHECK_FALSE(by(later, replaced));
 }

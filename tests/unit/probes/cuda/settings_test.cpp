@@ -39,7 +39,7 @@ cuda:
                                  .call_ring_bytes = 256U << 20U,
                                  .max_live_allocations = 1024,
                                  .max_registered_kernels = 1,
-                                 .pin = true,
+                                 .pin = probes::Pin::always,
                                  .pin_path = "/run/bpf/gpusnoop",
                                  .call_stacks = false,
                                  .max_call_stacks = 1U << 20U,
