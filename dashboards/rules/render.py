@@ -8,7 +8,12 @@
 
 In a source, @name@ is a threshold, @runbook@ the page of the alert that it stands in, and
 @grown(SELECTOR, WINDOW)@ how much a counter has grown in a window, with a series that appeared in it
-counted from zero: increase() alone does not see the first value of a series, such as a first error.
+counted from zero if the exporter was scraped in the hour before it or has started in it: increase() alone does not see
+the first value of a series, such as a first error. Without that, what was counted before a time without scrapes
+would be new. @rises(SELECTOR, WINDOW, GROWTH, SHARE)@ is by how much the lowest value of a gauge rises from
+each window to the next, three times in a row, each time by GROWTH and by SHARE of the first, if the series is
+older than these windows. @seconds(DURATION)@ is a number. @program@ are the labels of a program, and @who@
+names it in a text.
 @with_pod(EXPRESSION)@ is an expression whose result has the label container_id, with the labels namespace
 and pod where kube-state-metrics tells them, and as it is where not.
 """
@@ -50,10 +55,43 @@ def number_of(value):
     return str(int(found.group(1)) * UNITS[found.group(2)]) if found else value
 
 
-def grown(match):
+KNOWN = "1h"
+# The labels that say which program it is, on every family of a probe.
+PROGRAM = "comm, script, container_id, slurm_job_id"
+WHO = ("{{ $labels.comm }}{{ with $labels.script }} {{ . }}{{ end }}{{ with $labels.slurm_job_id }} (Slurm job {{ . }}){{ end }}"
+       "{{ with $labels.pod }} in the pod {{ $labels.namespace }}/{{ . }}{{ end }}")
+
+
+def milliseconds(duration):
+    return sum(int(n) * MILLISECONDS[unit] for n, unit in re.findall(r"([0-9]+)(ms|[smhdwy])", duration))
+
+
+def times(number, duration):
+    """A multiple of a duration, in Prometheus' way to write it."""
+    total = number * milliseconds(duration)
+    unit = next(unit for unit in ("h", "m", "s", "ms") if total % MILLISECONDS[unit] == 0)
+    return f"{total // MILLISECONDS[unit]}{unit}"
+
+
+def rises(match):
+    selector, window, growth, share = (text.strip() for text in match.groups())
+
+    def lowest(windows_ago):
+        offset = f" offset {times(windows_ago, window)}" if windows_ago else ""
+        return f"min_over_time({selector}[{window}]{offset})"
+    least = f"clamp_min({share} * {lowest(3)}, {growth})"
+    steps = " and ".join(f"({lowest(ago)} - {lowest(ago + 1)} > {least})" for ago in range(3))
+    return f"({steps} and last_over_time({selector}[{window}] offset {times(4, window)}) and {selector})"
+
+
+def grown(match, seconds):
     selector, window = match.group(1).strip(), match.group(2).strip()
     # A series that comes back after a failed scrape is none that is new.
-    return (f"({selector} unless last_over_time({selector}[{window}] offset {window})"
+    # Before the window: long enough that a time without scrapes does not hide what was there before it.
+    before = f"[{KNOWN}] offset {window}"
+    return (f"({selector} unless last_over_time({selector}{before})"
+            f" and on (cluster, job, instance) (max_over_time(up{before}) == 1"
+            f" or time() - process_start_time_seconds < {seconds(window)})"
             f" or increase({selector}[{window}]))")
 
 
@@ -68,8 +106,7 @@ def with_pod(match):
 
 
 def shorter(duration, divisor):
-    total = sum(int(n) * MILLISECONDS[unit] for n, unit in re.findall(r"([0-9]+)(ms|[smhdwy])", duration))
-    return f"{max(1, round(total / divisor))}ms"
+    return f"{max(1, round(milliseconds(duration) / divisor))}ms"
 
 
 def faster(text, divisor):
@@ -83,13 +120,16 @@ def faster(text, divisor):
             in_annotations = False
         if not in_annotations:
             line = re.sub(rf"\[({DURATION})\]", lambda m: f"[{shorter(m.group(1), divisor)}]", line)
-            line = re.sub(rf"(\boffset |^\s*for: |^\s*interval: )({DURATION})\b",
+            line = re.sub(rf"(\boffset |^\s*for: |^\s*keep_firing_for: |^\s*interval: )({DURATION})\b",
                           lambda m: m.group(1) + shorter(m.group(2), divisor), line)
         out.append(line)
     return "".join(out)
 
 
-def render(name, text, thresholds, used):
+def render(name, text, thresholds, used, divisor):
+    def seconds(duration):
+        return f"{milliseconds(duration) / 1000 / divisor:g}"
+
     alert = None
     lines = []
     for number, line in enumerate(text.splitlines(keepends=True), 1):
@@ -99,6 +139,8 @@ def render(name, text, thresholds, used):
 
         def value(match):
             key = match.group(1)
+            if key in ("program", "who"):
+                return PROGRAM if key == "program" else WHO
             if key == "runbook" and alert:
                 used.add("runbooks")
                 return f"{thresholds['runbooks']}/{alert}.md"
@@ -108,7 +150,9 @@ def render(name, text, thresholds, used):
             return number_of(thresholds[key])
 
         lines.append(re.sub(r"@([a-z_]+)@", value, line))
-    text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", grown, "".join(lines))
+    text = re.sub(r"@seconds\(([^@]*)\)@", lambda match: seconds(match.group(1)), "".join(lines))
+    text = re.sub(r"@rises\(([^@]*?),\s*([^@,]*),\s*([^@,]*),\s*([^@,]*?)\)@", rises, text)
+    text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", lambda match: grown(match, seconds), text)
     text = re.sub(r"^( *)([^@\n]*)@with_pod\(([^@]*)\)@", with_pod, text, flags=re.M)
     if "@" in text:
         left = next(line for line in text.splitlines() if "@" in line)
@@ -116,7 +160,7 @@ def render(name, text, thresholds, used):
     return f"# Made by dashboards/rules/render.py from source/{name}; do not edit.\n{text}"
 
 
-def render_all(source_dir, settings):
+def render_all(source_dir, settings, divisor=1):
     """file name -> text"""
     thresholds = read_thresholds((source_dir / "thresholds.yaml").read_text())
     for setting in settings:
@@ -128,7 +172,7 @@ def render_all(source_dir, settings):
     rendered = {}
     for source in sorted(source_dir.glob("*.yaml")):
         if source.name != "thresholds.yaml":
-            rendered[f"gpusnoop_{source.name}"] = render(source.name, source.read_text(), thresholds, used)
+            rendered[f"gpusnoop_{source.name}"] = render(source.name, source.read_text(), thresholds, used, divisor)
     unused = sorted(set(thresholds) - used)
     if unused:
         raise Mistake(f"thresholds.yaml: no rule uses {', '.join(unused)}")
@@ -147,7 +191,7 @@ def main():
     if options.output_dir.resolve() == HERE and (options.set or options.faster != 1):
         parser.error("--set and --faster need another --output-dir: here are the rules that are committed")
     try:
-        rendered = render_all(HERE / "source", options.set)
+        rendered = render_all(HERE / "source", options.set, options.faster)
     except Mistake as mistake:
         sys.exit(f"render.py: {mistake}")
     stale = False

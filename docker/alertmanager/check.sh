@@ -15,11 +15,17 @@ to() { # to RECEIVER LABEL=VALUE...
     "$amtool" config routes test --config.file=alertmanager.yml --verify.receivers="$receiver" "$@"
 }
 to pager alertname=GpusnoopGpuOffTheBus severity=critical job=gpusnoop instance=n1
-to pager alertname=GpusnoopNcclStalled severity=critical job=gpusnoop instance=n1 comm=train
-to pager alertname=GpusnoopExporterAbsent severity=critical job=gpusnoop
+to pager alertname=GpusnoopGpuHardwareError severity=critical job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopNcclStalled severity=warning job=gpusnoop instance=n1 comm=train
+to tickets alertname=GpusnoopExporterAbsent severity=warning job=gpusnoop
 to owners alertname=GpusnoopDeviceMemoryLeak severity=warning job=gpusnoop instance=n1 comm=train
-to owners alertname=GpusnoopSlowCalls severity=warning job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopCudaOutOfMemory severity=warning job=gpusnoop instance=n1 comm=train
 to tickets alertname=GpusnoopExporterDown severity=warning job=gpusnoop instance=n1
-to tickets alertname=GpusnoopSeriesFolded severity=warning job=gpusnoop instance=n1
-to nobody alertname=GpusnoopMemoryUnfreedAtExit severity=info job=gpusnoop instance=n1
+to owners alertname=GpusnoopGpuMemoryWillBeFull severity=warning job=gpusnoop instance=n1 gpu=0
+to owners alertname=GpusnoopGpuMemoryIdle severity=info job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train namespace=research
+to nobody alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopSlowCalls severity=warning job=gpusnoop instance=n1 comm=train
+to tickets alertname=GpusnoopGpuProcessNotTraced severity=warning job=gpusnoop instance=n1
+to nobody alertname=GpusnoopSeriesFolded severity=info job=gpusnoop instance=n1
 to tickets alertname=SomebodyElses severity=warning

@@ -7,9 +7,13 @@ import sys
 
 import yaml
 
+from situations import models
+
 TESTS = pathlib.Path(__file__).resolve().parent
 RULES = TESTS.parent
 ROOT = RULES.parent.parent
+# Minutes of each situation
+LENGTH = {model.__name__: model().minutes for _, model in models()}
 SEVERITIES = {"critical", "warning", "info"}
 # A page says these, each as a heading.
 SECTIONS = ["What it means", "How to check", "What to do"]
@@ -20,6 +24,7 @@ COMING = {
     "gpusnoop_dma_fence_wait_duration_seconds",
     "gpusnoop_nvlink_helper_calls_total",
     "gpusnoop_pcie_config_accesses_total",
+    "gpusnoop_probe_state",
     "gpusnoop_pcie_config_all_ones_reads_total",
     "gpusnoop_syscalls_total",
 }
@@ -36,10 +41,45 @@ def cases():
     alerts, expressions = {}, set()
     for path in sorted((TESTS / "promtool").glob("*.yaml")):
         for test in yaml.safe_load(path.read_text())["tests"]:
-            for case in test.get("alert_rule_test", []):
-                alerts.setdefault(case["alertname"], []).append(bool(case["exp_alerts"]))
-            expressions.update(case["expr"] for case in test.get("promql_expr_test", []))
+            for case in test.get("promql_expr_test", []):
+                expressions.add(case["expr"])
+                for alert in re.findall(r'^ALERTS\{alertname="(\w+)"', case["expr"]):
+                    alerts.setdefault(alert, []).append(bool(case["exp_samples"]))
     return alerts, expressions
+
+
+def expected():
+    """situation -> alert -> when it fires there"""
+    situations = yaml.safe_load((TESTS / "expected.yaml").read_text())
+    return {name: {f"Gpusnoop{alert}": when for alert, when in (fires or {}).items()} for name, fires in situations.items()}
+
+
+def check_situations(alerts, problem):
+    """Each alert fires in a situation, ends in one, is silent in three, and has its whole text tested."""
+    situations = expected()
+    texts = yaml.safe_load((TESTS / "texts.yaml").read_text())
+    for alert in sorted(alerts):
+        firing = [name for name, fires in situations.items() if alert in fires]
+        if not firing:
+            problem(f"{alert}: fires in no situation")
+        if len(situations) - len(firing) < 3:
+            problem(f"{alert}: is silent in less than three situations")
+        if alert not in texts:
+            problem(f"tests/texts.yaml: does not have {alert}")
+    for name, fires in situations.items():
+        for alert in fires.keys() - alerts:
+            problem(f"tests/expected.yaml: {name}: there is no alert {alert}")
+    for alert in texts.keys() - alerts:
+        problem(f"tests/texts.yaml: there is no alert {alert}")
+
+
+def matrix(alerts):
+    """Situations by alerts, as docs/alerts.md has it."""
+    numbers = {alert: str(number) for number, alert in enumerate(alerts, 1)}
+    rows = ["| situation | " + " | ".join(numbers.values()) + " |", "|---|" + "---|" * len(numbers)]
+    for name, fires in expected().items():
+        rows.append(f"| {name.replace('_', ' ')} | " + " | ".join("●" if alert in fires else " " for alert in alerts) + " |")
+    return "\n".join(rows)
 
 
 def families():
@@ -67,7 +107,8 @@ def check_alert(rule, tested, problem):
             problem(f"{name}: has no {key}")
     if "{{" in annotations.get("summary", ""):
         problem(f"{name}: its summary is to be the same for all of them, so that it can head a group")
-    if re.search(r"by \([^)]*\bcontainer_id\b", rule["expr"]) and "container_id:gpusnoop_pod:info" not in rule["expr"]:
+    grouped = re.search(r"by \(([^)]*)\)", rule["expr"])
+    if grouped and "container_id" in grouped.group(1) and "container_id:gpusnoop_pod:info" not in rule["expr"]:
         problem(f"{name}: is about a container, and not @with_pod(...)@")
     page = ROOT / "docs/runbooks" / f"{name}.md"
     if not annotations.get("runbook_url", "").endswith(f"/docs/runbooks/{name}.md"):
@@ -78,9 +119,10 @@ def check_alert(rule, tested, problem):
     for section in SECTIONS:
         if f"\n## {section}\n" not in text:
             problem(f"{page.relative_to(ROOT)}: has no section {section!r}")
-    # Fires, and is silent before it and after it.
+    # Fires, and is silent before it and after it: here, or in a situation.
     fires = tested.get(name, [])
-    if True not in fires or False not in fires or fires[-1]:
+    recovers = any(name in firing and firing[name]["last"] < LENGTH[situation] for situation, firing in expected().items())
+    if not recovers and (True not in fires or False not in fires or fires[-1]):
         problem(f"{name}: its tests are not of: fires, does not fire, recovers")
 
 
@@ -102,10 +144,14 @@ def main():
                 problems.append(f"{rule.get('alert') or rule['record']}: there is no metric {name}")
     for name in sorted(set(tested) - alerts):
         problems.append(f"tests: there is no alert {name}")
+    check_situations(alerts, problems.append)
     readme = (ROOT / "docs/alerts.md").read_text() if (ROOT / "docs/alerts.md").exists() else ""
     for name in sorted(alerts):
         if f"[{name}](runbooks/{name}.md)" not in readme:
             problems.append(f"docs/alerts.md: does not have {name}")
+    in_order = re.findall(r"^\| [0-9]+ \| \[(\w+)\]\(runbooks/", readme, re.M)
+    if matrix(in_order) not in readme:
+        problems.append("docs/alerts.md: its matrix is not this:\n" + matrix(in_order))
     for page in sorted((ROOT / "docs/runbooks").glob("*.md")):
         if page.stem not in alerts:
             problems.append(f"{page.relative_to(ROOT)}: there is no such alert")

@@ -1,0 +1,108 @@
+"""What a CUDA program does, minute by minute: the models say nothing of metrics or alerts.
+
+Each behaviour is a function of the minute since the program's start.
+"""
+import dataclasses
+import typing
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+def never(_minute):
+    return 0
+
+
+def nothing(_minute):
+    return {}
+
+
+@dataclasses.dataclass
+class Copies:
+    """Synchronous copies from the host to the GPU, of one minute."""
+    number: int
+    size: int
+    seconds: float
+
+
+@dataclasses.dataclass
+class Program:
+    comm: str
+    pid: str
+    start: int = -1440
+    end: int = 10**9
+    script: str = ""
+    container: str = ""
+    slurm: str = ""
+    pod: tuple = ()                                  # namespace, name, uid
+    gpu: str = "0"
+    memory: typing.Callable = never                  # bytes of device memory held
+    replaces: float = 0                              # share of what it holds that it frees and allocates again
+    launches: typing.Callable = never                # kernel launches
+    late: float = 0                                  # share of the launches that wait for longer than 10 ms
+    graphs: typing.Callable = never                  # graph launches
+    copies: typing.Callable = lambda minute: None
+    utilization: typing.Callable = lambda minute: 90  # of the GPU, in percent
+    calls: typing.Callable = nothing                 # (library, function): calls
+    slow: typing.Callable = nothing                  # (library, function): calls over slow_threshold
+    failures: typing.Callable = nothing              # (library, function, error): failed library calls
+    errors: typing.Callable = nothing                # (function, error): failed CUDA calls
+    nccl: typing.Callable = never                    # all-reduces
+    rank: str = ""
+    nranks: str = ""
+    blocked: typing.Callable = nothing               # probe: threads inside a call that does not return
+    traced: bool = True                              # by a library that the probes know
+
+    def runs(self, minute):
+        return self.start <= minute < self.end
+
+    def labels(self):
+        of = {"comm": self.comm, "script": self.script, "container_id": self.container, "slurm_job_id": self.slurm}
+        return {key: value for key, value in of.items() if value}
+
+
+def steps(*levels):
+    """steps((0, 1), (60, 5)): 1 from minute 0 on, 5 from minute 60 on."""
+    def at(minute):
+        return [value for begin, value in levels if begin <= minute][-1]
+    return at
+
+
+def ramp(begin, end, top, bottom=0):
+    """From bottom to top between two minutes, and flat before and after."""
+    def at(minute):
+        share = min(max((minute - begin) / (end - begin), 0), 1)
+        return int(bottom + (top - bottom) * share)
+    return at
+
+
+def training(minute, every=60, phase=6):
+    """Whether a training job of this age is in its hourly validation: no all-reduces then."""
+    return minute >= every and minute % every < phase
+
+
+def trainer(pid, loads=10, model=40 * GIB, cache=2 * GIB, checkpoint=90, ops=60, **more):
+    """A PyTorch job: loads its model, warms up, validates every hour, writes a checkpoint, evaluates at the end
+    of each third hour. The allocator keeps what it has once asked for, so each new phase is one growth."""
+    grows = [(60, cache), (checkpoint, cache // 2), (180, cache)]
+
+    def memory(minute):
+        return ramp(0, loads, model, 16 * MIB)(minute) + sum(size for begin, size in grows if minute >= begin)
+
+    def writes(minute):
+        return minute >= checkpoint and minute % checkpoint < 3
+
+    defaults = {
+        "memory": memory,
+        "launches": lambda m: 0 if m < loads or writes(m) else 6000,
+        "copies": lambda m: Copies(60, 60_000_000, 0.18),
+        "nccl": lambda m: 0 if m < loads or training(m) or writes(m) else ops,
+        # Loading kernels, and writing a checkpoint, are slow calls of healthy programs.
+        "slow": lambda m: {("libcudart.so.12", "cudaLaunchKernel"): 6} if m == loads else (
+            {("libcudart.so.12", "cudaMemcpy"): 4} if writes(m) else {}),
+        "calls": lambda m: {("libcudart.so.12", "cudaLaunchKernel"): 6000, ("libcudart.so.12", "cudaMemcpy"): 60,
+                            ("libcudart.so.12", "cudaStreamSynchronize"): 60},
+        # While rank 0 writes, the others wait for it in a call.
+        "blocked": lambda m: {"functions": 1, "cuda": 1},
+    }
+    return Program(pid=pid, **{"comm": "python3", "script": "train.py", **defaults, **more})
