@@ -86,8 +86,10 @@ WIRE_SIZE(struct func_slow_record, 120 + 16 + 3 * 8 + 8 * FUNC_STACK_FRAMES);
 struct func_process_record {
 	struct func_record head;
 	struct process_identity identity;
+	struct process_details details;
 };
-WIRE_SIZE(struct func_process_record, 24 + sizeof(struct process_identity));
+WIRE_SIZE(struct func_process_record,
+	  24 + sizeof(struct process_identity) + sizeof(struct process_details));
 
 struct func_exit_record {
 	struct func_record head;

@@ -6,6 +6,7 @@
 #include "bpf/functions.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
@@ -111,6 +112,7 @@ static __always_inline void enter_process(struct thread *thread)
 			fill_head(&record->head, thread->since_ns, thread->tgid,
 				  FUNC_RECORD_PROCESS);
 			fill_identity(&record->identity, task);
+			fill_details(&record->details);
 			SUBMIT(record);
 		}
 	} else if (record) {

@@ -10,11 +10,12 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
-#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/nvlink.h"
 
 struct thread {
 	struct kcall_stack open;
+	struct described described;
 	char string[NVLINK_STRING_BYTES]; /* scratch */
 };
 
@@ -42,6 +43,51 @@ static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall 
 	return length > 0 ? length : 0;
 }
 
+static __always_inline void fill(struct nvlink_record *record, struct thread *thread,
+				 const struct kcall *call, __u64 now_ns, bool in_thread)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	record->ended_ns = now_ns;
+	record->duration_ns = now_ns - call->started_ns;
+	record->bytes = bytes_of(thread, call);
+	record->op = call->function;
+	record->flags = in_thread ? 0 : NVLINK_IN_INTERRUPT;
+	record->tgid = in_thread ? task->tgid : 0;
+	record->tid = in_thread ? task->pid : 0;
+	if (in_thread)
+		fill_identity(&record->identity, task);
+	else
+		__builtin_memset(&record->identity, 0, sizeof(record->identity));
+}
+
+static __always_inline bool send_first(struct thread *thread, const struct kcall *call,
+				       __u64 now_ns)
+{
+	struct nvlink_first_record *record;
+
+	record = bpf_ringbuf_reserve(&nvlink_events, sizeof(*record), 0);
+	if (!record)
+		return false;
+	fill(&record->call, thread, call, now_ns, true);
+	fill_details(&record->details);
+	set_described(&thread->described);
+	SUBMIT(record);
+	return true;
+}
+
+static __always_inline bool send_next(struct thread *thread, const struct kcall *call, __u64 now_ns,
+				      bool in_thread)
+{
+	struct nvlink_record *record = bpf_ringbuf_reserve(&nvlink_events, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	fill(record, thread, call, now_ns, in_thread);
+	SUBMIT(record);
+	return true;
+}
+
 SEC("kprobe")
 int nvlink_begin(struct pt_regs *regs)
 {
@@ -64,36 +110,24 @@ SEC("kretprobe")
 int nvlink_end(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
 	bool in_thread = kcall_in_thread(regs);
-	struct nvlink_record *record;
 	struct thread *thread;
 	struct kcall *call;
+	bool is_sent;
 
-	thread = bpf_task_storage_get(&nvlink_threads, task, NULL, 0);
+	thread = bpf_task_storage_get(&nvlink_threads, bpf_get_current_task_btf(), NULL, 0);
 	call = thread ? kcall_end(&thread->open, bpf_get_attach_cookie(regs)) : NULL;
 	if (!call) {
 		ACCOUNT(unmatched, 1);
 		return 0;
 	}
-	record = bpf_ringbuf_reserve(&nvlink_events, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return 0;
-	}
-	record->ended_ns = now_ns;
-	record->duration_ns = now_ns - call->started_ns;
-	record->bytes = bytes_of(thread, call);
-	record->op = call->function;
-	record->flags = in_thread ? 0 : NVLINK_IN_INTERRUPT;
-	record->tgid = in_thread ? task->tgid : 0;
-	record->tid = in_thread ? task->pid : 0;
-	if (in_thread)
-		fill_identity(&record->identity, task);
+	is_sent = in_thread && !is_described(&thread->described)
+		      ? send_first(thread, call, now_ns)
+		      : send_next(thread, call, now_ns, in_thread);
+	if (is_sent)
+		ACCOUNT(events, 1);
 	else
-		__builtin_memset(&record->identity, 0, sizeof(record->identity));
-	SUBMIT(record);
-	ACCOUNT(events, 1);
+		ACCOUNT(lost[LOST_ring_full], 1);
 	return 0;
 }
 

@@ -30,4 +30,12 @@ struct nvlink_record {
 };
 WIRE_SIZE(struct nvlink_record, 3 * 8 + 4 * 4 + sizeof(struct process_identity));
 
+/* The first call of each thread, in each program that it runs. */
+struct nvlink_first_record {
+	struct nvlink_record call;
+	struct process_details details;
+};
+WIRE_SIZE(struct nvlink_first_record,
+	  sizeof(struct nvlink_record) + sizeof(struct process_details));
+
 #endif

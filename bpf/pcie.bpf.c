@@ -12,7 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
-#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/pcie.h"
 
 /* Count all devices, also those not in the table. */
@@ -20,6 +20,7 @@ const volatile bool every_device = false;
 
 struct thread {
 	struct kcall_stack open;
+	struct described described;
 	__u64 device; /* scratch */
 };
 
@@ -100,15 +101,9 @@ static __always_inline void fill_caller(struct pcie_record *record, bool in_thre
 		__builtin_memset(&record->identity, 0, sizeof(record->identity));
 }
 
-static __always_inline void send(const struct kcall *call, __u64 now_ns, struct pt_regs *regs)
+static __always_inline void fill(struct pcie_record *record, const struct kcall *call, __u64 now_ns,
+				 struct pt_regs *regs)
 {
-	struct pcie_record *record;
-
-	record = bpf_ringbuf_reserve(&pcie_events, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
 	record->ended_ns = now_ns;
 	record->duration_ns = now_ns - call->started_ns;
 	record->device = call->argument[0];
@@ -117,8 +112,45 @@ static __always_inline void send(const struct kcall *call, __u64 now_ns, struct 
 	record->result = PT_REGS_RC(regs);
 	record->access = call->function & PCIE_COOKIE_MASK;
 	fill_caller(record, kcall_in_thread(regs));
+}
+
+static __always_inline bool send_first(struct thread *thread, const struct kcall *call,
+				       __u64 now_ns, struct pt_regs *regs)
+{
+	struct pcie_first_record *record;
+
+	record = bpf_ringbuf_reserve(&pcie_events, sizeof(*record), 0);
+	if (!record)
+		return false;
+	fill(&record->access, call, now_ns, regs);
+	fill_details(&record->details);
+	set_described(&thread->described);
 	SUBMIT(record);
-	ACCOUNT(events, 1);
+	return true;
+}
+
+static __always_inline bool send_next(const struct kcall *call, __u64 now_ns, struct pt_regs *regs)
+{
+	struct pcie_record *record = bpf_ringbuf_reserve(&pcie_events, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	fill(record, call, now_ns, regs);
+	SUBMIT(record);
+	return true;
+}
+
+static __always_inline void send(struct thread *thread, const struct kcall *call, __u64 now_ns,
+				 struct pt_regs *regs)
+{
+	bool is_sent = kcall_in_thread(regs) && !is_described(&thread->described)
+			   ? send_first(thread, call, now_ns, regs)
+			   : send_next(call, now_ns, regs);
+
+	if (is_sent)
+		ACCOUNT(events, 1);
+	else
+		ACCOUNT(lost[LOST_ring_full], 1);
 }
 
 SEC("kprobe")
@@ -159,7 +191,7 @@ int pcie_end(struct pt_regs *regs)
 	if (!call)
 		ACCOUNT(unmatched, 1);
 	else if (call->started_ns)
-		send(call, now_ns, regs);
+		send(thread, call, now_ns, regs);
 	return 0;
 }
 

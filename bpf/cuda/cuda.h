@@ -129,6 +129,7 @@ WIRE_SIZE(struct cuda_name_record, 48 + CUDA_NAME_BYTES);
 struct cuda_process_record {
 	struct cuda_record head;
 	struct process_identity identity;
+	struct process_details details;
 	__u64 code_start; /* where the executable's code is mapped */
 	__u64 code_end;
 	__u64 exe_inode;
@@ -136,7 +137,8 @@ struct cuda_process_record {
 	__u32 exe_device; /* MAJOR << 20 | MINOR */
 	__u32 exe_generation;
 };
-WIRE_SIZE(struct cuda_process_record, 40 + sizeof(struct process_identity) + 40);
+WIRE_SIZE(struct cuda_process_record,
+	  40 + sizeof(struct process_identity) + sizeof(struct process_details) + 40);
 
 struct cuda_exit_record {
 	struct cuda_record head;

@@ -7,6 +7,7 @@
 #include "bpf/cuda/functions.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/process_filter.bpf.h"
 
@@ -114,13 +115,14 @@ static __always_inline void fill_process(struct cuda_process_record *record, __u
 	struct inode *exe = mm->exe_file->f_inode;
 
 	fill_head(&record->head, since_ns, task->tgid, CUDA_RECORD_PROCESS);
-	fill_identity(&record->identity, task);
 	record->code_start = mm->start_code;
 	record->code_end = mm->end_code;
 	record->exe_inode = exe->i_ino;
 	record->exe_bytes = exe->i_size;
 	record->exe_device = exe->i_sb->s_dev;
 	record->exe_generation = exe->i_generation;
+	fill_identity(&record->identity, task);
+	fill_details(&record->details); /* without a value to keep: see there */
 }
 
 /* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room. If

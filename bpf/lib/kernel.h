@@ -98,6 +98,8 @@ struct uprobes_state {
 struct mm_struct {
 	unsigned long start_code;
 	unsigned long end_code;
+	unsigned long arg_start;
+	unsigned long arg_end;
 	struct file *exe_file;
 	struct uprobes_state uprobes_state;
 };
@@ -132,8 +134,25 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
 struct css_set {
-	struct cgroup *dfl_cgrp; /* the task's cgroup in the v2 hierarchy */
+	struct cgroup_subsys_state *subsys[1]; /* by enum cgroup_subsys_id */
+	struct cgroup *dfl_cgrp;	       /* the task's cgroup in the v2 hierarchy */
+};
+
+enum cgroup_subsys_id {
+	freezer_cgrp_id,
+};
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
 };
 
 struct thread_info {
@@ -157,6 +176,8 @@ struct task_struct {
 	int pid;
 	int tgid;
 	char comm[16];
+	__u64 self_exec_id; /* a process counts its execs here, from its parent's count on */
+	struct cred *cred;
 	__u64 start_time; /* CLOCK_MONOTONIC */
 	__u64 start_boottime;
 	unsigned long sas_ss_sp; /* the alternate signal stack, if any */

@@ -10,17 +10,20 @@
 #define CALLS_PER_LEASE	 64
 #define BUDGET_WINDOW_NS 100000000 /* 100 ms */
 
+static __always_inline struct kernfs_node *directory_above(struct kernfs_node *node)
+{
+	if (bpf_core_field_exists(node->__parent))
+		return node->__parent;
+	return ((struct kernfs_node___before_6_15 *)node)->parent;
+}
+
 static __always_inline void fill_cgroup(struct process_identity *identity, struct task_struct *task)
 {
 	struct kernfs_node *node = task->cgroups->dfl_cgrp->kn;
-	struct kernfs_node *parent;
+	struct kernfs_node *parent = directory_above(node);
 
 	identity->cgroup[0] = identity->cgroup_parent[0] = 0;
 	bpf_probe_read_kernel_str(identity->cgroup, sizeof(identity->cgroup), node->name);
-	if (bpf_core_field_exists(node->__parent))
-		parent = node->__parent;
-	else
-		parent = ((struct kernfs_node___before_6_15 *)node)->parent;
 	if (parent)
 		bpf_probe_read_kernel_str(identity->cgroup_parent, sizeof(identity->cgroup_parent),
 					  parent->name);
@@ -42,6 +45,8 @@ static __always_inline void fill_identity(struct process_identity *identity,
 	identity->start_boottime_ns = task->group_leader->start_boottime;
 	identity->ppid = task->group_leader->real_parent->tgid;
 	identity->system_calls = work_of_system_calls(task);
+	identity->uid = task->cred->uid.val;
+	identity->execs = task->group_leader->self_exec_id;
 	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), task->group_leader->comm);
 	fill_cgroup(identity, task);
 }

@@ -12,11 +12,42 @@ struct process_identity {
 	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
 	__u32 ppid;	    /* the process that started it or adopted it, when this was filled */
 	__u32 system_calls; /* interception of its system calls: SYSTEM_CALLS_* */
+	__u32 uid;	    /* its real user id, as the host counts them */
+	__u32 execs;	    /* changes with each exec */
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
 	char cgroup[PROCESS_CGROUP_BYTES];
 	char cgroup_parent[PROCESS_CGROUP_BYTES];
 };
-WIRE_SIZE(struct process_identity, 8 + 8 + 16 + 2 * 96);
+WIRE_SIZE(struct process_identity, 8 + 16 + 16 + 2 * 96);
+
+#define PROCESS_ARGUMENTS_HEAD 256
+#define PROCESS_ARGUMENTS_TAIL 256 /* a file name and a NUL */
+#define PROCESS_ARGUMENTS_REST 320
+
+/* What is read of a process's arguments, which lie one behind the other, each with a NUL: the first
+ * bytes of them; and if the head cuts an argument, the end of this argument and what follows. */
+struct process_arguments {
+	__u32 total;   /* bytes of all arguments; 0: they could not be read */
+	__u32 rest_at; /* where the rest begins in them */
+	__u16 head_bytes;
+	__u16 rest_bytes;
+	__u32 reserved;
+	char head[PROCESS_ARGUMENTS_HEAD];
+	char rest[PROCESS_ARGUMENTS_REST];
+};
+WIRE_SIZE(struct process_arguments, 16 + 256 + 320);
+
+#define PROCESS_PATH_LEVELS 6
+#define PROCESS_PATH_BYTES  64
+
+/* What is sent once of a process, as it is long. */
+struct process_details {
+	struct process_arguments arguments;
+	/* The lowest directories of its cgroup's path, the leaf first: of a v1 hierarchy, where the
+	 * process is in one that has controllers, else of v2. */
+	char path[PROCESS_PATH_LEVELS][PROCESS_PATH_BYTES];
+};
+WIRE_SIZE(struct process_details, 16 + 256 + 320 + 6 * 64);
 
 /* The first fields of a value in a probe's table of processes; its keys are tgids. */
 struct process_entry {

@@ -6,6 +6,7 @@
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/names.bpf.h"
 #include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced.h"
 
@@ -53,6 +54,7 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 		if (record) {
 			fill_traced(&record->head, thread->since_ns, thread->tgid, PROCESS_STARTED);
 			fill_identity(&record->identity, task);
+			fill_details(&record->details);
 			SUBMIT(record);
 		}
 		return true;

@@ -22,7 +22,9 @@ WIRE_SIZE(struct traced_record, 24);
 struct traced_start_record {
 	struct traced_record head;
 	struct process_identity identity;
+	struct process_details details;
 };
-WIRE_SIZE(struct traced_start_record, 24 + sizeof(struct process_identity));
+WIRE_SIZE(struct traced_start_record,
+	  24 + sizeof(struct process_identity) + sizeof(struct process_details));
 
 #endif

@@ -86,6 +86,8 @@ void read_capabilities(Section capabilities, Config::Capabilities &value) {
 
 void read_labels(Section labels, Config::Labels &value) {
     labels.boolean("pid", value.pid);
+    labels.boolean("script", value.script);
+    labels.boolean("stream", value.stream);
     labels.finish();
 }
 

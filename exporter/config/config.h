@@ -48,6 +48,8 @@ struct Config {
 
     struct Labels {
         bool pid = false;
+        bool script = true;
+        bool stream = false;
         bool operator==(const Labels &) const = default;
     } labels;
 

@@ -137,6 +137,9 @@ void Text::head(std::string_view name, std::string_view help, Type type) {
 }
 
 void Text::add_label(std::string_view name, std::string_view value) {
+    if (value.empty()) {
+        return;
+    }
     labels_ += labels_.empty() ? "" : ",";
     append_label(labels_, name, value);
 }

@@ -32,6 +32,7 @@ public:
 
     // For the samples that follow: a label set may have many samples, as a histogram has.
     void clear_labels() { labels_.clear(); }
+    // An empty label is not written: to Prometheus it is the same as no label.
     void add_label(std::string_view name, std::string_view value);
 
     // A bound or a quantile as a label's value: in OpenMetrics always with a point.

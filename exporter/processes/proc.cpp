@@ -79,7 +79,11 @@ std::string executable_path(std::uint32_t tgid) {
 }
 
 ContainerIdentity container_of(std::uint32_t tgid) {
-    return parse_cgroup_file(read_start(path_of(tgid, "cgroup")).value_or(""));
+    return parse_cgroup_file(cgroups_of(tgid));
+}
+
+std::string cgroups_of(std::uint32_t tgid) {
+    return read_start(path_of(tgid, "cgroup")).value_or("");
 }
 
 }  // namespace gpusnoop::processes

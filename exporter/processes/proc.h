@@ -37,4 +37,7 @@ std::string executable_path(std::uint32_t tgid);
 // From its cgroups; empty on the host, or if they cannot be read.
 ContainerIdentity container_of(std::uint32_t tgid);
 
+// The content of its file of cgroups; empty if it cannot be read.
+std::string cgroups_of(std::uint32_t tgid);
+
 }  // namespace gpusnoop::processes

@@ -4,6 +4,14 @@
 
 namespace gpusnoop::series {
 
+std::vector<Label> process_labels(bool pid_label) {
+    std::vector<Label> labels = {{"comm"}, {"script"}, {"container_id"}, {"slurm_job_id"}};
+    if (pid_label) {
+        labels.push_back({"pid"});
+    }
+    return labels;
+}
+
 FamilySet::FamilySet(Budget budget, bool pid_label)
     : budget_(std::move(budget)), pid_label_(pid_label) {}
 
@@ -25,10 +33,7 @@ Family &FamilySet::histogram(std::string name, std::string help, std::vector<Lab
 
 Family &FamilySet::add(std::string name, std::string help, Type type, std::vector<Label> own,
                        double divisor, std::vector<std::uint64_t> bounds) {
-    std::vector<Label> labels = {{"comm"}, {"container_id"}};
-    if (pid_label_) {
-        labels.push_back({"pid"});
-    }
+    std::vector<Label> labels = process_labels(pid_label_);
     labels.insert(labels.end(), own.begin(), own.end());
     return add({.name = "gpusnoop_" + std::move(name),
                 .help = std::move(help),

@@ -16,14 +16,17 @@ namespace gpusnoop::series {
 // The budget of a family, by its full name: how many label sets it shows.
 using Budget = std::function<std::uint32_t(std::string_view)>;
 
+// The labels that say which processes a series is of.
+[[nodiscard]] std::vector<Label> process_labels(bool pid_label);
+
 // References to its families are valid as long as the set. Not thread-safe, like Family.
 class FamilySet {
 public:
-    // With `pid_label`, each family has the label pid after comm and container.
+    // With `pid_label`, each family has the label pid, too.
     FamilySet(Budget budget, bool pid_label);
 
-    // Names are without the prefix gpusnoop_. `own` labels follow the process's: comm, container
-    // and pid. Values and histograms' `bounds` are divided by `divisor` on the page.
+    // Names are without the prefix gpusnoop_. `own` labels follow the process's. Values and
+    // histograms' `bounds` are divided by `divisor` on the page.
     Family &counter(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
     Family &gauge(std::string name, std::string help, std::vector<Label> own, double divisor = 1);
     Family &histogram(std::string name, std::string help, std::vector<Label> own,

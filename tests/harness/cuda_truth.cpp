@@ -236,13 +236,17 @@ bool may_skip_tracepoint_programs() {
 
 }  // namespace
 
-void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
-                    const GpuLabels &gpus) {
-    const Labels of = {{"comm", comm}};
+void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
     const Account all = account_of_all(truth);
     check_account(page, all, of);
     check_copy_histograms(page, all, of);
     check_errors(page, truth, of);
+}
+
+void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
+                    const GpuLabels &gpus) {
+    const Labels of = {{"comm", comm}};
+    check_counters_of(page, truth, of);
     for (std::size_t device = 0; device < gpus.size(); device++) {
         INFO("device " << device << ", gpu " << gpus[device]);
         check_account(page, account_of(truth, device), with(of, "gpu", gpus[device]));

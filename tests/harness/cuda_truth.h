@@ -19,6 +19,8 @@ using GpuLabels = std::vector<std::string>;
 // launches, errors by function and name.
 void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
                     const GpuLabels &gpus = {});
+// The same for the processes that have these labels.
+void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of);
 
 // The memory that the page must show as outstanding, for one running process.
 void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,

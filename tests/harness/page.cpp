@@ -71,7 +71,9 @@ Sample parse(const std::string &line) {
 bool matches(const Sample &sample, const std::string &name, const Labels &labels) {
     return sample.name == name && std::ranges::all_of(labels, [&](const auto &label) {
                const auto own = sample.labels.find(label.first);
-               return own != sample.labels.end() && own->second == label.second;
+               // An empty label is no label.
+               return own == sample.labels.end() ? label.second.empty()
+                                                 : own->second == label.second;
            });
 }
 

@@ -29,6 +29,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
       processes_(families_,
                  {.budget = settings_.budget,
                   .pid_label = settings_.pid_label,
+                  .script_label = settings_.script_label,
                   .retention = settings_.retention},
                  callbacks_,
                  [this](Process &process) {
@@ -211,7 +212,7 @@ void CudaAggregator::look_for_missed_calls() {
 std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     series::FamilySet gauges(settings_.budget, true);
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
-    CudaCopies::add_gauges(gauges, processes_.table());
+    CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     processes_.add_gauges(gauges, settings_.gpus);
     // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : gauges.folded()) {

@@ -29,6 +29,8 @@ namespace gpusnoop::probes {
 struct CudaSettings {
     series::Budget budget = [](std::string_view) { return 2000U; };
     bool pid_label = false;
+    bool script_label = true;
+    bool stream_label = false;
     std::chrono::nanoseconds retention = std::chrono::minutes(10);
     std::vector<discovery::Gpu> gpus = {};  // of the node
     std::uint32_t sites = 10;               // call sites shown of each process

@@ -147,13 +147,14 @@ MemoryGauges make_memory_gauges(series::FamilySet &set) {
     };
 }
 
-CopyGauges make_copy_gauges(series::FamilySet &set) {
+CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream) {
     return {
         .in_flight = set.gauge(
             "cuda_memcpy_async_in_flight_estimated_bytes",
-            "Estimate of the bytes of async copies that were submitted and not waited for yet, by "
-            "stream of each running process, numbered in the order of first use.",
-            {{"stream"}}),
+            "Estimate of the bytes of async copies that were submitted and not waited for yet, of "
+            "each running process; with labels.stream in config.yaml, by its streams, numbered in "
+            "the order of first use.",
+            by_stream ? std::vector<series::Label>{{"stream"}} : std::vector<series::Label>()),
     };
 }
 
@@ -163,9 +164,15 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
             "process_info",
             "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime; "
             "complete=\"false\": it may have made calls before the probes were attached, so what "
-            "it "
-            "holds is a lower bound.",
-            {{"exe"}, {"pod_uid"}, {"linkage", true}, {"complete", true}}),
+            "it holds is a lower bound.",
+            {{"exe"},
+             {"pod_uid"},
+             {"uid"},
+             {"user"},
+             {"slurm_step_id"},
+             {"systemd_unit"},
+             {"linkage", true},
+             {"complete", true}}),
         .gpu_info = set.add({.name = "gpusnoop_gpu_info",
                              .help = "1 for each GPU of the node: what the label gpu stands for.",
                              .type = Type::gauge,
@@ -175,7 +182,7 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
 
 void make_cuda_gauges(series::FamilySet &set) {
     (void)make_memory_gauges(set);
-    (void)make_copy_gauges(set);
+    (void)make_copy_gauges(set, false);
     (void)make_process_gauges(set);
 }
 

@@ -68,7 +68,7 @@ struct ProcessGauges {
 };
 
 MemoryGauges make_memory_gauges(series::FamilySet &set);
-CopyGauges make_copy_gauges(series::FamilySet &set);
+CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream);
 ProcessGauges make_process_gauges(series::FamilySet &set);
 void make_cuda_gauges(series::FamilySet &set);
 

@@ -38,6 +38,8 @@ public:
           gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path)),
           aggregator_(CudaSettings{.budget = budget_of(config.series),
                                    .pid_label = config.labels.pid,
+                                   .script_label = config.labels.script,
+                                   .stream_label = config.labels.stream,
                                    .retention = config.series.retention,
                                    .gpus = gpus_.gpus(),
                                    .sites = config_.max_call_sites,

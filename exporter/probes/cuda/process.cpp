@@ -15,8 +15,8 @@ series::LabelValues labels_of(const Process &process, std::initializer_list<std:
 
 series::LabelValues gauge_labels_of(const Process &process,
                                     std::initializer_list<std::string_view> own) {
-    series::LabelValues values = {process.comm, process.container,
-                                  std::to_string(process.key.tgid)};
+    series::LabelValues values = {process.comm, process.script, process.container,
+                                  process.slurm_job_id, std::to_string(process.key.tgid)};
     values.insert(values.end(), own.begin(), own.end());
     return values;
 }

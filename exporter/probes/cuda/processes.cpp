@@ -76,7 +76,7 @@ bool CudaProcesses::on_record(std::span<const std::byte> bytes) {
         return false;
     }
     const ProcessKey key{record->head.tgid, record->head.since_ns};
-    if (Process *const process = table_.start(key, record->identity)) {
+    if (Process *const process = table_.start(key, record->identity, record->details)) {
         process->executable = {key.tgid,
                                {record->exe_inode, record->exe_device, record->exe_generation, 0},
                                record->exe_bytes,
@@ -119,11 +119,13 @@ void CudaProcesses::add_gauges(series::FamilySet &gauges,
     const ProcessGauges families = make_process_gauges(gauges);
     table_.for_each([&](const Process &process) {
         if (!process.ended) {
-            add_gauge(
-                families.process_info,
-                gauge_labels_of(process, {process.exe, process.pod_uid, name_of(process.linkage),
-                                          process.is_complete ? "true" : "false"}),
-                1);
+            const std::string uid = process.uid ? std::to_string(*process.uid) : "";
+            add_gauge(families.process_info,
+                      gauge_labels_of(process, {process.exe, process.pod_uid, uid, process.user,
+                                                process.slurm_step_id, process.systemd_unit,
+                                                name_of(process.linkage),
+                                                process.is_complete ? "true" : "false"}),
+                      1);
         }
     });
     for (const discovery::Gpu &gpu : gpus) {

@@ -74,7 +74,7 @@ bool FenceAggregator::on_record(std::span<const std::byte> bytes, const OnFence 
 
 void FenceAggregator::count(const fence_record &record, std::uint32_t event,
                             const KnownProcess *process) {
-    series::LabelValues values = {"unknown", ""};
+    series::LabelValues values = {"unknown", "", "", ""};
     series::Owner owner = 0;
     if (process != nullptr) {
         values = process->labels;

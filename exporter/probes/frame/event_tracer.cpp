@@ -17,15 +17,13 @@ void set_process(Event &event, const probes::ProcessIdentity &process) {
 }
 
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
-                const process_identity &identity) {
+                const probes::ProcessIdentity &process) {
     event.pid = tgid;
     event.tid = tid;
     if (tgid == 0) {
         event.comm = "interrupt";
         return;
     }
-    probes::ProcessIdentity process;
-    probes::take(process, identity);
     set_process(event, process);
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "bpf/lib/process.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/trace/trace.h"
@@ -40,6 +39,6 @@ private:
 void set_process(Event &event, const probes::ProcessIdentity &process);
 // Sets the process that the kernel worked for. Process 0 means an interrupt.
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
-                const process_identity &identity);
+                const probes::ProcessIdentity &process);
 
 }  // namespace gpusnoop::trace

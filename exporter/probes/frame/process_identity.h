@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,11 +41,18 @@ struct ProcessIdentity {
     std::string container;
     std::string pod_uid;
     std::string exe = "unknown";
-    std::uint32_t system_calls = 0;  // SYSTEM_CALLS_* of bpf/lib/process.h
+    std::string script;        // that an interpreter runs; empty: none, or not known
+    std::string slurm_job_id;  // empty: no job's
+    std::string slurm_step_id;
+    std::string systemd_unit;          // empty: none, or in a container
+    std::optional<std::uint32_t> uid;  // as the host counts
+    std::string user;                  // empty: the host's file of users has no such name
+    std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 
-// From a record of the BPF programs.
-void take(ProcessIdentity &identity, const process_identity &record);
+// From a record of the BPF programs. Without details, what they say stays as it is.
+void take(ProcessIdentity &identity, const process_identity &record,
+          const process_details *details = nullptr);
 
 // Fills in the values from /proc that are unknown, or better known there. False: the process has
 // ended.

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "bpf/lib/traced.h"
+#include "exporter/base/label.h"
+#include "exporter/base/text.h"
 #include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/budget.h"
 
@@ -24,6 +26,7 @@ std::string common_name(std::string comm) {
 SeriesSettings series_settings(const config::Config &config) {
     return {.budget = budget_of(config.series),
             .pid_label = config.labels.pid,
+            .script_label = config.labels.script,
             .retention = config.series.retention};
 }
 
@@ -31,12 +34,13 @@ ProcessTableBase::ProcessTableBase(series::FamilySet &families, SeriesSettings s
                                    nanoseconds grace)
     : families_(families), settings_(std::move(settings)), grace_(grace) {}
 
-KnownProcess *ProcessTableBase::start(const ProcessKey &key, const process_identity &identity) {
+KnownProcess *ProcessTableBase::start(const ProcessKey &key, const process_identity &identity,
+                                      const process_details &details) {
     if (contains(key)) {
         return nullptr;
     }
     KnownProcess &process = add(key);
-    take(process, identity);
+    take(process, identity, &details);
     settings_.look_up(process);
     own_series(process, process.comm);
     return &process;
@@ -54,7 +58,7 @@ bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
         if (record->head.type != PROCESS_STARTED) {
             return false;
         }
-        (void)start({record->head.tgid, record->head.since_ns}, record->identity);
+        (void)start({record->head.tgid, record->head.since_ns}, record->identity, record->details);
         return true;
     }
     const auto record = ebpf::decode<traced_record>(bytes);
@@ -87,13 +91,15 @@ KnownProcess &ProcessTableBase::of(const ProcessKey &key) {
     return process;
 }
 
-KnownProcess &ProcessTableBase::of(std::uint32_t tgid, const process_identity &identity) {
+KnownProcess &ProcessTableBase::of(std::uint32_t tgid, const process_identity &identity,
+                                   const process_details *details) {
     const auto comm_end = std::find(std::begin(identity.comm), std::end(identity.comm), '\0');
-    const auto [found, is_new] = described_.try_emplace(
-        {tgid, identity.start_boottime_ns, std::string(std::begin(identity.comm), comm_end)});
+    const auto [found, is_new] =
+        described_.try_emplace({tgid, identity.start_boottime_ns, identity.execs,
+                                std::string(std::begin(identity.comm), comm_end)});
     if (is_new) {
         KnownProcess &process = add({tgid, ++numbers_});
-        take(process, identity);
+        take(process, identity, details);
         own_series(process, tgid == 0 ? "interrupt" : common_name(process.comm));
         found->second = &process;
     }
@@ -108,7 +114,13 @@ KnownProcess &ProcessTableBase::add(const ProcessKey &key) {
 }
 
 void ProcessTableBase::own_series(KnownProcess &process, std::string comm) {
-    process.labels = {std::move(comm), process.container};
+    if (!settings_.script_label) {
+        process.script.clear();
+    }
+    if (process.uid) {
+        process.user = to_valid_utf8(users_.of(*process.uid), max_label_bytes);
+    }
+    process.labels = {std::move(comm), process.script, process.container, process.slurm_job_id};
     if (settings_.pid_label) {
         process.labels.push_back(std::to_string(process.key.tgid));
     }

@@ -20,6 +20,7 @@
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/process_groups.h"
 #include "exporter/probes/frame/process_identity.h"
+#include "exporter/processes/user_names.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -28,6 +29,7 @@ namespace gpusnoop::probes {
 struct SeriesSettings {
     series::Budget budget;
     bool pid_label = false;
+    bool script_label = true;  // false: no script is known anywhere
     std::chrono::nanoseconds retention{};
     std::function<bool(ProcessIdentity &)> look_up = probes::look_up;
 };
@@ -77,9 +79,11 @@ protected:
 
     using Processes = tsl::robin_map<ProcessKey, std::unique_ptr<KnownProcess>, ProcessKeyHash>;
 
-    KnownProcess *start(const ProcessKey &key, const process_identity &identity);
+    KnownProcess *start(const ProcessKey &key, const process_identity &identity,
+                        const process_details &details);
     KnownProcess &of(const ProcessKey &key);
-    KnownProcess &of(std::uint32_t tgid, const process_identity &identity);
+    KnownProcess &of(std::uint32_t tgid, const process_identity &identity,
+                     const process_details *details);
     [[nodiscard]] KnownProcess *find(const ProcessKey &key) const;
     [[nodiscard]] const Processes &processes() const { return processes_; }
     std::vector<std::unique_ptr<KnownProcess>> take_if(
@@ -87,10 +91,11 @@ protected:
     std::vector<series::Owner> expire(std::chrono::nanoseconds now);
 
 private:
-    // A process that a record describes. An exec changes its name.
+    // A process that a record describes. An exec changes its program, and it may change its name.
     struct Described {
         std::uint32_t tgid = 0;
         std::uint64_t started_ns = 0;
+        std::uint32_t execs = 0;
         std::string comm;
         auto operator<=>(const Described &) const = default;
     };
@@ -110,6 +115,7 @@ private:
     std::map<Described, KnownProcess *> described_;
     std::uint64_t numbers_ = 0;
     ProcessGroups groups_;
+    processes::UserNames users_;
     EndedProcesses ended_;
 };
 
@@ -128,8 +134,9 @@ public:
 
     // Applies the record of a process's start. Null: its calls came first and are counted under
     // other labels, so its later calls are, too.
-    Process *start(const ProcessKey &key, const process_identity &identity) {
-        return static_cast<Process *>(ProcessTableBase::start(key, identity));
+    Process *start(const ProcessKey &key, const process_identity &identity,
+                   const process_details &details) {
+        return static_cast<Process *>(ProcessTableBase::start(key, identity, details));
     }
 
     // The results are valid until tidy() or forget_if().
@@ -137,9 +144,11 @@ public:
     // For a probe that has records of its processes. If a process's record was lost, it is looked
     // up in /proc.
     Process &of(const ProcessKey &key) { return as_process(ProcessTableBase::of(key)); }
-    // For a record that describes its process. `tgid` 0 is an interrupt.
-    Process &of(std::uint32_t tgid, const process_identity &identity) {
-        return as_process(ProcessTableBase::of(tgid, identity));
+    // For a record that describes its process. `tgid` 0 is an interrupt. The details are needed
+    // with the first record of a process.
+    Process &of(std::uint32_t tgid, const process_identity &identity,
+                const process_details *details = nullptr) {
+        return as_process(ProcessTableBase::of(tgid, identity, details));
     }
     // Null: it is not known.
     [[nodiscard]] Process *find(const ProcessKey &key) const {

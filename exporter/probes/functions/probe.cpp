@@ -58,7 +58,8 @@ public:
                        .on_slow_call = reporter_.on_slow_call(),
                        .on_call = setup_.tracing ? setup_.tracing->on_call : reporter_.on_call(),
                        .on_entry = setup_.tracing ? setup_.tracing->on_call : reporter_.on_entry(),
-                       .to_realtime = [this](nanoseconds at) { return reporter_.to_realtime(at); }},
+                       .to_realtime = [this](nanoseconds at) { return reporter_.to_realtime(at); },
+                       .script_label = config.labels.script},
                       ids_, [this](ProcessIdentity &process) {
                           sandboxes_.look(process);
                           return look_up(process);

@@ -27,8 +27,12 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
     };
 }
 
-void NvlinkAggregator::on_record(const nvlink_record &record) {
-    Process &process = processes_.of(record.tgid, record.identity);
+void NvlinkAggregator::on_record(const nvlink_record &record, const process_details *details,
+                                 const OnHelper &trace) {
+    Process &process = processes_.of(record.tgid, record.identity, details);
+    if (trace) {
+        return trace(record, process);
+    }
     std::optional<Slots> &slots = process.slots.at(record.op);
     if (!slots) {
         series::LabelValues labels = process.labels;

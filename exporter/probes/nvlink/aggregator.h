@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 
 #include "bpf/nvlink.h"
@@ -16,13 +17,18 @@ struct NvlinkFamilies {
 
 NvlinkFamilies make_nvlink_families(series::FamilySet &set);
 
+// For a trace.
+using OnHelper = std::function<void(const nvlink_record &, const ProcessIdentity &)>;
+
 class NvlinkAggregator {
 public:
     explicit NvlinkAggregator(const SeriesSettings &settings)
         : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
 
-    // Its op is less than NVLINK_OP_COUNT.
-    void on_record(const nvlink_record &record);
+    // Its op is less than NVLINK_OP_COUNT. The first record of a thread has details of its process.
+    // With `trace`, the record is passed on instead of counted.
+    void on_record(const nvlink_record &record, const process_details *details = nullptr,
+                   const OnHelper &trace = nullptr);
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }

@@ -37,13 +37,20 @@ private:
 
     std::vector<ProbeRing> rings(nvlink_bpf &skeleton) override {
         return {{skeleton.maps.nvlink_events, ring_bytes_, [this](auto bytes) {
-                     const auto record = ebpf::decode<nvlink_record>(bytes);
-                     if (!record || record->op >= NVLINK_OP_COUNT) {
-                         return false;
+                     if (const auto first = ebpf::decode<nvlink_first_record>(bytes)) {
+                         return count(first->call, &first->details);
                      }
-                     on_call_ ? on_call_(*record) : aggregator().on_record(*record);
-                     return true;
+                     const auto record = ebpf::decode<nvlink_record>(bytes);
+                     return record && count(*record, nullptr);
                  }}};
+    }
+
+    bool count(const nvlink_record &record, const process_details *details) {
+        if (record.op >= NVLINK_OP_COUNT) {
+            return false;
+        }
+        aggregator().on_record(record, details, on_call_);
+        return true;
     }
 
     Result<> attach(nvlink_bpf &skeleton) override {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string_view>
 
 #include "bpf/nvlink.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
+#include "exporter/probes/nvlink/aggregator.h"
 
 namespace gpusnoop::probes {
 
@@ -19,7 +19,6 @@ namespace gpusnoop::probes {
 extern const ProbeKind nvlink_kind;
 
 // For a trace: drain() passes on each call, and counts nothing.
-using OnHelper = std::function<void(const nvlink_record &)>;
 std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call);
 
 }  // namespace gpusnoop::probes

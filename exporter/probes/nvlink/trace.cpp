@@ -13,19 +13,21 @@ public:
 
 private:
     Result<std::unique_ptr<probes::Probe>> make_probe() override {
-        return probes::make_nvlink_tracer(setup().config, [this](const nvlink_record &record) {
-            write(event_of(record, clock_offset_ns()));
-        });
+        return probes::make_nvlink_tracer(setup().config,
+                                          [this](const auto &record, const auto &process) {
+                                              write(event_of(record, process, clock_offset_ns()));
+                                          });
     }
 };
 
 }  // namespace
 
-Event event_of(const nvlink_record &record, std::int64_t clock_offset_ns) {
+Event event_of(const nvlink_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
     Event event;
     event.time_ns = began_ns(record.ended_ns, record.duration_ns, clock_offset_ns);
     event.duration_ns = record.duration_ns;
-    set_caller(event, record.tgid, record.tid, record.identity);
+    set_caller(event, record.tgid, record.tid, process);
     event.kind = "function";
     event.name = probes::nvlink_function(record.op);
     event.details = {{"bytes", std::uint64_t{record.bytes}}};

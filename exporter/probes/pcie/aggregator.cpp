@@ -51,8 +51,7 @@ PcieFamilies make_pcie_families(series::FamilySet &set) {
     };
 }
 
-PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
-    Process &process = processes_.of(record.tgid, record.identity);
+PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record, Process &process) {
     const auto [found, is_new] =
         process.slots.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
     if (is_new) {
@@ -72,8 +71,13 @@ PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
     return found->second;
 }
 
-void PcieAggregator::on_record(const pcie_record &record) {
-    const Slots &slots = slots_of(record);
+void PcieAggregator::on_record(const pcie_record &record, const process_details *details,
+                               const OnAccess &trace) {
+    Process &process = processes_.of(record.tgid, record.identity, details);
+    if (trace) {
+        return trace(record, process);
+    }
+    const Slots &slots = slots_of(record, process);
     of_.accesses.add(slots.accesses, 1);
     of_.duration.observe(slots.duration, record.duration_ns);
     if (record.result != 0) {

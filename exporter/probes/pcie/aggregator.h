@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -18,12 +19,18 @@ struct PcieFamilies {
 
 PcieFamilies make_pcie_families(series::FamilySet &set);
 
+// For a trace.
+using OnAccess = std::function<void(const pcie_record &, const ProcessIdentity &)>;
+
 class PcieAggregator {
 public:
     explicit PcieAggregator(const SeriesSettings &settings)
         : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
 
-    void on_record(const pcie_record &record);
+    // The first record of a thread has details of its process. With `trace`, the record is passed
+    // on instead of counted.
+    void on_record(const pcie_record &record, const process_details *details = nullptr,
+                   const OnAccess &trace = nullptr);
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
@@ -37,7 +44,7 @@ private:
         std::map<std::pair<std::uint64_t, std::uint32_t>, Slots> slots;
     };
 
-    Slots &slots_of(const pcie_record &record);
+    Slots &slots_of(const pcie_record &record, Process &process);
 
     series::FamilySet families_;
     PcieFamilies of_ = make_pcie_families(families_);

@@ -55,9 +55,13 @@ private:
 
     std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
         return {{skeleton.maps.pcie_events, config_.ring_bytes, [this](auto bytes) {
+                     if (const auto first = ebpf::decode<pcie_first_record>(bytes)) {
+                         aggregator().on_record(first->access, &first->details, on_access_);
+                         return true;
+                     }
                      const auto record = ebpf::decode<pcie_record>(bytes);
                      if (record) {
-                         on_access_ ? on_access_(*record) : aggregator().on_record(*record);
+                         aggregator().on_record(*record, nullptr, on_access_);
                      }
                      return record.has_value();
                  }}};

@@ -26,9 +26,9 @@ private:
              probes::find_pci_devices(config.of<probes::PcieConfig>().classes)) {
             registers_.emplace(device, registers_of(device));
         }
-        return probes::make_pcie_tracer(config, [this](const pcie_record &record) {
+        return probes::make_pcie_tracer(config, [this](const auto &record, const auto &process) {
             std::string name = registers_[record.device].name(record.offset);
-            write(event_of(record, std::move(name), clock_offset_ns()));
+            write(event_of(record, process, std::move(name), clock_offset_ns()));
         });
     }
 
@@ -58,11 +58,12 @@ std::string pci_error(std::int32_t result) {
 
 }  // namespace
 
-Event event_of(const pcie_record &record, std::string register_name, std::int64_t clock_offset_ns) {
+Event event_of(const pcie_record &record, const probes::ProcessIdentity &process,
+               std::string register_name, std::int64_t clock_offset_ns) {
     Event event;
     event.time_ns = began_ns(record.ended_ns, record.duration_ns, clock_offset_ns);
     event.duration_ns = record.duration_ns;
-    set_caller(event, record.tgid, record.tid, record.identity);
+    set_caller(event, record.tgid, record.tid, process);
     event.kind = "op";
     event.name = (record.access & PCIE_WRITES) != 0 ? "write" : "read";
     set_result(event, record.result, record.result == 0 ? "" : pci_error(record.result));

@@ -83,6 +83,10 @@ Read read(const std::string &text) {
             CHECK(all.comments.insert(line) != all.comments.end());
             continue;
         }
+        // Ours has no label without a value; this one is never the first.
+        if (const std::size_t empty = line.find(",text=\"\""); empty != std::string::npos) {
+            line.erase(empty, std::string_view(",text=\"\"").size());
+        }
         const std::size_t space = line.rfind(' ');
         const std::string key = with_number(with_number(line.substr(0, space), "le"), "quantile");
         const bool is_new =

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bpf/lib/process.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/trace/lines.h"
 
@@ -19,12 +17,12 @@ inline constexpr std::uint64_t ended = 5'000;
 
 inline const std::string container(64, 'a');
 
-inline process_identity a_process() {
-    process_identity identity{};
-    identity.ppid = 99;
-    std::strcpy(identity.comm, "setpci");
-    std::strcpy(identity.cgroup, ("docker-" + container + ".scope").c_str());
-    return identity;
+inline gpusnoop::probes::ProcessIdentity a_process() {
+    gpusnoop::probes::ProcessIdentity process;
+    process.ppid = 99;
+    process.comm = "setpci";
+    process.container = container;
+    return process;
 }
 
 inline gpusnoop::probes::ProcessIdentity a_traced_process() {

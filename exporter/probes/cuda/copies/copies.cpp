@@ -139,15 +139,19 @@ void CudaCopies::on_wait(Process &process, const cuda_wait_record &record) {
     }
 }
 
-void CudaCopies::add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes) {
-    const CopyGauges families = make_copy_gauges(gauges);
+void CudaCopies::add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes,
+                            bool by_stream) {
+    const CopyGauges families = make_copy_gauges(gauges, by_stream);
     processes.for_each([&](const Process &process) {
         if (process.ended) {
             return;
         }
         for (const AsyncCopies::Stream &stream : state_of<State>(process).under_way.streams()) {
-            const std::string name = stream.number == 0 ? "default" : std::to_string(stream.number);
-            add_gauge(families.in_flight, gauge_labels_of(process, {name}), stream.bytes);
+            series::LabelValues labels = gauge_labels_of(process, {});
+            if (by_stream) {
+                labels.push_back(stream.number == 0 ? "default" : std::to_string(stream.number));
+            }
+            add_gauge(families.in_flight, labels, stream.bytes);
         }
     });
 }

@@ -32,8 +32,9 @@ public:
     void on_set(Process &process, const cuda_copy_record &record);
     void on_wait(Process &process, const cuda_wait_record &record);
 
-    // Adds the asynchronous copies under way, of all running processes.
-    static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes);
+    // Adds the asynchronous copies under way, of all running processes; by stream if asked for.
+    static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes,
+                           bool by_stream);
 
 private:
     struct Slots;

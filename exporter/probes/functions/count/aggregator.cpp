@@ -34,6 +34,7 @@ FunctionsAggregator::FunctionsAggregator(FunctionsSettings settings, const Funct
       families_(make_func_families(family_set_)),
       processes_(family_set_, {.budget = settings_.budget,
                                .pid_label = settings_.pid_label,
+                               .script_label = settings_.script_label,
                                .retention = settings_.retention,
                                .look_up = std::move(look_up)}) {}
 
@@ -43,7 +44,8 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
     switch (head ? head->type : ~0U) {
         case FUNC_RECORD_PROCESS:
             if (const auto record = ebpf::decode<func_process_record>(bytes)) {
-                return (void)processes_.start(key_of(record->head), record->identity);
+                return (void)processes_.start(key_of(record->head), record->identity,
+                                              record->details);
             }
             break;
         case FUNC_RECORD_EXIT:

@@ -37,6 +37,7 @@ struct FunctionsSettings {
     OnFuncCall on_entry{};  // when a call begins whose end will be seen
     // From the kernel's monotonic clock to CLOCK_REALTIME; without it there are no exemplars.
     std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
+    bool script_label = true;
 };
 
 // All times are of the kernel's monotonic clock.

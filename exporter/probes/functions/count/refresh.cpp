@@ -99,7 +99,7 @@ std::map<FunctionsAggregator::ShownAs, FunctionsAggregator::InUse> FunctionsAggr
 // The labels after the labels of the process.
 FunctionsAggregator::ShownAs FunctionsAggregator::shown_as(
     const series::LabelValues &values) const {
-    const std::size_t library = settings_.pid_label ? 3 : 2;
+    const std::size_t library = series::process_labels(settings_.pid_label).size();
     return {values.at(library), values.at(library + 1)};
 }
 

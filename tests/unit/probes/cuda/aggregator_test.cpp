@@ -71,7 +71,7 @@ TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed 
     bench.allocations(process("tidy"));
     bench.allocations(exited(2'000));
     bench.apply_all();
-    CHECK(page() == Page{{{"tidy", "", "4"}, 0}});
+    CHECK(page() == Page{{{"tidy", "", "", "", "4"}, 0}});
 
     bench.allocations(process("leaky", 43));
     for (const auto &one :
@@ -82,10 +82,10 @@ TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed 
     }
     bench.allocations(of(43, bench_since, exited(3'000)));
     bench.apply_all();
-    CHECK(page() == Page{{{"tidy", "", "4"}, 0},
-                         {{"leaky", "", "4"}, 101},
-                         {{"leaky", "", "6"}, 30},
-                         {{"leaky", "", "unknown"}, 5}});
+    CHECK(page() == Page{{{"tidy", "", "", "", "4"}, 0},
+                         {{"leaky", "", "", "", "4"}, 101},
+                         {{"leaky", "", "", "", "6"}, 30},
+                         {{"leaky", "", "", "", "unknown"}, 5}});
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total", {"leaky", "4"}) == 2);
 }
 
@@ -144,7 +144,8 @@ TEST_CASE("processes of the same name share their series, which the last of them
     bench.allocations(process("python", 43));
     bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
     bench.calls(of(43, bench_since, copy(1, 2, 8, COPY_H2D, 2'000)));
-    CHECK(bench.page("cuda_memcpy_bytes_total") == Page{{{"python", "", "h2d", "sync", "4"}, 72}});
+    CHECK(bench.page("cuda_memcpy_bytes_total") ==
+          Page{{{"python", "", "", "", "h2d", "sync", "4"}, 72}});
     bench.allocations(exited(second_ns));
     bench.apply_all();
     bench.aggregator->tidy(2s);

@@ -92,7 +92,7 @@ TEST_CASE("copies past the limit are merged, with none of their bytes lost") {
 }
 
 TEST_CASE("the page shows what each stream has under way") {
-    Fixture bench;
+    Fixture bench({.stream_label = true});
     bench.allocations(process());
     const auto page = [&] { return bench.page("cuda_memcpy_async_in_flight_estimated_bytes"); };
     CHECK(page().empty());
@@ -100,7 +100,8 @@ TEST_CASE("the page shows what each stream has under way") {
     CHECK(page().empty());
     bench.calls(async_copy(stream_a, 100, 10'000));
     bench.calls(async_copy(0, 10, 20'000));
-    CHECK(page() == Page{{{"python", "", "42", "default"}, 10}, {{"python", "", "42", "1"}, 100}});
+    CHECK(page() == Page{{{"python", "", "", "", "42", "default"}, 10},
+                         {{"python", "", "", "", "42", "1"}, 100}});
     bench.calls(wait(stream_a, 15'000));
     CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"1"}) == 0);
     CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
@@ -131,4 +132,13 @@ TEST_CASE("each process waits for its own streams") {
     bench.calls(of(43, bench_since, wait(CUDA_ALL_STREAMS, 20'000)));
     CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"python"}) == 100);
     CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"other"}) == 0);
+}
+
+TEST_CASE("without the label stream, the copies of all streams are one row") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.calls(async_copy(stream_a, 100, 10'000));
+    bench.calls(async_copy(0, 10, 20'000));
+    CHECK(bench.page("cuda_memcpy_async_in_flight_estimated_bytes") ==
+          Page{{{"python", "", "", "", "42"}, 110}});
 }

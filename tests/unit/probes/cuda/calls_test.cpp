@@ -135,10 +135,11 @@ TEST_CASE("memsets are counted by mode and GPU") {
     set.is_async = 1;
     set.head.device = 2;
     bench.calls(set);
-    CHECK(bench.page("cuda_memset_total") ==
-          Page{{{"python", "", "sync", "4"}, 2}, {{"python", "", "async", "6"}, 1}});
+    CHECK(bench.page("cuda_memset_total") == Page{{{"python", "", "", "", "sync", "4"}, 2},
+                                                  {{"python", "", "", "", "async", "6"}, 1}});
     CHECK(bench.page("cuda_memset_bytes_total") ==
-          Page{{{"python", "", "sync", "4"}, 200}, {{"python", "", "async", "6"}, 100}});
+          Page{{{"python", "", "", "", "sync", "4"}, 200},
+               {{"python", "", "", "", "async", "6"}, 100}});
     CHECK(bench.page("cuda_memcpy_total").empty());
     // Any other number is true, and no device.
     set.is_async = 1U << 24U;
@@ -158,7 +159,7 @@ TEST_CASE("graph launches are counted by GPU, and are no launches of kernels") {
     bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cuGraphLaunch", 2'000, 1)});
     bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cuGraphLaunch", 2'000, 1)});
     CHECK(bench.page("cuda_graph_launches_total") ==
-          Page{{{"python", "", "4"}, 1}, {{"python", "", "5"}, 2}});
+          Page{{{"python", "", "", "", "4"}, 1}, {{"python", "", "", "", "5"}, 2}});
     CHECK(bench.page("cuda_kernel_launches_total").empty());
 }
 

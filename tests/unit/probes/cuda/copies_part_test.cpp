@@ -15,7 +15,7 @@ struct CopiesFixture : PartFixture {
     CopiesFixture() : PartFixture(CudaCopies::started) {}
     [[nodiscard]] std::uint64_t in_flight(const std::string &stream) const {
         series::FamilySet gauges([](std::string_view) { return 100U; }, true);
-        CudaCopies::add_gauges(gauges, processes);
+        CudaCopies::add_gauges(gauges, processes, true);
         return sum_of(page_of(gauges.snapshots(), "cuda_memcpy_async_in_flight_estimated_bytes"),
                       {stream});
     }
@@ -27,7 +27,8 @@ TEST_CASE("the part of copies counts a copy whose direction the caller said") {
     CopiesFixture bench;
     CHECK(bench.copies.on_copy(bench.process(), copy(1, 2, 64, COPY_D2H, 2'000)));
     CHECK(bench.copies.on_copy(bench.process(43), copy(1, 2, 8, COPY_D2H, 2'000)));
-    CHECK(bench.page("cuda_memcpy_bytes_total") == Page{{{"python", "", "d2h", "sync", "0"}, 72}});
+    CHECK(bench.page("cuda_memcpy_bytes_total") ==
+          Page{{{"python", "", "", "", "d2h", "sync", "0"}, 72}});
     CHECK(bench.sum("cuda_memcpy_total") == 2);
 }
 
@@ -83,6 +84,7 @@ TEST_CASE("the part of copies counts memsets") {
     one.head.device = 3;
     bench.copies.on_set(bench.process(), one);
     CHECK(bench.page("cuda_memset_bytes_total") ==
-          Page{{{"python", "", "sync", "0"}, 64}, {{"python", "", "async", "3"}, 64}});
+          Page{{{"python", "", "", "", "sync", "0"}, 64},
+               {{"python", "", "", "", "async", "3"}, 64}});
     CHECK(bench.page("cuda_memcpy_total").empty());
 }

@@ -113,9 +113,9 @@ TEST_CASE("a failed call is an error by name and nothing else") {
     bench.calls(failed("cudaMemcpy", -1));
     bench.apply_all();
     CHECK(bench.page("cuda_api_errors_total") ==
-          Page{{{"python", "", "cudaMalloc", "cudaErrorMemoryAllocation"}, 1},
-               {{"python", "", "cudaMemcpy", "code_987654"}, 1},
-               {{"python", "", "cudaMemcpy", "code_-1"}, 1}});
+          Page{{{"python", "", "", "", "cudaMalloc", "cudaErrorMemoryAllocation"}, 1},
+               {{"python", "", "", "", "cudaMemcpy", "code_987654"}, 1},
+               {{"python", "", "", "", "cudaMemcpy", "code_-1"}, 1}});
     CHECK(bench.page("cuda_memory_allocations_total").empty());
     CHECK(bench.page("cuda_memcpy_bytes_total").empty());
 }
@@ -128,10 +128,10 @@ TEST_CASE("errors of the driver API have the names of CUresult") {
     bench.calls(failed("cudaMemcpyAsync_ptsz", 700));
     bench.calls(failed("cuLaunchKernel", 54'321));
     CHECK(bench.page("cuda_api_errors_total") ==
-          Page{{{"python", "", "cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY"}, 1},
-               {{"python", "", "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_CONTEXT"}, 1},
-               {{"python", "", "cudaMemcpyAsync", "cudaErrorIllegalAddress"}, 1},
-               {{"python", "", "cuLaunchKernel", "code_54321"}, 1}});
+          Page{{{"python", "", "", "", "cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY"}, 1},
+               {{"python", "", "", "", "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_CONTEXT"}, 1},
+               {{"python", "", "", "", "cudaMemcpyAsync", "cudaErrorIllegalAddress"}, 1},
+               {{"python", "", "", "", "cuLaunchKernel", "code_54321"}, 1}});
 }
 
 TEST_CASE("errors of what users do not call themselves are not shown") {

@@ -88,5 +88,5 @@ TEST_CASE("the part of launches counts graphs by device") {
             cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", 2'000, device)});
     }
     CHECK(bench.page("cuda_graph_launches_total") ==
-          Page{{{"python", "", "0"}, 1}, {{"python", "", "1"}, 2}});
+          Page{{{"python", "", "", "", "0"}, 1}, {{"python", "", "", "", "1"}, 2}});
 }

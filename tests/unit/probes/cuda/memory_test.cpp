@@ -30,7 +30,7 @@ TEST_CASE("allocations and frees make the outstanding bytes") {
 TEST_CASE("a process without allocations has outstanding bytes, too: 0") {
     Fixture bench;
     bench.allocations(process());
-    const Page none = {{{"python", "", "42", "4", "device"}, 0}};
+    const Page none = {{{"python", "", "", "", "42", "4", "device"}, 0}};
     CHECK(bench.page("cuda_memory_outstanding_bytes") == none);
     CHECK(bench.page("cuda_memory_outstanding_allocations") == none);
 }
@@ -78,7 +78,7 @@ TEST_CASE("a thread that chose no device is on the first one, where all it did w
         CHECK(bench.sum("cuda_memory_outstanding_bytes") == 8);
         const auto page = bench.page("cuda_memory_allocated_bytes_total");
         REQUIRE(page.size() == 1);
-        return page.begin()->first.at(2);
+        return page.begin()->first.at(4);
     };
     CHECK(gpus(true, CUDA_DEVICE_UNCHOSEN) == "4");
     CHECK(gpus(true, 0) == "4");
@@ -148,7 +148,7 @@ TEST_CASE("what the kernel's table has no room for is freed by its address") {
         bench.allocations(unknown_release(0x1000, 4'000));
         bench.apply_all();
         CHECK(bench.page("cuda_memory_freed_bytes_total") ==
-              Page{{{"python", "", "5", "managed"}, 100}});
+              Page{{{"python", "", "", "", "5", "managed"}, 100}});
         CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
         bench.allocations(unknown_release(0x1000, 5'000));
         bench.apply_all();
@@ -246,7 +246,7 @@ TEST_CASE("a free whose allocation's record was lost is one of each") {
     bench.apply_all();
     for (const auto *family :
          {"cuda_memory_allocated_bytes_total", "cuda_memory_freed_bytes_total"}) {
-        CHECK(bench.page(family) == Page{{{"python", "", "5", "async"}, 100}});
+        CHECK(bench.page(family) == Page{{{"python", "", "", "", "5", "async"}, 100}});
     }
     CHECK(bench.sum("cuda_memory_outstanding_bytes") == 0);
 }

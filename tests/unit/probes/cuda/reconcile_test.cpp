@@ -18,11 +18,12 @@ TEST_CASE("the table makes up for lost records") {
     bench.allocations(freed_unseen);
     agree(bench, Table().has_process().has(seen).has(unseen).has(handle));
     CHECK(bench.page("cuda_memory_outstanding_bytes") ==
-          Page{{{"python", "", "42", "4", "device"}, 1},
-               {{"python", "", "42", "5", "async"}, 4},
-               {{"python", "", "42", "4", "vmm"}, 8}});
+          Page{{{"python", "", "", "", "42", "4", "device"}, 1},
+               {{"python", "", "", "", "42", "5", "async"}, 4},
+               {{"python", "", "", "", "42", "4", "vmm"}, 8}});
     CHECK(bench.sum("cuda_memory_allocations_total") == 4);
-    CHECK(bench.page("cuda_memory_freed_bytes_total") == Page{{{"python", "", "4", "managed"}, 2}});
+    CHECK(bench.page("cuda_memory_freed_bytes_total") ==
+          Page{{{"python", "", "", "", "4", "managed"}, 2}});
 
     SECTION("once") {
         agree(bench, Table().has_process().has(seen).has(unseen).has(handle));

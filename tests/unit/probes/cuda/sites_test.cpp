@@ -31,10 +31,10 @@ TEST_CASE("a call site is asked for once in each process") {
     CHECK(bench.asked_sites[3].pid == 43);
     CHECK(bench.page(sites).empty());  // not named yet
     bench.name_site(0, "train");
-    CHECK(bench.page(sites) == Page{{{"python", "", "42", "train"}, 30}});
+    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30}});
     bench.name_site(3, "train");
-    CHECK(bench.page(sites) ==
-          Page{{{"python", "", "42", "train"}, 30}, {{"other", "", "43", "train"}, 15}});
+    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30},
+                                    {{"other", "", "", "", "43", "train"}, 15}});
     bench.aggregator->on_site_name({bench.asked_sites[0].ticket, {{"again", "program", 1}}});
     bench.aggregator->on_site_name({987'654, {{"nobody's", "program", 1}}});
     CHECK(bench.sum(sites, {"train"}) == 45);
@@ -70,7 +70,7 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
     bench.name_site(2, "c");
     bench.name_site(3, "c");
     CHECK(bench.page(sites) ==
-          Page{{{"python", "", "42", "c"}, 49}, {{"python", "", "42", "a"}, 40}});
+          Page{{{"python", "", "", "", "42", "c"}, 49}, {{"python", "", "", "", "42", "a"}, 40}});
     const auto all = bench.aggregator->allocations();
     REQUIRE(all.size() == 1);
     CHECK(all[0].pid == 42);
@@ -99,7 +99,7 @@ TEST_CASE("a site of which nothing can be found out is unknown") {
     bench.allocations(from(1, 0x40, 40));
     bench.apply_all();
     bench.aggregator->on_site_name({bench.asked_sites.at(0).ticket, {}});
-    CHECK(bench.page(sites) == Page{{{"python", "", "42", "unknown"}, 40}});
+    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "unknown"}, 40}});
 }
 
 TEST_CASE("a stack is forgotten when the last process that used it has ended") {

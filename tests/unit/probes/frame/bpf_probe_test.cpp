@@ -147,7 +147,7 @@ TEST_CASE("a process keeps its state and its series until it has ended") {
     counted.processes.of(key).state = 42;
     counted.count(counted.processes.of(key));
     counted.start(key, "late");  // its calls came first: it stays together
-    CHECK(counted.processes.of(key).labels == series::LabelValues{"prog", ""});
+    CHECK(counted.processes.of(key).labels == series::LabelValues{"prog", "", "", ""});
     counted.go(key, 100s);
     counted.go(key, 200s);  // the first end counts
     CHECK(counted.processes.tidy(109s).empty());
@@ -159,7 +159,7 @@ TEST_CASE("a process keeps its state and its series until it has ended") {
     (void)counted.processes.tidy(160s);
     CHECK(counted.series() == 0);
     CHECK(counted.processes.of(key).state == 0);  // another one, that /proc does not know
-    CHECK(counted.processes.of(key).labels == series::LabelValues{"unknown", ""});
+    CHECK(counted.processes.of(key).labels == series::LabelValues{"unknown", "", "", ""});
 }
 
 TEST_CASE("a process that records describe has one entry for each of its names") {
@@ -175,7 +175,7 @@ TEST_CASE("a process that records describe has one entry for each of its names")
     CHECK(&counted.processes.of(own, identity_of("sh", since)) == &before);
     CHECK(&before != &after);
     CHECK(after.owner == gone.owner);
-    CHECK(interrupt.labels == series::LabelValues{"interrupt", ""});
+    CHECK(interrupt.labels == series::LabelValues{"interrupt", "", "", ""});
     for (const KnownProcess *process : {&before, &after, &gone, &interrupt}) {
         counted.count(*process);
     }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <string_view>
@@ -63,11 +64,111 @@ TEST_CASE("a process is what its record says") {
     CHECK(identity.container == id);
     CHECK(identity.pod_uid.empty());
     CHECK(identity.exe == "/usr/bin/python3");  // the record does not say it
+    CHECK(identity.script.empty());
 
-    take(identity, process_identity{});
+    const process_details none{};
+    take(identity, process_identity{}, &none);
     CHECK(identity.started == 0ns);
     CHECK(identity.comm.empty());
     CHECK(identity.container.empty());
+}
+
+namespace {
+
+// As the BPF programs read them.
+process_details details_of(const std::string &arguments,
+                           const std::vector<std::string> &path = {}) {
+    process_details details{};
+    process_arguments &to = details.arguments;
+    to.total = static_cast<std::uint32_t>(arguments.size());
+    to.head_bytes = static_cast<std::uint16_t>(std::min(arguments.size(), sizeof(to.head)));
+    std::memcpy(to.head, arguments.data(), to.head_bytes);
+    if (arguments.size() > sizeof(to.head)) {
+        const std::size_t end =
+            std::min(arguments.find('\0', sizeof(to.head)) + 1, arguments.size());
+        to.rest_at = static_cast<std::uint32_t>(end - PROCESS_ARGUMENTS_TAIL);
+        to.rest_bytes =
+            static_cast<std::uint16_t>(std::min(arguments.size() - to.rest_at, sizeof(to.rest)));
+        std::memcpy(to.rest, arguments.data() + to.rest_at, to.rest_bytes);
+    }
+    for (std::size_t i = 0; i < path.size() && i < PROCESS_PATH_LEVELS; i++) {
+        fill(details.path[i], path[path.size() - 1 - i]);
+    }
+    return details;
+}
+
+std::string words(std::initializer_list<std::string> arguments) {
+    std::string bytes;
+    for (const std::string &argument : arguments) {
+        bytes += argument + '\0';
+    }
+    return bytes;
+}
+
+std::string script_in(const std::string &arguments, std::string_view comm = "python3") {
+    process_identity record{};
+    fill(record.comm, comm);
+    const process_details details = details_of(arguments);
+    ProcessIdentity identity;
+    take(identity, record, &details);
+    return identity.script;
+}
+
+}  // namespace
+
+TEST_CASE("a process's script is in its record, however long its path is") {
+    CHECK(script_in("") == "");
+    CHECK(script_in(words({"python3", "-u", "/src/train.py", "--epochs", "3"})) == "train.py");
+    for (const std::size_t length :
+         {100UL, 200UL, 240UL, 255UL, 256UL, 257UL, 300UL, 511UL, 512UL, 1'000UL, 4'000UL}) {
+        std::string path(length, '/');
+        for (std::size_t i = 1; i < length; i++) {
+            path[i] = i % 100 == 0 ? '/' : 'd';
+        }
+        INFO(length);
+        CHECK(script_in(words({"python3", path + "/train.py", "--epochs", "3"})) == "train.py");
+        CHECK(script_in(words({"python3", "-X", path, "a.py"})) == "a.py");
+        // A name is cut as every label is.
+        CHECK(script_in(words({"python3", std::string(length, 'n')})) ==
+              std::string(std::min<std::size_t>(length, 128), 'n'));
+        CHECK(script_in(words({"python3", "-m", std::string(length, 'm')})) ==
+              std::string(std::min<std::size_t>(length, 128), 'm'));
+    }
+    CHECK(script_in(words({"python3", "a\xff\nb.py"})) ==
+          "a\xef\xbf\xbd\xef\xbf\xbd"
+          "b.py");
+    CHECK(script_in(words({"worker", "train.py"}), "bash") == "train.py");
+    CHECK(script_in(words({"worker", "train.py"}), "worker") == "");
+    CHECK(script_in("python3") == "");  // it has overwritten its arguments
+    CHECK(script_in(std::string("python3\0x.py", 12)) == "x.py");
+    // Numbers that no program of ours sends.
+    process_details wrong{};
+    std::memset(&wrong, 0xff, sizeof(wrong));
+    ProcessIdentity identity;
+    take(identity, process_identity{}, &wrong);
+    CHECK(identity.script.empty());
+}
+
+TEST_CASE("a process's job, step and unit are in its record") {
+    process_identity record{};
+    record.uid = 1'000;
+    fill(record.cgroup, "train.service");
+    process_details details =
+        details_of("", {"slurmstepd.scope", "job_12", "step_batch", "user", "task_0"});
+    ProcessIdentity identity;
+    take(identity, record, &details);
+    CHECK(identity.slurm_job_id == "12");
+    CHECK(identity.slurm_step_id == "batch");
+    CHECK(identity.systemd_unit == "train.service");
+    CHECK(identity.uid == 1'000);
+
+    fill(record.cgroup, "docker-" + std::string(64, 'a') + ".scope");
+    details = details_of("", {"system.slice", "docker-" + std::string(57, 'a')});
+    take(identity, record, &details);
+    CHECK(identity.slurm_job_id.empty());
+    CHECK(identity.slurm_step_id.empty());
+    CHECK(identity.systemd_unit.empty());
+    CHECK(identity.container == std::string(64, 'a'));
 }
 
 TEST_CASE("texts of a record end at their NUL or their size, and are valid") {
@@ -208,7 +309,8 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
     bench.tell(call(f));
     bench.tell(of(43, 5, call(f)));  // /proc does not know it either
     CHECK(bench.page("function_calls_total") ==
-          Page{{{"by /proc", "", "libx.so.1", "f"}, 2}, {{"unknown", "", "libx.so.1", "f"}, 1}});
+          Page{{{"by /proc", "", "", "", "libx.so.1", "f"}, 2},
+               {{"unknown", "", "", "", "libx.so.1", "f"}, 1}});
     CHECK(bench.looked_up == Keys{{42, 1'000}, {43, 5}});
 
     auto record = of(44, 6, process("by record"));
@@ -216,7 +318,7 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
     bench.proc[44] = "by /proc";
     bench.tell(record);
     bench.tell(of(44, 6, call(f)));
-    CHECK(bench.page("function_calls_total").at({"by record", "", "libx.so.1", "f"}) == 1);
+    CHECK(bench.page("function_calls_total").at({"by record", "", "", "", "libx.so.1", "f"}) == 1);
     auto running = bench.aggregator->processes().running();
     std::ranges::sort(running);
     CHECK(running == std::vector{std::pair(ProcessKey{42, 1'000}, 0ns),
@@ -241,7 +343,8 @@ TEST_CASE("what an ended process has counted stays for the retention") {
     CHECK(bench.aggregator->processes().running() ==
           std::vector{std::pair(ProcessKey{43, 5}, 0ns)});
     bench.aggregator->tidy(80s);
-    CHECK(bench.page("function_calls_total") == Page{{{"unknown", "", "libx.so.1", "f"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"unknown", "", "", "", "libx.so.1", "f"}, 1}});
     CHECK(bench.page("function_errors_total").empty());
     CHECK(bench.page("function_slow_calls_total").size() == 1);
     CHECK(bench.histograms("function_duration_seconds").size() == 1);
@@ -254,7 +357,8 @@ TEST_CASE("what an ended process has counted stays for the retention") {
     CHECK(bench.aggregator->processes().running().empty());
     bench.tell(process());  // it starts again at 0
     count();
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "libx.so.1", "f"}, 1}});
 }
 
 TEST_CASE("another program in a process is another process") {
@@ -267,12 +371,14 @@ TEST_CASE("another program in a process is another process") {
     bench.tell(of(bench_pid, second_ns, call(f)));
     bench.tell(of(43, second_ns, process("python")));
     bench.tell(of(43, second_ns, call(f)));
-    CHECK(bench.page("function_calls_total") == Page{{{"shell", "", "42", "libx.so.1", "f"}, 1},
-                                                     {{"python", "", "42", "libx.so.1", "f"}, 1},
-                                                     {{"python", "", "43", "libx.so.1", "f"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"shell", "", "", "", "42", "libx.so.1", "f"}, 1},
+               {{"python", "", "", "", "42", "libx.so.1", "f"}, 1},
+               {{"python", "", "", "", "43", "libx.so.1", "f"}, 1}});
     bench.aggregator->tidy(61s);
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "42", "libx.so.1", "f"}, 1},
-                                                     {{"python", "", "43", "libx.so.1", "f"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "42", "libx.so.1", "f"}, 1},
+               {{"python", "", "", "", "43", "libx.so.1", "f"}, 1}});
 }
 
 TEST_CASE("every call is counted, whatever comes before and after it") {

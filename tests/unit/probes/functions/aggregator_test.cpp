@@ -38,14 +38,14 @@ TEST_CASE("calls, durations, slow calls and errors are of a function in a proces
     bench.tell(call(g, 7, 3));
     bench.tell(call(g, 9'000, 3));
     bench.tell(of(43, 5, call(g, 1, 4)));
-    const series::LabelValues of_f = {"python", "", "libx.so.1", "f"};
-    const series::LabelValues of_g = {"python", "", "liby.so", "g"};
-    const series::LabelValues others = {"other program", "", "liby.so", "g"};
+    const series::LabelValues of_f = {"python", "", "", "", "libx.so.1", "f"};
+    const series::LabelValues of_g = {"python", "", "", "", "liby.so", "g"};
+    const series::LabelValues others = {"other program", "", "", "", "liby.so", "g"};
     CHECK(bench.page("function_calls_total") == Page{{of_f, 6}, {of_g, 2}, {others, 1}});
     CHECK(bench.page("function_slow_calls_total") == Page{{of_f, 2}, {of_g, 1}, {others, 0}});
     CHECK(bench.page("function_errors_total") ==
-          Page{{{"python", "", "liby.so", "g", "3"}, 2},
-               {{"other program", "", "liby.so", "g", "4"}, 1}});
+          Page{{{"python", "", "", "", "liby.so", "g", "3"}, 2},
+               {{"other program", "", "", "", "liby.so", "g", "4"}, 1}});
     CHECK(bench.histograms("function_duration_seconds") ==
           Histograms{{of_f, {2, 3, 1, 3'201}}, {of_g, {1, 0, 1, 9'007}}, {others, {1, 0, 0, 1}}});
     CHECK(bench.aggregator->undecodable() == 0);
@@ -64,7 +64,8 @@ TEST_CASE("of a function that is counted at its entry nothing else is known") {
     const auto f = bench.number("f", at_entry);
     bench.tell(entry(f));
     bench.tell(entry(f));
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 2}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "libx.so.1", "f"}, 2}});
     CHECK(bench.histograms("function_duration_seconds").empty());
     CHECK(bench.page("function_slow_calls_total").empty());
     CHECK(bench.page("function_duration_max_seconds", 1min).empty());
@@ -100,7 +101,7 @@ TEST_CASE("two copies of a library have the same series") {
     bench.tell(call(copied, 2'000, 1, 2));
     bench.tell(call(group, 500, 2, 3));
     bench.tell(entry(begins));
-    const series::LabelValues labels = {"python", "", "libx.so.1", "f"};
+    const series::LabelValues labels = {"python", "", "", "", "libx.so.1", "f"};
     CHECK(bench.page("function_calls_total") == Page{{labels, 5}});
     CHECK(bench.page("function_slow_calls_total") == Page{{labels, 0}});
     CHECK(bench.histograms("function_duration_seconds") == Histograms{{labels, {2, 1, 1, 2'530}}});
@@ -122,9 +123,9 @@ TEST_CASE("functions with other buckets are one family on the page") {
         bench.tell(call(number, 2'000'000'000));
     }
     CHECK(bench.histograms("function_duration_seconds") ==
-          Histograms{{{"python", "", "libx.so.1", "f"}, {0, 0, 1, 2'000'000'000}},
-                     {{"python", "", "libx.so.1", "g"}, {0, 1, 0, 0, 2'000'000'000}},
-                     {{"python", "", "libx.so.1", "h"}, {0, 0, 1, 2'000'000'000}}});
+          Histograms{{{"python", "", "", "", "libx.so.1", "f"}, {0, 0, 1, 2'000'000'000}},
+                     {{"python", "", "", "", "libx.so.1", "g"}, {0, 1, 0, 0, 2'000'000'000}},
+                     {{"python", "", "", "", "libx.so.1", "h"}, {0, 0, 1, 2'000'000'000}}});
     const std::string text = bench.text();
     CHECK(count_of(text, "# HELP gpusnoop_function_duration_seconds ") == 1);
     CHECK(count_of(text, "# TYPE gpusnoop_function_duration_seconds histogram\n") == 1);
@@ -143,7 +144,7 @@ TEST_CASE("a function has the buckets of the first of its numbers") {
     bench.tell(call(g, 101));
     bench.tell(of(43, 5, call(g, 102)));
     CHECK(bench.histograms("function_duration_seconds") ==
-          Histograms{{{"unknown", "", "libx.so.1", "f"}, {1, 2, 0, 303}}});
+          Histograms{{{"unknown", "", "", "", "libx.so.1", "f"}, {1, 2, 0, 303}}});
     CHECK(repeated_series(bench.text()).empty());
 }
 
@@ -169,10 +170,10 @@ TEST_CASE("past a number of codes, errors are other errors") {
         }
     }
     bench.tell(call(g, 1, 300));
-    Page expected = {{{"python", "", "libx.so.1", "f", "other"}, 2 * 44},
-                     {{"python", "", "libx.so.1", "g", "300"}, 1}};
+    Page expected = {{{"python", "", "", "", "libx.so.1", "f", "other"}, 2 * 44},
+                     {{"python", "", "", "", "libx.so.1", "g", "300"}, 1}};
     for (int code = 1; code <= 256; code++) {
-        expected[{"python", "", "libx.so.1", "f", std::to_string(code)}] = 2;
+        expected[{"python", "", "", "", "libx.so.1", "f", std::to_string(code)}] = 2;
     }
     CHECK(bench.page("function_errors_total") == expected);
 }
@@ -182,7 +183,7 @@ TEST_CASE("the extremes are those of the last whole minute, of all processes of 
     bench.tell(process());
     bench.tell(of(43, 5, process()));
     const auto f = bench.number("f", with_all);
-    const series::LabelValues labels = {"python", "", "libx.so.1", "f"};
+    const series::LabelValues labels = {"python", "", "", "", "libx.so.1", "f"};
     bench.tell(call(f, 300, 0, 60 * second_ns));
     bench.tell(of(43, 5, call(f, 100, 0, 61 * second_ns)));
     bench.tell(tail_call(call(f, 800, 0, 120 * second_ns - 1)));
@@ -206,7 +207,7 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
             bench.tell(call(number, 1'000, 1, 1));
         }
     }
-    const series::LabelValues other = {"other", "other", "other", "other"};
+    const series::LabelValues other = {"other", "other", "other", "other", "other", "other"};
     CHECK(bench.page("function_calls_total").size() == 4);
     CHECK(bench.page("function_calls_total").at(other) == calls - 1 - 2 - 3);
     CHECK(bench.sum("function_calls_total") == calls);
@@ -233,7 +234,7 @@ TEST_CASE("the extremes of other are extremes") {
     for (const std::uint64_t duration : {5, 300, 200, 400}) {
         bench.tell(call(bench.number(std::to_string(duration)), duration, 0, 1));
     }
-    const series::LabelValues other = {"other", "other", "other", "other"};
+    const series::LabelValues other = {"other", "other", "other", "other", "other", "other"};
     const auto min = bench.page("function_duration_min_seconds", 1min).at(other);
     const auto max = bench.page("function_duration_max_seconds", 1min).at(other);
     CHECK(std::pair(min, max) == std::pair(std::uint64_t{5}, std::uint64_t{400}));
@@ -294,7 +295,8 @@ TEST_CASE("a record with an unknown number leaves its process to the next") {
     CHECK(bench.aggregator->processes().running().empty());
     bench.tell(process());
     bench.tell(call(bench.number("f")));
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "libx.so.1", "f"}, 1}});
 }
 
 TEST_CASE("the end of a call of which only the entry is traced is no record of ours") {
@@ -302,7 +304,8 @@ TEST_CASE("the end of a call of which only the entry is traced is no record of o
     bench.tell(process());
     bench.tell(call(bench.number("f", {.entry_only = true})));
     CHECK(bench.aggregator->undecodable() == 1);
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "libx.so.1", "f"}, 0}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "libx.so.1", "f"}, 0}});
 }
 
 TEST_CASE("the last slow call of a series is its exemplar") {
@@ -340,7 +343,7 @@ TEST_CASE("the last slow call of a series is its exemplar") {
     const auto check = [](const Shown &shown, const std::string &comm, const std::string &pid,
                           const std::string &function, double seconds,
                           std::chrono::nanoseconds at) {
-        const auto found = shown.find({comm, "", "libx.so.1", function});
+        const auto found = shown.find({comm, "", "", "", "libx.so.1", function});
         REQUIRE(found != shown.end());
         CHECK(found->second.labels ==
               std::vector<std::pair<std::string, std::string>>{{"pid", pid}, {"comm", comm}});

@@ -15,7 +15,7 @@ using gpusnoop::probes::ErrorKind;
 namespace {
 
 series::LabelValues labels(const std::string &function) {
-    return {"python", "", "libx.so.1", function};
+    return {"python", "", "", "", "libx.so.1", function};
 }
 
 // As the probe does it, when the ring is empty.
@@ -68,7 +68,7 @@ TEST_CASE("a removed function is counted no more, and its series leave after the
     bench.aggregator->tidy(69s);
     CHECK(bench.page("function_calls_total") == Page{{labels("f"), 1}, {labels("g"), 2}});
     bench.aggregator->tidy(70s);
-    const auto g_error = series::LabelValues{"python", "", "libx.so.1", "g", "3"};
+    const auto g_error = series::LabelValues{"python", "", "", "", "libx.so.1", "g", "3"};
     CHECK(bench.page("function_calls_total") == Page{{labels("g"), 2}});
     CHECK(bench.page("function_errors_total") == Page{{g_error, 2}});
     CHECK(bench.page("function_slow_calls_total") == Page{{labels("g"), 2}});
@@ -175,7 +175,8 @@ TEST_CASE("with the process as a label, functions are told apart as well") {
     bench.tell(call(g));
     change(bench, f, std::nullopt, 10s);
     bench.aggregator->tidy(70s);
-    CHECK(bench.page("function_calls_total") == Page{{{"python", "", "42", "libx.so.1", "g"}, 1}});
+    CHECK(bench.page("function_calls_total") ==
+          Page{{{"python", "", "", "", "42", "libx.so.1", "g"}, 1}});
 }
 
 TEST_CASE("past the budget, what is removed makes room, and the sum of the others is right") {

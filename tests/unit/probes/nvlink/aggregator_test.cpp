@@ -33,9 +33,9 @@ TEST_CASE("calls of the driver's helpers are counted by what they do") {
     aggregator.on_record(call(NVLINK_MEMCPY, 24, 100));
     aggregator.on_record(call(NVLINK_MEMSET, 4096, 99'999'999, "modprobe"));
     using Values = std::map<series::LabelValues, std::vector<std::uint64_t>>;
-    const series::LabelValues copies = {"nvidia-persiste", "", "memcpy"};
-    const series::LabelValues strings = {"nvidia-persiste", "", "strcpy"};
-    const series::LabelValues sets = {"modprobe", "", "memset"};
+    const series::LabelValues copies = {"nvidia-persiste", "", "", "", "memcpy"};
+    const series::LabelValues strings = {"nvidia-persiste", "", "", "", "strcpy"};
+    const series::LabelValues sets = {"modprobe", "", "", "", "memset"};
     CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_calls_total") ==
           Values{{copies, {2}}, {strings, {1}}, {sets, {1}}});
     CHECK(values_of(aggregator.families().snapshots(), "nvlink_helper_bytes_total") ==

@@ -18,8 +18,7 @@ TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
     record.op = NVLINK_MEMSET;
     record.tgid = 100;
     record.tid = 101;
-    record.identity = a_process();
-    const Event event = event_of(record, offset);
+    const Event event = event_of(record, a_process(), offset);
     CHECK(parsed(event) == json({{"time", "2023-11-14T22:13:20.123459000Z"},
                                  {"duration_ns", 2'000},
                                  {"pid", 100},

@@ -61,19 +61,19 @@ TEST_CASE("accesses are counted by device, operation, size, origin and process")
         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 14);
     const auto of = [](const char *op, const char *size, const char *origin) {
-        return series::LabelValues{"lspci", "", "0000:3b:00.0", op, size, origin};
+        return series::LabelValues{"lspci", "", "", "", "0000:3b:00.0", op, size, origin};
     };
     CHECK(accesses.at(of("read", "1", "driver")) == std::vector<std::uint64_t>{1});
     CHECK(accesses.at(of("write", "2", "driver")) == std::vector<std::uint64_t>{2 + 8});
     CHECK(accesses.at(of("read", "4", "user")) == std::vector<std::uint64_t>{4 + 16});
     CHECK(accesses.at(of("write", "4", "user")) == std::vector<std::uint64_t>{4 + 24});
-    CHECK(accesses.at({"lspci", "", "0001:00:01.2", "read", "4", "driver"}) ==
+    CHECK(accesses.at({"lspci", "", "", "", "0001:00:01.2", "read", "4", "driver"}) ==
           std::vector<std::uint64_t>{1});
-    CHECK(accesses.at({"nvidia-smi", container, "0000:3b:00.0", "read", "4", "driver"}) ==
+    CHECK(accesses.at({"nvidia-smi", "", container, "", "0000:3b:00.0", "read", "4", "driver"}) ==
           std::vector<std::uint64_t>{1});
     const auto durations =
         values_of(aggregator.families().snapshots(), "pcie_config_access_duration_seconds");
-    const auto &writes = durations.at({"lspci", "", "write"});
+    const auto &writes = durations.at({"lspci", "", "", "", "write"});
     CHECK(writes.back() == 700 * (7 + 3 * 8 + 7 + 3 * 24));
     CHECK(writes[2] == 7 + 3 * 8 + 7 + 3 * 24);  // 500 to 1000 ns
     CHECK(std::accumulate(writes.begin(), writes.end() - 1, std::uint64_t{0}) == writes[2]);
@@ -123,9 +123,9 @@ TEST_CASE("interrupts and kernel workers have a name of their own") {
         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 2);
     const series::LabelValues rest = {"0000:3b:00.0", "read", "4", "driver"};
-    series::LabelValues interrupt = {"interrupt", "", "0"};
+    series::LabelValues interrupt = {"interrupt", "", "", "", "0"};
     interrupt.insert(interrupt.end(), rest.begin(), rest.end());
-    series::LabelValues worker = {"kworker", "", "7"};
+    series::LabelValues worker = {"kworker", "", "", "", "7"};
     worker.insert(worker.end(), rest.begin(), rest.end());
     CHECK(accesses.at(interrupt)[0] == 1);
     CHECK(accesses.at(worker)[0] == 2);
@@ -151,7 +151,7 @@ TEST_CASE("the series of a process stay until it has been gone for the retention
     aggregator.on_record(access(4));  // it starts again at 0, and is not mixed with others
     const auto accesses =
         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
-    CHECK(accesses.at({"lspci", "", "0000:3b:00.0", "read", "4", "driver"})[0] == 1);
+    CHECK(accesses.at({"lspci", "", "", "", "0000:3b:00.0", "read", "4", "driver"})[0] == 1);
     CHECK(accesses.size() == 2);
 }
 

@@ -23,14 +23,13 @@ pcie_record an_access() {
     record.access = 2 | PCIE_WRITES | PCIE_USER;
     record.tgid = 100;
     record.tid = 101;
-    record.identity = a_process();
     return record;
 }
 
 }  // namespace
 
 TEST_CASE("an access to the configuration space as a line") {
-    Event event = event_of(an_access(), "link_control", offset);
+    Event event = event_of(an_access(), a_process(), "link_control", offset);
     CHECK(parsed(event) == json({{"time", "2023-11-14T22:13:20.123459500Z"},
                                  {"duration_ns", 1'500},
                                  {"pid", 100},
@@ -55,10 +54,9 @@ TEST_CASE("an access to the configuration space as a line") {
     record.access = 4;
     record.value = 0xffff'ffff;
     record.tgid = record.tid = 0;
-    record.identity = {};
     const auto failed_with = [&](std::int32_t result) {
         record.result = result;
-        return event_of(record, "", offset);
+        return event_of(record, a_process(), "", offset);
     };
     event = failed_with(0x86);
     const json line = parsed(event);

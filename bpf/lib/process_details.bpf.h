@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Reads what is sent once of the current process: its arguments, and the path of its cgroup.
+ *
+ * Uprobe programs have hardly any stack. So each step finds by itself where to read, no loop has a
+ * counter that is kept in a register, and pointers are read into the record. */
+#ifndef GPUSNOOP_PROCESS_DETAILS_BPF_H
+#define GPUSNOOP_PROCESS_DETAILS_BPF_H
+
+#include "bpf/lib/process.bpf.h"
+
+/* Pieces in which the end of a long argument is looked for: 5 KiB in all. */
+#define ARGUMENT_PIECES 16
+
+static __always_inline const char *current_arguments(void)
+{
+	return (const char *)bpf_get_current_task_btf()->mm->arg_start;
+}
+
+/* Moves rest_at to where the argument ends that the head cuts. False: it is too long, or it cannot
+ * be read. The pieces are scratch. */
+static __always_inline bool find_end_of_argument(struct process_arguments *to)
+{
+	to->rest_at = PROCESS_ARGUMENTS_HEAD;
+#pragma unroll
+	for (int i = 0; i < ARGUMENT_PIECES; i++) {
+		long length = bpf_probe_read_user_str(to->rest, sizeof(to->rest),
+						      current_arguments() + to->rest_at);
+
+		if (length <= 0)
+			return false;
+		to->rest_at += length;
+		if (length < (long)sizeof(to->rest))
+			return true;
+		to->rest_at--; /* the NUL is the helper's */
+	}
+	return false;
+}
+
+static __always_inline void read_rest(struct process_arguments *to)
+{
+	__u32 length;
+
+	if (!find_end_of_argument(to))
+		return;
+	if (to->rest_at > to->total)
+		to->rest_at = to->total; /* a NUL of the environment ended it */
+	to->rest_at -= PROCESS_ARGUMENTS_TAIL;
+	length = to->total - to->rest_at;
+	barrier_var(length);
+	if (length > sizeof(to->rest))
+		length = sizeof(to->rest);
+	to->rest_bytes = length;
+	if (bpf_probe_read_user(to->rest, length, current_arguments() + to->rest_at))
+		to->rest_bytes = 0;
+}
+
+/* The kernel does not wait for memory here: arguments that are not in memory are not read, and
+ * total stays 0. */
+static __always_inline void read_arguments(struct process_arguments *to)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	__u32 length;
+
+	to->total = to->rest_at = to->reserved = 0;
+	to->head_bytes = to->rest_bytes = 0;
+	if (!mm)
+		return;
+	to->total = length = mm->arg_end - mm->arg_start;
+	barrier_var(length);
+	if (length > sizeof(to->head))
+		length = sizeof(to->head);
+	to->head_bytes = length;
+	if (bpf_probe_read_user(to->head, length, (const char *)mm->arg_start))
+		to->total = to->head_bytes = 0;
+	else if (to->total > sizeof(to->head))
+		read_rest(to);
+}
+
+#define READ_INTO(scratch, pointer, field)                                                         \
+	bpf_core_read((scratch), sizeof(void *), &(pointer)->field)
+
+static __always_inline void read_directory_above(struct kernfs_node **node)
+{
+	if (bpf_core_field_exists((*node)->__parent))
+		READ_INTO(node, *node, __parent);
+	else
+		READ_INTO(node, (struct kernfs_node___before_6_15 *)*node, parent);
+}
+
+/* In the v1 hierarchy of the freezer, in which Slurm and the container runtimes put every process.
+ * NULL: there is none. */
+static __always_inline void read_v1_directory(void *node)
+{
+	const char *states = (const char *)&bpf_get_current_task_btf()->cgroups->subsys;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, freezer_cgrp_id)) {
+		*(__u64 *)node = 0;
+		return;
+	}
+	states += bpf_core_enum_value(enum cgroup_subsys_id, freezer_cgrp_id) * sizeof(void *);
+	bpf_probe_read_kernel(node, sizeof(void *), states);
+	READ_INTO(node, *(struct cgroup_subsys_state **)node, cgroup);
+	READ_INTO(node, *(struct cgroup **)node, kn);
+}
+
+/* The pointers are at the end of the level that is filled last. */
+#define PATH_SCRATCH(to)                                                                           \
+	((struct kernfs_node **)((to)->path[PROCESS_PATH_LEVELS - 1] + PROCESS_PATH_BYTES -        \
+				 2 * sizeof(void *)))
+
+static __always_inline void read_path(struct process_details *to)
+{
+	struct kernfs_node **node = PATH_SCRATCH(to);
+
+	read_v1_directory(node);
+	node[1] = node[0];
+	read_directory_above(node + 1);
+	if (!node[1]) /* it has no directory, or only the uppermost */
+		node[0] = bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn;
+#pragma unroll
+	for (int i = 0; i < PROCESS_PATH_LEVELS; i++) {
+		to->path[i][0] = 0;
+		READ_INTO(node + 1, node[0], name);
+		read_directory_above(node);
+		bpf_probe_read_kernel_str(to->path[i],
+					  i + 1 < PROCESS_PATH_LEVELS ? PROCESS_PATH_BYTES
+								      : PROCESS_PATH_BYTES - 16,
+					  node[1]);
+	}
+	node[0] = node[1] = NULL;
+}
+
+static __always_inline void fill_details(struct process_details *to)
+{
+	read_arguments(&to->arguments);
+	read_path(to);
+}
+
+/* For a thread that sends the details with its first record: has it sent them since its process's
+ * last exec? */
+struct described {
+	__u64 execs_plus_1; /* then; 0: never */
+};
+
+static __always_inline bool is_described(const struct described *described)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return described->execs_plus_1 == task->group_leader->self_exec_id + 1;
+}
+
+static __always_inline void set_described(struct described *described)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	described->execs_plus_1 = task->group_leader->self_exec_id + 1;
+}
+
+#endif

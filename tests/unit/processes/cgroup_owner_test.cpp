@@ -1,0 +1,69 @@
+// Which job and which unit a cgroup belongs to.
+#include "exporter/processes/cgroup_owner.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+using namespace gpusnoop::processes;
+
+namespace {
+
+CgroupOwner v2(const std::string &path) {
+    return parse_cgroup_owner("0::" + path + "\n");
+}
+
+CgroupOwner owner(std::string job, std::string step, std::string unit = "") {
+    return {{std::move(job), std::move(step)}, std::move(unit)};
+}
+
+}  // namespace
+
+TEST_CASE("cgroups of Slurm's jobs") {
+    const std::string scope = "/system.slice/slurmstepd.scope";
+    CHECK(v2(scope + "/job_12/step_0/user/task_0") == owner("12", "0", "slurmstepd.scope"));
+    CHECK(v2(scope + "/job_12/step_batch/user/task_0") == owner("12", "batch", "slurmstepd.scope"));
+    CHECK(v2(scope + "/job_12/step_extern/slurm") == owner("12", "extern", "slurmstepd.scope"));
+    CHECK(v2(scope + "/job_12") == owner("12", "", "slurmstepd.scope"));
+    // Several slurmd on a node.
+    CHECK(v2(scope + "/gpu-7/job_12/step_0/user/task_0") == owner("12", "0", "slurmstepd.scope"));
+    CHECK(v2("/system.slice/gpu-7_slurmstepd.scope/job_3/step_interactive/user/task_0") ==
+          owner("3", "interactive", "gpu-7_slurmstepd.scope"));
+    // v1, where not every hierarchy has the job's directories.
+    CHECK(parse_cgroup_owner("9:name=systemd:/system.slice/slurmd.service\n"
+                             "6:freezer:/slurm/uid_1000/job_12/step_0\n"
+                             "4:memory:/slurm/uid_1000/job_12/step_0/task_0\n"
+                             "1:cpu:/\n0::/\n") == owner("12", "0", "slurmd.service"));
+    CHECK(parse_cgroup_owner("6:freezer:/slurm_gpu-7/uid_0/job_4294967295/step_extern/task_1") ==
+          owner("4294967295", "extern"));
+    // A container in a job.
+    CHECK(
+        v2(scope + "/job_12/step_0/user/task_0/libpod-" + std::string(64, 'a') + ".scope").slurm ==
+        SlurmStep{"12", "0"});
+}
+
+TEST_CASE("directories that are not Slurm's are no job's") {
+    for (const std::string path :
+         {"/", "", "/job_12", "/user.slice/job_12/step_0", "/slurm/job_12/step_0",
+          "/system.slice/slurmstepd.scope", "/system.slice/slurmstepd.scope/system",
+          "/system.slice/slurmstepd.scope/job_", "/system.slice/slurmstepd.scope/job_1a/step_0",
+          "/slurm/uid_x/job_12", "/other/uid_1/job_12", "/uid_1/job_12"}) {
+        INFO(path);
+        CHECK(v2(path).slurm == SlurmStep{});
+    }
+    // A job makes directories that look like another job's.
+    CHECK(v2("/slurm/uid_1/job_12/step_0/slurmstepd.scope/job_13/step_1").slurm ==
+          SlurmStep{"12", "0"});
+    CHECK(v2("/system.slice/slurmstepd.scope/job_12/job_13").slurm == SlurmStep{"12", ""});
+}
+
+TEST_CASE("cgroups of systemd's units") {
+    CHECK(v2("/system.slice/train.service").systemd_unit == "train.service");
+    CHECK(v2("/system.slice/train.service/worker").systemd_unit == "train.service");
+    CHECK(v2("/user.slice/user-1000.slice/session-3.scope").systemd_unit == "session-3.scope");
+    CHECK(v2("/user.slice/user-1000.slice/user@1000.service/app.slice/jupyter.service")
+              .systemd_unit == "jupyter.service");
+    CHECK(v2("/system.slice/a:b.service").systemd_unit == "a:b.service");
+    CHECK(v2("/user.slice").systemd_unit.empty());
+    CHECK(parse_cgroup_owner("") == CgroupOwner{});
+    CHECK(parse_cgroup_owner("no colons\n::\n:\n") == CgroupOwner{});
+}
