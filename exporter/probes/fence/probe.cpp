@@ -97,18 +97,12 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
     return {};
 }
 
-std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features & /*features*/,
-                                  const TargetProcessesPtr &targets) {
-    return config.of<FenceConfig>().enabled ? std::make_unique<FenceProbe>(config, targets)
-                                            : nullptr;
-}
-
 }  // namespace
 
 constinit const ProbeKind fence_kind = {
     .name = "fence",
     .title = "DMA fences",
-    .make = make_fence,
+    .make = make_if_enabled<FenceProbe, FenceConfig>,
     .read = read_fence,
     .declare = declare_families<make_fence_families>,
     .trace = &trace::fence_trace,

@@ -18,6 +18,7 @@
 #include "exporter/base/result.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/object.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/attach_state.h"
@@ -33,6 +34,15 @@ struct ProbeRing {
     std::uint32_t bytes;  // a power of two
     std::function<bool(std::span<const std::byte>)> on_record;
 };
+
+// A ring whose records are all a `Record`. False, as above: not one that the probe can count.
+template <typename Record>
+ProbeRing ring_of(bpf_map *map, std::uint32_t bytes, std::function<bool(const Record &)> count) {
+    return {map, bytes, [count = std::move(count)](std::span<const std::byte> raw) {
+                const auto record = ebpf::decode<Record>(raw);
+                return record && count(*record);
+            }};
+}
 
 // The part that does not depend on the skeleton; see BpfProbe.
 class BpfProbeBase : public Probe {

@@ -2,13 +2,6 @@
 
 namespace gpusnoop::probes {
 
-namespace {
-
-// By enum nvlink_op.
-constexpr std::array<const char *, NVLINK_OP_COUNT> op_names = {"strcpy", "memcpy", "memset"};
-
-}  // namespace
-
 NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
     const std::vector<series::Label> of_op = {{"op", true}};
     return {
@@ -28,11 +21,12 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
 }
 
 void NvlinkAggregator::on_record(const nvlink_record &record) {
-    Process &process = processes_.of(record.tgid, record.identity);
-    std::optional<Slots> &slots = process.slots.at(record.op);
+    NvlinkProcess &process = processes_.of(record.tgid, record.identity);
+    auto &slots = process.slots.at(record.op);
     if (!slots) {
         series::LabelValues labels = process.labels;
-        labels.emplace_back(op_names.at(record.op));
+        labels.emplace_back(
+            nvlink_helpers.at(record.op).substr(std::string_view("nvlink_").size()));
         slots = {.calls = of_.calls.slot(process.owner, labels),
                  .bytes = of_.bytes.slot(process.owner, labels),
                  .duration = of_.duration.slot(process.owner, labels)};

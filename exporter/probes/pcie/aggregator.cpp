@@ -51,8 +51,8 @@ PcieFamilies make_pcie_families(series::FamilySet &set) {
     };
 }
 
-PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
-    Process &process = processes_.of(record.tgid, record.identity);
+PcieProcess::Slots &PcieAggregator::slots_of(const pcie_record &record) {
+    PcieProcess &process = processes_.of(record.tgid, record.identity);
     const auto [found, is_new] =
         process.slots.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
     if (is_new) {
@@ -73,7 +73,7 @@ PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record) {
 }
 
 void PcieAggregator::on_record(const pcie_record &record) {
-    const Slots &slots = slots_of(record);
+    const PcieProcess::Slots &slots = slots_of(record);
     of_.accesses.add(slots.accesses, 1);
     of_.duration.observe(slots.duration, record.duration_ns);
     if (record.result != 0) {

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "bpf/pcie.h"
-#include "exporter/probes/frame/process_table.h"
-#include "exporter/series/family_set.h"
+#include "exporter/probes/frame/counting_aggregator.h"
 
 namespace gpusnoop::probes {
 
@@ -18,30 +17,22 @@ struct PcieFamilies {
 
 PcieFamilies make_pcie_families(series::FamilySet &set);
 
-class PcieAggregator {
-public:
-    explicit PcieAggregator(const SeriesSettings &settings)
-        : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
-
-    void on_record(const pcie_record &record);
-
-    [[nodiscard]] const series::FamilySet &families() const { return families_; }
-    [[nodiscard]] ProcessTableBase &processes() { return processes_; }
-
-private:
+struct PcieProcess : KnownProcess {
     struct Slots {
         series::Slot accesses, errors, all_ones, duration;
     };
-    struct Process : KnownProcess {
-        // By device and access.
-        std::map<std::pair<std::uint64_t, std::uint32_t>, Slots> slots;
-    };
+    // By device and access.
+    std::map<std::pair<std::uint64_t, std::uint32_t>, Slots> slots;
+};
 
-    Slots &slots_of(const pcie_record &record);
+class PcieAggregator : public CountingAggregator<make_pcie_families, PcieProcess> {
+public:
+    using CountingAggregator::CountingAggregator;
 
-    series::FamilySet families_;
-    PcieFamilies of_ = make_pcie_families(families_);
-    ProcessTable<Process> processes_;
+    void on_record(const pcie_record &record);
+
+private:
+    PcieProcess::Slots &slots_of(const pcie_record &record);
 };
 
 }  // namespace gpusnoop::probes

@@ -8,7 +8,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/kprobe.h"
-#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"
@@ -54,13 +53,11 @@ private:
     }
 
     std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
-        return {{skeleton.maps.pcie_events, config_.ring_bytes, [this](auto bytes) {
-                     const auto record = ebpf::decode<pcie_record>(bytes);
-                     if (record) {
-                         on_access_ ? on_access_(*record) : aggregator().on_record(*record);
-                     }
-                     return record.has_value();
-                 }}};
+        return {ring_of<pcie_record>(
+            skeleton.maps.pcie_events, config_.ring_bytes, [this](const pcie_record &record) {
+                on_access_ ? on_access_(record) : aggregator().on_record(record);
+                return true;
+            })};
     }
 
     Result<> attach(pcie_bpf &skeleton) override;
@@ -128,17 +125,12 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
     }
 }
 
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features & /*features*/,
-                                 const TargetProcessesPtr & /*targets*/) {
-    return config.of<PcieConfig>().enabled ? std::make_unique<PcieProbe>(config) : nullptr;
-}
-
 }  // namespace
 
 constinit const ProbeKind pcie_kind = {
     .name = "pcie",
     .title = "PCIe configuration space",
-    .make = make_pcie,
+    .make = make_if_enabled<PcieProbe, PcieConfig>,
     .read = read_pcie,
     .declare = declare_families<make_pcie_families>,
     .trace = &trace::pcie_trace,
