@@ -86,7 +86,7 @@ Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     if (functions_.functions() == 0) {
         return last;
     }
-    state().set({functions_.functions(), "attached by kprobes"});
+    state().up(functions_.functions(), "attached by kprobes");
     return {};
 }
 

@@ -77,7 +77,7 @@ Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
     }
     tables_ = std::move(*tables);
     // Two ends: the beginning and the end of system calls.
-    state().set({2, "tracing " + targets_->describe()});
+    state().up(2, "tracing " + targets_->describe());
     const bool at_tracepoints = bpf_program__autoload(skeleton.progs.syscall_enter);
     log::info("tracing system calls", {{"probe", "syscall"},
                                        {"of", targets_->describe()},

@@ -1,6 +1,7 @@
 #include "exporter/metrics/self.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <string>
 
 #include "exporter/ebpf/counters.h"
 #include "exporter/metrics/page.h"
@@ -13,7 +14,7 @@ namespace {
 probes::Health probe_with(probe_account account) {
     probes::Health probe;
     probe.name = "cuda";
-    probe.up = true;
+    probe.state = probes::ProbeState::up;
     probe.account = account;
     return probe;
 }
@@ -92,6 +93,29 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     probe.runs = 9;
     const std::string counted = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
+}
+
+TEST_CASE("each probe is in one state, and a disabled probe has no other number") {
+    using probes::ProbeState;
+    std::vector<probes::Health> all;
+    for (const ProbeState state :
+         {ProbeState::up, ProbeState::unsupported, ProbeState::failed, ProbeState::disabled}) {
+        all.push_back(probe_with({}));
+        all.back().name = "is_" + std::string(to_string(state));
+        all.back().state = state;
+    }
+    const std::string text = "\n" + metrics::to_text(metrics::probe_families(all));
+    for (const auto &probe : probes::probe_state_names) {
+        const std::string name = "is_" + std::string(probe);
+        for (const auto &state : probes::probe_state_names) {
+            CHECK(has_line(text, "gpusnoop_probe_state{probe=\"" + name + "\",state=\"" +
+                                     std::string(state) + "\"} " + (state == probe ? "1" : "0")));
+        }
+        CHECK(has_line(text, "gpusnoop_probe_up{probe=\"" + name + "\"} " +
+                                 (probe == "up" ? "1" : "0")) == (probe != "disabled"));
+        CHECK((text.find("gpusnoop_probe_entries_total{probe=\"" + name) != std::string::npos) ==
+              (probe != "disabled"));
+    }
 }
 
 TEST_CASE("the page says how the last reading of the configuration went, and when one went well") {
