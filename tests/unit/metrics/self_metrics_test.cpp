@@ -1,6 +1,7 @@
 #include "exporter/metrics/self.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <sstream>
 #include <string>
 
 #include "exporter/ebpf/counters.h"
@@ -149,4 +150,31 @@ TEST_CASE("no family has a label that Prometheus gives the target, so honor_labe
         INFO(label);
         CHECK(text.find('`' + label + '`') == std::string::npos);
     }
+}
+
+TEST_CASE("in the reference, a family has the names that it has elsewhere") {
+    const std::string text = metrics::metrics_reference();
+    const auto ends_with = [&](const std::string &family, const std::string &end) {
+        const std::size_t row = text.find("| `gpusnoop_" + family + "` |");
+        REQUIRE(row != std::string::npos);
+        const std::string line = text.substr(row, text.find('\n', row) - row);
+        INFO(line);
+        CHECK(line.ends_with(" | " + end + " |"));
+    };
+    ends_with("cuda_memory_allocated_bytes_total", "OBI `gpu.cuda.memory.allocations`");
+    ends_with("cuda_memory_outstanding_bytes", "DCGM `DCGM_FI_DEV_FB_USED`");
+    ends_with("cuda_graph_launches_total",
+              "OBI `gpu.cuda.graph.launch.calls`; DCGM `DCGM_FI_DEV_GPU_UTIL, "
+              "DCGM_FI_PROF_GR_ENGINE_ACTIVE`");
+    ends_with("cuda_memory_frees_total", "");
+    // As many rows as the table of names has: no name is for a family that is gone.
+    std::istringstream lines(text);
+    int rows = 0;
+    for (std::string line; std::getline(lines, line);) {
+        rows += line.starts_with("| `") && (line.find("OBI `") != std::string::npos ||
+                                            line.find("DCGM `") != std::string::npos)
+                    ? 1
+                    : 0;
+    }
+    CHECK(rows == 10);
 }
