@@ -122,7 +122,7 @@ static __always_inline bool send_first(struct thread *thread, const struct kcall
 	record = bpf_ringbuf_reserve(&pcie_events, sizeof(*record), 0);
 	if (!record)
 		return false;
-	fill(&record->access, call, now_ns, regs);
+	fill(&record->call, call, now_ns, regs);
 	fill_details(&record->details);
 	set_described(&thread->described);
 	SUBMIT(record);

@@ -41,7 +41,7 @@ WIRE_SIZE(struct pcie_record, 3 * 8 + 8 * 4 + sizeof(struct process_identity));
 
 /* The first access of each thread, in each program that it runs. */
 struct pcie_first_record {
-	struct pcie_record access;
+	struct pcie_record call;
 	struct process_details details;
 };
 WIRE_SIZE(struct pcie_first_record, sizeof(struct pcie_record) + sizeof(struct process_details));

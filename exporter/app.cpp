@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exporter/base/log.h"
+#include "exporter/base/unsupported.h"
 #include "exporter/base/version.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/libbpf.h"
@@ -75,15 +76,16 @@ void App::tell_manager(std::string_view lines) const {
 
 std::string App::status_line() const {
     std::size_t up = 0;
+    std::size_t enabled = 0;
     std::set<std::string> libraries;
-    const auto all = health();
-    for (const probes::Health &probe : all) {
-        up += probe.up ? 1 : 0;
+    for (const probes::Health &probe : probes::health_of(probes_)) {
+        up += probe.is_up() ? 1 : 0;
+        enabled += probe.state == probes::ProbeState::disabled ? 0 : 1;
         for (const probes::AttachedLibrary &library : probe.libraries) {
             libraries.insert(library.name);
         }
     }
-    return fmt::format("STATUS={} of {} probes up, attached to {} libraries", up, all.size(),
+    return fmt::format("STATUS={} of {} probes up, attached to {} libraries", up, enabled,
                        libraries.size());
 }
 
@@ -147,8 +149,11 @@ Result<> App::start_probes() {
     for (const auto &probe : probes_) {
         const auto started = probe->start();
         if (!started) {
-            log::error("a probe is down", {{"probe", probe->health().name},
-                                           {"reason", with_hint(started.error()).message}});
+            const bool has_failed = !is_unsupported(started.error());
+            log::write(
+                has_failed ? log::Level::error : log::Level::info,
+                has_failed ? "a probe is down" : "a probe is not supported on this node",
+                {{"probe", probe->health().name}, {"reason", with_hint(started.error()).message}});
         }
         all.push_back(probe.get());
         if (discovery::Attacher *attacher = probe->attacher()) {
@@ -170,8 +175,8 @@ Result<> App::start_probes() {
 
 void App::look_for_libraries() {
     discovery_->start();
-    for (const probes::Health &probe : health()) {
-        if (probe.up && probe.attached_functions == 0) {
+    for (const probes::Health &probe : probes::health_of(probes_)) {
+        if (probe.is_up() && probe.attached_functions == 0) {
             log::info("no process uses a library of this probe yet: waiting for one",
                       {{"probe", probe.name}});
         }
@@ -228,14 +233,6 @@ std::vector<http::Route> App::routes() {
          .is_open = true}};
 }
 
-std::vector<probes::Health> App::health() const {
-    std::vector<probes::Health> health;
-    for (const auto &probe : probes_) {
-        health.push_back(probe->health());
-    }
-    return health;
-}
-
 http::Response App::metrics_page(metrics::Format format) {
     auto text = render(format);
     if (!text) {
@@ -258,7 +255,7 @@ Result<std::string> App::render(metrics::Format format) {
         families.insert(families.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
-    append(metrics::probe_families(health()));
+    append(metrics::probe_families(probes::health_of(probes_)));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
     append(metrics::discovery_families(

@@ -56,7 +56,6 @@ private:
 
     Result<> start_probes();
     Result<> start_server(std::unique_ptr<http::Access> access);
-    [[nodiscard]] std::vector<probes::Health> health() const;
     [[nodiscard]] std::vector<http::Route> routes();
     [[nodiscard]] http::Response metrics_page(metrics::Format format);
     [[nodiscard]] Result<std::string> render(metrics::Format format);

@@ -48,7 +48,7 @@ std::span<const std::byte> bytes_of(const Record &record) {
 
 probes::Health healthy(std::string probe) {
     return {.name = std::move(probe),
-            .up = true,
+            .state = probes::ProbeState::up,
             .detail = "",
             .libraries = {},
             .attach_failures = {},

@@ -18,6 +18,15 @@ UP_MAPPING = [{"type": "value", "options": {
     "0": {"text": "down", "color": "red", "index": 0},
     "1": {"text": "up", "color": "green", "index": 1},
 }}]
+# Of the label state of probe_state. Only a probe that failed is a reason to act.
+STATE_MAPPING = [{"type": "value", "options": {
+    "failed": {"text": "failed", "color": "red", "index": 0},
+    "unsupported": {"text": "unsupported", "color": "text", "index": 1},
+    "disabled": {"text": "disabled", "color": "text", "index": 2},
+    "up": {"text": "up", "color": "green", "index": 3},
+}}]
+STATE_COLORS = model.thresholds("text")
+STATE_FAILED = 'state="failed"'
 YES_MAPPING = [{"type": "value", "options": {
     "0": {"text": "no", "color": "text", "index": 0},
     "1": {"text": "yes", "color": "green", "index": 1},

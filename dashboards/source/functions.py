@@ -121,7 +121,7 @@ def _library(title, files, what):
 
 
 def _nccl():
-    of = (PROGRAM, 'library=~"libnccl.*"')
+    of = (PROGRAM, 'library=~"lib[nr]ccl.*"')
     operations = total("function, nranks, rank", increase("nccl_operations_total", PROGRAM))
     ahead = f"max by (function, nranks) ({operations})"
     return Row(

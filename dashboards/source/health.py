@@ -1,8 +1,8 @@
 """How the exporters themselves are."""
 
-from .common import (ERROR_COLORS, HEALTH, UP_MAPPING, VALID_MAPPING, WARNING_COLORS, YES_MAPPING,
-                     dashboard, node_cell)
-from .model import Column, Row, stat, table, thresholds, timeseries
+from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING,
+                     WARNING_COLORS, YES_MAPPING, dashboard, node_cell)
+from .model import Column, Row, stat, table, timeseries
 from .promql import increase, own, process, rate, top, total, up
 
 BY_PROBE = "instance, probe"
@@ -14,8 +14,9 @@ def _state():
         "Now",
         stat("Exporters down", "Exporters that did not answer the last scrape.", "short",
              f"count({up()}) - sum({up()})", colors=ERROR_COLORS),
-        stat("Probes down", "Probes that could not be loaded.", "short",
-             f"count({own('probe_up')}) - sum({own('probe_up')})", colors=ERROR_COLORS),
+        stat("Probes failed", "Enabled probes that an error keeps from working. Probes that their node does not "
+             "support do not count.", "short",
+             total("", own("probe_state", STATE_FAILED)), colors=ERROR_COLORS),
         stat("Invalid configurations", "Exporters whose last reload failed: they go on with the "
              "configuration from before.", "short",
              f"count({own('config_last_reload_successful')}) - "
@@ -33,14 +34,15 @@ def _state():
 def _probes():
     return Row(
         "Probes",
-        table("Probes", "Each probe of each node: whether it is loaded, and what it is attached to.",
+        table("Probes", "Each probe of each node: its state, and what it is attached to. unsupported: the "
+              "kernel or the node lacks the thing that it looks at; failed: by an error.",
               [Column("instance", "node", link=node_cell()),
                Column("probe", "probe"),
-               Column("Value #A", "state", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
+               Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS),
                Column("Value #B", "functions", "short"),
                Column("Value #C", "failures to attach", "short", colors=WARNING_COLORS),
                Column("Value #D", "calls in flight", "short")],
-              own("probe_up"),
+              f"{own('probe_state')} == 1",
               total(BY_PROBE, own("probe_attached_functions")),
               total(BY_PROBE, increase("probe_attach_failures_total")),
               total(BY_PROBE, own("probe_in_flight_calls")),

@@ -1,6 +1,6 @@
 """What the kernel does for GPU programs: the bus, fences, the driver's helpers and system calls."""
 
-from .common import KERNEL, WARNING_COLORS, dashboard
+from .common import KERNEL, STATE_COLORS, STATE_MAPPING, WARNING_COLORS, dashboard
 from .model import Column, Row, heatmap, stat, table, timeseries
 from .promql import buckets, increase, own, quantile, rate, top, total
 
@@ -108,10 +108,11 @@ def _syscalls():
 def _probes():
     return Row(
         "Probes",
-        table("Kernel-side probes", "Whether each of them could be loaded on the node; why not is on "
+        table("Kernel-side probes", "The state of each of them on the node; why it is not up is on "
               "its page and in its log.",
-              [Column("instance", "node"), Column("probe", "probe"), Column("Value", "up", "short")],
-              own("probe_up", 'probe!~"cuda|functions"'), width=24, height=6, sort="up", descending=False),
+              [Column("instance", "node"), Column("probe", "probe"), Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS)],
+              own("probe_state", 'probe!~"cuda|functions"') + " == 1", width=24, height=6, sort="state",
+              descending=False),
     )
 
 

@@ -1,6 +1,6 @@
 """The fleet: which node and which program to look at."""
 
-from .common import (ERROR_COLORS, FUNCTIONS, HEALTH, MEMORY, OVERVIEW, UP_MAPPING, WARNING_COLORS,
+from .common import (ERROR_COLORS, FUNCTIONS, HEALTH, MEMORY, OVERVIEW, STATE_FAILED, UP_MAPPING, WARNING_COLORS,
                      dashboard, node_cell, program_cell)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
 from .promql import highest, in_pod, increase, own, quantile, rate, top, total, up
@@ -18,8 +18,8 @@ def _state():
              f"count({up()})", width=3, links=to_health),
         stat("Exporters down", "Exporters that did not answer the last scrape.", "short",
              f"count({up()}) - sum({up()})", width=3, colors=ERROR_COLORS, links=to_health),
-        stat("Probes down", "Probes that could not be loaded: each shows nothing on its node.",
-             "short", f"count({own('probe_up')}) - sum({own('probe_up')})", width=3,
+        stat("Probes failed", "Enabled probes that an error keeps from working: each shows nothing on its node.",
+             "short", total("", own("probe_state", STATE_FAILED)), width=3,
              colors=ERROR_COLORS, links=to_health),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
              f"count({own('process_info')})", width=3),

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "exporter/base/unsupported.h"
 
 namespace gpusnoop::ebpf {
 
@@ -14,6 +17,9 @@ Result<Link> link_one(const bpf_program *program, const KprobePoint &point, bool
     options.bpf_cookie = point.cookie;
     options.retprobe = at_return;
     Link link(bpf_program__attach_kprobe_opts(program, point.function.c_str(), &options));
+    if (!link && errno == ENOENT) {
+        return fail_unsupported("this kernel has no function " + point.function);
+    }
     if (!link) {
         return fail_errno("attach a kprobe to " + point.function);
     }
@@ -24,7 +30,8 @@ Result<Link> link_one(const bpf_program *program, const KprobePoint &point, bool
 
 Result<> check_kprobes() {
     if (::access("/sys/bus/event_source/devices/kprobe/type", R_OK) != 0) {
-        return fail("this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed", ENOENT);
+        return fail_unsupported(
+            "this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed");
     }
     return {};
 }

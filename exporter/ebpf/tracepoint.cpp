@@ -1,10 +1,14 @@
 #include "exporter/ebpf/tracepoint.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "exporter/base/unsupported.h"
 
 namespace gpusnoop::ebpf {
 
@@ -46,16 +50,28 @@ TracepointFields parse_tracepoint_format(std::string_view text) {
 }
 
 Result<TracepointFields> tracepoint_fields(const std::string &category, const std::string &name) {
+    const std::string tracepoint = category + ":" + name;
+    const auto exists = [](const std::string &path) { return ::access(path.c_str(), F_OK) == 0; };
     for (const std::string root : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}) {
-        std::ifstream file(root + "/events/" + category + "/" + name + "/format");
+        const std::string path = root + "/events/" + category + "/" + name + "/format";
+        std::ifstream file(path);
         std::stringstream text;
         if (file && text << file.rdbuf()) {
             return parse_tracepoint_format(text.str());
         }
+        if (exists(path)) {
+            return fail("the tracepoint " + tracepoint + " cannot be read: " + path, EACCES);
+        }
+        if (exists(root + "/events")) {
+            return fail_unsupported("this kernel has no tracepoint " + tracepoint);
+        }
     }
-    return fail("no tracepoint " + category + ":" + name +
-                    " can be read: the kernel has none, or tracefs is not mounted at "
-                    "/sys/kernel/tracing",
+    // The kernel makes this directory if it has tracefs.
+    if (!exists("/sys/kernel/tracing")) {
+        return fail_unsupported("this kernel has no tracefs, and so no tracepoint " + tracepoint);
+    }
+    return fail("the tracepoint " + tracepoint +
+                    " cannot be found: tracefs cannot be read at /sys/kernel/tracing",
                 ENOENT);
 }
 

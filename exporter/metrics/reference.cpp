@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/metrics/process.h"
@@ -39,6 +40,43 @@ const char *type_name(series::Type type) {
     return "untyped";
 }
 
+// The names of others for a family.
+struct Elsewhere {
+    std::string_view family;  // without the prefix gpusnoop_
+    std::string_view obi;     // of OpenTelemetry eBPF Instrumentation, for the same thing
+    std::string_view dcgm;    // fields of DCGM, for the GPU's side of it
+};
+
+constexpr Elsewhere others[] = {
+    {"cuda_memory_allocated_bytes_total", "gpu.cuda.memory.allocations", ""},
+    {"cuda_memory_freed_bytes_total", "gpu.cuda.memory.free.bytes", ""},
+    {"cuda_memory_outstanding_bytes", "", "DCGM_FI_DEV_FB_USED"},
+    {"cuda_memcpy_bytes_total", "",
+     "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES, DCGM_FI_DEV_MEM_COPY_UTIL"},
+    {"cuda_memcpy_size_bytes", "gpu.cuda.memory.copies", ""},
+    {"cuda_memset_bytes_total", "gpu.cuda.memset.bytes", ""},
+    {"cuda_kernel_launches_total", "gpu.cuda.kernel.launch.calls",
+     "DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+    {"cuda_graph_launches_total", "gpu.cuda.graph.launch.calls",
+     "DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+    {"cuda_api_errors_total", "", "DCGM_FI_DEV_XID_ERRORS"},
+    {"nccl_bytes_total", "", "DCGM_FI_PROF_NVLINK_TX_BYTES, DCGM_FI_PROF_NVLINK_RX_BYTES"},
+};
+
+std::string elsewhere(std::string_view family) {
+    for (const Elsewhere &other : others) {
+        if (family != "gpusnoop_" + std::string(other.family)) {
+            continue;
+        }
+        std::string text = other.obi.empty() ? "" : "OBI `" + std::string(other.obi) + "`";
+        if (!other.dcgm.empty()) {
+            text += (text.empty() ? "DCGM `" : "; DCGM `") + std::string(other.dcgm) + "`";
+        }
+        return text;
+    }
+    return "";
+}
+
 // The row of a probe's family.
 std::string row(const series::Description &family) {
     std::string labels;
@@ -46,15 +84,7 @@ std::string row(const series::Description &family) {
         labels += (labels.empty() ? "`" : ", `") + std::string(label.name) + "`";
     }
     return "| `" + family.name + "` | " + type_name(family.type) + " | " + labels + " | " +
-           family.help + " |\n";
-}
-
-template <typename Families>
-void add_rows(std::string &text, const Families &families) {
-    text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
-    for (const auto &family : families) {
-        text += row(family);
-    }
+           family.help + " | " + elsewhere(family.name) + " |\n";
 }
 
 }  // namespace
@@ -74,7 +104,10 @@ std::string metrics_reference() {
             }
         }
         tables += "## " + std::string(kind->title) + "\n\n";
-        add_rows(tables, families);
+        tables += "| family | type | labels | meaning | elsewhere |\n|---|---|---|---|---|\n";
+        for (const auto &family : families) {
+            tables += row(family);
+        }
         tables += '\n';
     }
     // One probe with a value for every family.
@@ -111,14 +144,21 @@ std::string metrics_reference() {
         "budget of label sets "
         "(`series:` in the configuration) the lightest of counters, and of others new ones, are "
         "counted as `other`. Nothing is labelled by address.\n\n"
-        "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n";
+        "Times are those inside the call, on the CPU: not a kernel's run time on the GPU.\n\n"
+        "`elsewhere` names the metric of OpenTelemetry eBPF Instrumentation (OBI) that is about "
+        "the same thing, and the fields of DCGM that show the GPU's side of it. OBI "
+        "traces fewer functions, of allocations only `cudaMalloc`, and counts copies and memsets "
+        "when they begin, whether they fail or not.\n\n";
     text += tables;
     text +=
         "## The exporter itself\n\n"
         "For each probe: `entries = events + in_flight + stale + lost` (all reasons but "
         "`undecodable` and `forgotten`, which are of events, and `skipped`, which the kernel "
         "counts: of programs that were not run, as one was running on that CPU already).\n\n";
-    add_rows(text, self);
+    text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
+    for (const auto &family : self) {
+        text += row(family);
+    }
     return text;
 }
 

@@ -1,5 +1,7 @@
 #include "exporter/metrics/self.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -43,6 +45,23 @@ MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_vi
     Builder builder(name, std::move(help), type);
     for (const probes::Health &probe : probes) {
         builder.add({{"probe", probe.name}}, static_cast<double>(value(probe)));
+    }
+    return builder.take();
+}
+
+// A state set: exactly one 1 for each probe.
+MetricFamily states(const std::vector<probes::Health> &probes) {
+    Builder builder("probe_state",
+                    "1 for the state of each probe, 0 for the other states. unsupported: the "
+                    "kernel or the node lacks the thing that the probe looks at; failed: an error, "
+                    "which is on / and in the log; disabled: by the configuration.",
+                    MetricType::Gauge);
+    for (const probes::Health &probe : probes) {
+        for (std::size_t state = 0; state < probes::probe_state_names.size(); state++) {
+            builder.add({{"probe", probe.name},
+                         {"state", std::string(probes::probe_state_names.at(state))}},
+                        static_cast<std::size_t>(probe.state) == state ? 1 : 0);
+        }
     }
     return builder.take();
 }
@@ -148,13 +167,20 @@ void add_sinks(const std::vector<probes::Health> &probes, std::vector<MetricFami
 
 }  // namespace
 
-std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &probes) {
+std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all) {
     using probes::Health;
+    using probes::ProbeState;
+    // Of a disabled probe, only its state is known.
+    std::vector<Health> probes;
+    std::ranges::copy_if(all, std::back_inserter(probes),
+                         [](const Health &probe) { return probe.state != ProbeState::disabled; });
     constexpr auto counter = MetricType::Counter;
     constexpr auto gauge = MetricType::Gauge;
     std::vector<MetricFamily> families = {
-        per_probe(probes, "probe_up", "1 if the probe is loaded; why not is on / and in the log.",
-                  gauge, [](const Health &probe) { return probe.up ? 1 : 0; }),
+        states(all),
+        per_probe(probes, "probe_up",
+                  "1 if the probe is up, of each enabled probe; probe_state says why not.", gauge,
+                  [](const Health &probe) { return probe.is_up() ? 1 : 0; }),
         per_probe(probes, "probe_attached_functions",
                   "Functions that the probe is attached to now, in all library files.", gauge,
                   [](const Health &probe) { return probe.attached_functions; }),

@@ -16,7 +16,7 @@
 namespace gpusnoop::metrics {
 
 // State and account of each probe: gpusnoop_probe_*.
-std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::Health> &probes);
+std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::Health> &all);
 
 // gpusnoop_log_lines_lost_total.
 prometheus::MetricFamily log_family(std::uint64_t lines_lost);

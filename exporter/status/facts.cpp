@@ -52,7 +52,7 @@ std::vector<ProbeFacts> probe_facts(const std::vector<probes::Health> &probes,
     for (const probes::Health &probe : probes) {
         const auto rate = rates.probes.find(probe.name);
         facts.push_back({.name = probe.name,
-                         .up = probe.up,
+                         .state = probe.state,
                          .detail = probe.detail,
                          .functions = probe.attached_functions,
                          .libraries = probe.libraries.size(),

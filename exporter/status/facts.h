@@ -20,8 +20,8 @@ namespace gpusnoop::status {
 // Facts about one probe. Texts in here and below may contain anything.
 struct ProbeFacts {
     std::string name{};
-    bool up = false;
-    std::string detail{};         // why it is down, or how it is attached
+    probes::ProbeState state = probes::ProbeState::failed;
+    std::string detail{};         // why it is not up, or how it is attached
     std::uint64_t functions = 0;  // attached functions
     std::size_t libraries = 0;    // files with attached functions; 0 for a kernel-side probe
     std::map<std::string, std::uint64_t> attach_failures{};  // by reason

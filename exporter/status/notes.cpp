@@ -14,6 +14,8 @@ namespace gpusnoop::status {
 
 namespace {
 
+using probes::ProbeState;
+
 constexpr std::size_t max_problem_bytes = 4096;
 
 std::string note(std::string_view kind, std::string_view word, const std::string &html) {
@@ -36,24 +38,29 @@ std::string names_of(const std::vector<std::string> &names) {
     return text;
 }
 
+std::size_t in_state(const Facts &facts, ProbeState state) {
+    return static_cast<std::size_t>(std::ranges::count(facts.probes, state, &ProbeFacts::state));
+}
+
 std::string about_probes(const Facts &facts) {
-    std::vector<std::string> down;
+    std::vector<std::string> failed;
     for (const ProbeFacts &probe : facts.probes) {
-        if (!probe.up) {
-            down.push_back(probe.name);
+        if (probe.state == ProbeState::failed) {
+            failed.push_back(probe.name);
         }
     }
-    if (facts.probes.empty()) {
+    const std::size_t enabled = facts.probes.size() - in_state(facts, ProbeState::disabled);
+    if (enabled == 0) {
         return problem("No probe is enabled.");
     }
-    const std::string of = " of " + counted(facts.probes.size(), "probe", "probes");
-    if (down.size() == facts.probes.size()) {
+    const std::string of = " of " + counted(enabled, "probe", "probes");
+    if (in_state(facts, ProbeState::up) == 0) {
         return problem("No probe is up" + of + ".");
     }
-    return down.empty() ? ""
-                        : remark(std::to_string(down.size()) + of +
-                                 (down.size() == 1 ? " is down: " : " are down: ") +
-                                 names_of(down) + ". Why is below.");
+    return failed.empty() ? ""
+                          : problem(std::to_string(failed.size()) + of +
+                                    (failed.size() == 1 ? " has" : " have") +
+                                    " failed: " + names_of(failed) + ". Why is below.");
 }
 
 std::string about_losses(const Facts &facts) {
@@ -121,7 +128,9 @@ std::string notes(const Facts &facts) {
             about_probes(facts) + about_libraries(facts.libraries);
     if (list.empty()) {
         list = note("ok", "All is well",
-                    (facts.probes.size() == 1 ? "The probe is up" : "All probes are up") +
+                    (in_state(facts, ProbeState::unsupported) == 0
+                         ? "All enabled probes are up"
+                         : "All enabled probes that this node supports are up") +
                         std::string(", and no event was lost."));
     }
     return "<ul class=\"notes\">\n" + list + "</ul>\n";

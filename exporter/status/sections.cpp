@@ -52,6 +52,21 @@ std::string process_html(const std::string &comm, std::uint32_t pid) {
     return escape_html(comm) + " <small class=\"keep\">pid " + std::to_string(pid) + "</small>";
 }
 
+// Only a probe that failed is a reason to act.
+std::string state_html(probes::ProbeState state) {
+    const std::string text(to_string(state));
+    switch (state) {
+        case probes::ProbeState::up:
+            return "<b class=\"ok\">" + text + "</b>";
+        case probes::ProbeState::failed:
+            return "<b class=\"bad\">" + text + "</b>";
+        case probes::ProbeState::unsupported:
+        case probes::ProbeState::disabled:
+            break;
+    }
+    return text;
+}
+
 std::string attached_text(const ProbeFacts &probe) {
     if (probe.functions == 0) {
         return "<span class=\"dim\">nothing</span>";
@@ -141,18 +156,16 @@ std::vector<std::string> row_of(const probes::SlowCallOverview &call) {
 std::string probes_section(const Facts &facts) {
     std::string html = heading("probes", "Probes");
     if (facts.probes.empty()) {
-        return html + sentence("No probe is enabled.");
+        return html + sentence("There is no probe.");
     }
     Rows rows;
     for (const ProbeFacts &probe : facts.probes) {
         if (rows.size() == max_probes) {
             break;
         }
-        rows.push_back({escape_html(probe.name),
-                        probe.up ? "<b class=\"ok\">up</b>" : "<b class=\"bad\">down</b>",
-                        attached_text(probe), rate_html(probe.rate.events),
-                        count_html(probe.events), rate_html(probe.rate.lost), lost_html(probe),
-                        detail_html(probe)});
+        rows.push_back({escape_html(probe.name), state_html(probe.state), attached_text(probe),
+                        rate_html(probe.rate.events), count_html(probe.events),
+                        rate_html(probe.rate.lost), lost_html(probe), detail_html(probe)});
     }
     html += table_html("probes",
                        {{"Probe"},

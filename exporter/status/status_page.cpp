@@ -13,6 +13,7 @@
 #include "exporter/base/version.h"
 #include "exporter/http/query.h"
 #include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/status/facts.h"
 #include "exporter/status/page.h"
 #include "exporter/system/machine.h"
@@ -28,21 +29,13 @@ std::string node_name() {
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this node";
 }
 
-std::vector<probes::Health> health_of(const std::vector<std::unique_ptr<probes::Probe>> &probes) {
-    std::vector<probes::Health> all;
-    for (const auto &probe : probes) {
-        all.push_back(probe->health());
-    }
-    return all;
-}
-
 Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanoseconds started) {
-    const auto health = health_of(sources.probes);
+    const auto health = probes::health_of(sources.probes);
     const auto now = now_on(CLOCK_MONOTONIC);
     const CurrentRates current = rates.current(now, health);
     std::map<const discovery::Attacher *, std::string> names;
-    for (std::size_t i = 0; i < health.size(); i++) {
-        names[sources.probes[i]->attacher()] = health[i].name;
+    for (const auto &probe : sources.probes) {
+        names[probe->attacher()] = probe->health().name;
     }
     Facts facts{.node = node_name(),
                 .version = std::string(version()),
@@ -86,9 +79,9 @@ Result<std::optional<std::uint32_t>> refresh_of(const http::Request &request) {
 
 StatusPage::StatusPage() : started_(now_on(CLOCK_MONOTONIC)) {}
 
-void StatusPage::look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes) {
+void StatusPage::look_at(const std::vector<std::unique_ptr<probes::Probe>> &all) {
     if (const auto now = now_on(CLOCK_MONOTONIC); rates_.is_due(now)) {
-        rates_.add(now, health_of(probes));
+        rates_.add(now, probes::health_of(all));
     }
 }
 

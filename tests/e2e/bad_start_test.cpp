@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/probe_state.h"
 
 using namespace harness;
 
@@ -201,6 +202,8 @@ TEST_CASE("a machine where nothing uses CUDA is served", "[e2e]") {
     CHECK(exporter.log().find("level=ERROR") == std::string::npos);
     const Page page = exporter.scrape();
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "cuda"}}) == 1);
+    CHECK(state_of(page, "cuda") == "up");
+    CHECK(state_of(page, "functions") == "disabled");
     CHECK(page.has("gpusnoop_probe_attached_functions"));
     CHECK(page.sum("gpusnoop_probe_attached_functions") == 0);
     CHECK(page.sum("gpusnoop_probe_attach_failures_total") == 0);

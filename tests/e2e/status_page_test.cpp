@@ -20,6 +20,7 @@
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/probe_state.h"
 
 using namespace harness;
 using nlohmann::json;
@@ -239,7 +240,10 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
-    REQUIRE(probes.size() == 2);
+    REQUIRE(probes.size() == 6);
+    for (const Row &row : probes) {
+        CHECK(row.at(1).text == state_of(metrics, row.at(0).text));
+    }
     for (const std::string probe : {"cuda", "functions"}) {
         const Row row = row_with(probes, 0, probe);
         CHECK(row.at(1).text == "up");
@@ -254,6 +258,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
         CHECK(std::stod(row.at(4).value) > 0);
         CHECK(row.at(6).value == "0");
     }
+    CHECK(row_with(probes, 0, "fence").at(1).text == "disabled");
     const double broken_files = metrics.sum("gpusnoop_probe_attach_failures_total",
                                             {{"probe", "functions"}, {"reason", "elf"}});
     CHECK(row_with(probes, 0, "functions")

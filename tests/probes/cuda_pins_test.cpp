@@ -18,6 +18,7 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/probe_state.h"
 
 using namespace harness;
 namespace fs = std::filesystem;
@@ -374,6 +375,9 @@ TEST_CASE("a path for pins that is no BPF file system is refused with a reason",
     const bool is_writable = GENERATE(true, false);
     const std::string path = is_writable ? (directory / "pins").string() : "/sys/fs/pins";
     const Exporter exporter("cuda:\n  pin: true\n  pin_path: " + path + "\n");
-    CHECK(exporter.scrape().sum("gpusnoop_probe_up") == 0);
+    const Page page = exporter.scrape();
+    CHECK(page.sum("gpusnoop_probe_up") == 0);
+    CHECK(state_of(page, "cuda") == "failed");
+    CHECK(state_of(page, "functions") == "disabled");
     CHECK(exporter.log().find("not in a BPF file system") != std::string::npos);
 }

@@ -13,6 +13,7 @@
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
 using namespace harness;
@@ -157,9 +158,15 @@ TEST_CASE("the probe of fences is up, or says why not", "[kernel]") {
     const Page page = exporter.scrape();
     const HttpAnswer start_page = http(exporter.port(), "/");
     if (probe(page, "up") == 1) {
+        CHECK(state_of(page, "fence") == "up");
         CHECK(probe(page, "attached_functions") == 7);
         CHECK(exporter.log().find("tracing DMA fences") != std::string::npos);
     } else {
+        // failed where tracefs is not mounted: there may be such tracepoints.
+        CHECK(state_of(page, "fence") == (::access("/sys/kernel/tracing", F_OK) == 0 &&
+                                                  ::access("/sys/kernel/tracing/events", F_OK) != 0
+                                              ? "failed"
+                                              : "unsupported"));
         CHECK(probe(page, "attached_functions") == 0);
         CHECK(start_page.body.find("dma_fence") != std::string::npos);
     }

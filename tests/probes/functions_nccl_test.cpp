@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
@@ -44,24 +45,20 @@ struct Truth {
     }
 };
 
-}  // namespace
-
-TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "[kernel][modes]") {
-    require_bpf();
-    const std::string mode = GENERATE(from_range(attach_modes()));
-    CAPTURE(mode);
+// The library is the stand-in of NCCL, also under another name.
+void check_ranks(const std::string &mode, const std::filesystem::path &library) {
     const Exporter exporter(
         "cuda: {enabled: false}\nseries: {budget: 10000}\nfunctions: {attach: " + mode + "}\n");
     const TemporaryDirectory directory;
-    const Process ranks(
-        {standin("ranks"), "--ranks", "5", "--rounds", "200", "--wait-for-file", directory / "go"});
-    exporter.wait_until_attached_to(standin("libnccl.so.2"));
+    const Process ranks({"env", "LD_PRELOAD=" + library.string(), standin("ranks"), "--ranks", "5",
+                         "--rounds", "200", "--wait-for-file", directory / "go"});
+    exporter.wait_until_attached_to(library);
     write_file(directory / "go", "");
     ranks.wait_for_output("holding");
     const Truth truth(ranks.output());
     REQUIRE(truth.done.size() > 100);
 
-    const Labels of = {{"comm", "ranks"}};
+    const Labels of = {{"comm", "ranks"}, {"library", library.filename()}};
     const Page page = exporter.wait_for("gpusnoop_nccl_operations_total", of, truth.operations);
     CHECK(page.sum("gpusnoop_nccl_bytes_total", of) == truth.bytes);
     for (const auto &[labels, done] : truth.done) {
@@ -73,4 +70,21 @@ TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "
     CHECK(page.sum("gpusnoop_function_errors_total",
                    {{"comm", "ranks"}, {"error", "ncclInvalidArgument"}}) == 5 * 200 * 2);
     CHECK(page.sum("gpusnoop_probe_events_lost_total") == 0);
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's operations and bytes are those of their arguments, by rank", "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    check_ranks(mode, standin("libnccl.so.2"));
+}
+
+TEST_CASE("the operations of RCCL count as those of NCCL", "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto library = std::filesystem::path(directory / "librccl.so.1");
+    std::filesystem::copy_file(standin("libnccl.so.2"), library);
+    check_ranks("auto", library);
 }

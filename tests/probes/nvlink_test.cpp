@@ -6,6 +6,7 @@
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
 using namespace harness;
@@ -21,6 +22,7 @@ void wait_until(const Exporter &exporter, bool up) {
         return exporter.scrape().sum("gpusnoop_probe_up", of_nvlink) == (up ? 1 : 0);
     });
     CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", of_nvlink) == (up ? 3 : 0));
+    CHECK(state_of(exporter.scrape(), "nvlink") == (up ? "up" : "unsupported"));
     const std::string front = http(exporter.port(), "/").body;
     CHECK((front.find("no NVIDIA driver with NVLink is loaded") == std::string::npos) == up);
 }

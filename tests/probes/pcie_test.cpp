@@ -20,6 +20,7 @@
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
 using namespace harness;
@@ -98,6 +99,10 @@ TEST_CASE("where the kernel has no kprobes, the probes that need them say so, an
     CHECK(page.sum("gpusnoop_probe_up", of_pcie) == (has_kprobes ? 1 : 0));
     CHECK(page.sum("gpusnoop_probe_attached_functions", of_pcie) == (has_kprobes ? 12 : 0));
     CHECK(page.sum("gpusnoop_probe_up", {{"probe", "nvlink"}}) == 0);
+    CHECK(state_of(page, "cuda") == "up");
+    CHECK(state_of(page, "pcie") == (has_kprobes ? "up" : "unsupported"));
+    CHECK(state_of(page, "nvlink") == "unsupported");
+    CHECK(state_of(page, "syscall") == "disabled");
     const std::string reason =
         "this kernel has no kprobes: one with CONFIG_KPROBE_EVENTS is needed";
     CHECK((front.find(reason) != std::string::npos) == !has_kprobes);

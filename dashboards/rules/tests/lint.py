@@ -24,7 +24,6 @@ COMING = {
     "gpusnoop_dma_fence_wait_duration_seconds",
     "gpusnoop_nvlink_helper_calls_total",
     "gpusnoop_pcie_config_accesses_total",
-    "gpusnoop_probe_state",
     "gpusnoop_pcie_config_all_ones_reads_total",
     "gpusnoop_syscalls_total",
 }

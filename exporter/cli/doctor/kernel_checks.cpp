@@ -121,7 +121,11 @@ Finding kprobes() {
     return {
         "kprobes", tried ? Verdict::ok : Verdict::warn,
         tried ? "work" : "do not work (" + tried.error().message + ")",
-        tried ? "" : "calls inside the kernel, such as PCI configuration accesses, cannot be seen"};
+        tried ? ""
+              : std::string("the probes pcie and nvlink ") +
+                    (tried.error().code == ENOENT ? "are unsupported" : "fail") +
+                    ": calls inside the kernel, such as PCI configuration accesses, cannot be "
+                    "seen"};
 }
 
 Finding kernel_version() {
@@ -211,7 +215,7 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
                 "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "
-                "by the rescan, and the probes on functions of the kernel are down"};
+                "by the rescan, and the probes on functions of the kernel fail"};
     }
     const bool is_fine = has_perfmon || level < 0;
     return {name, is_fine ? Verdict::ok : Verdict::warn,

@@ -46,9 +46,7 @@ FenceFamilies make_fence_families(series::FamilySet &set) {
 }
 
 FenceAggregator::FenceAggregator(const SeriesSettings &settings)
-    : pid_label_(settings.pid_label),
-      families_(settings.budget, settings.pid_label),
-      processes_(families_, settings, grace) {}
+    : CountingAggregator(settings, grace), pid_label_(settings.pid_label) {}
 
 bool FenceAggregator::on_record(std::span<const std::byte> bytes, const OnFence &trace) {
     if (processes_.on_record(bytes)) {

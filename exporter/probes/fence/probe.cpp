@@ -35,7 +35,8 @@ Result<> set_layout(fence_bpf &skeleton) {
     auto &rodata = *skeleton.rodata;
     if (!set("driver", rodata.driver_at) || !set("timeline", rodata.timeline_at) ||
         !set("context", rodata.context_at) || !set("seqno", rodata.seqno_at)) {
-        return fail("this kernel's tracepoints of DMA fences have other fields than those known");
+        return fail_unsupported(
+            "this kernel's tracepoints of DMA fences have other fields than those known");
     }
     return {};
 }
@@ -92,15 +93,9 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
     if (auto attached = attach_each(programs); !attached) {
         return attached;
     }
-    state().set({FENCE_EVENT_COUNT, "tracing " + targets_->describe()});
+    state().up(FENCE_EVENT_COUNT, "tracing " + targets_->describe());
     log::info("tracing DMA fences", {{"probe", "fence"}, {"of", targets_->describe()}});
     return {};
-}
-
-std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Features & /*features*/,
-                                  const TargetProcessesPtr &targets) {
-    return config.of<FenceConfig>().enabled ? std::make_unique<FenceProbe>(config, targets)
-                                            : nullptr;
 }
 
 }  // namespace
@@ -108,7 +103,7 @@ std::unique_ptr<Probe> make_fence(const config::Config &config, const ebpf::Feat
 constinit const ProbeKind fence_kind = {
     .name = "fence",
     .title = "DMA fences",
-    .make = make_fence,
+    .make = make_if_enabled<FenceProbe, FenceConfig>,
     .read = read_fence,
     .declare = declare_families<make_fence_families>,
     .trace = &trace::fence_trace,

@@ -4,9 +4,14 @@
 
 namespace gpusnoop::probes {
 
-void AttachState::set(Attachment attachment) {
+void AttachState::up(std::size_t functions, std::string detail) {
     const std::lock_guard lock(mutex_);
-    attachment_ = std::move(attachment);
+    attachment_ = {functions, ProbeState::up, std::move(detail)};
+}
+
+void AttachState::down(const Error &error) {
+    const std::lock_guard lock(mutex_);
+    attachment_ = {0, state_after(error), error.message};
 }
 
 void AttachState::failed(const Error &error) {
@@ -26,7 +31,7 @@ Health AttachState::health() const {
     const std::lock_guard lock(mutex_);
     Health health;
     health.name = probe_;
-    health.up = attachment_.functions > 0;
+    health.state = attachment_.state;
     health.detail = attachment_.detail;
     health.attached_functions = attachment_.functions;
     if (failures_ > 0) {

@@ -10,14 +10,14 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/probe_state.h"
 
 namespace gpusnoop::probes {
 
-// With 0 functions the probe is down, and `detail` has the reason. Else `detail` says how it is
-// attached.
 struct Attachment {
     std::size_t functions = 0;
-    std::string detail;
+    ProbeState state = ProbeState::failed;
+    std::string detail;  // how it is attached, or why it is not up
 };
 
 // The attaching thread changes it; any thread may read it.
@@ -25,7 +25,10 @@ class AttachState {
 public:
     explicit AttachState(std::string probe) : probe_(std::move(probe)) {}
 
-    void set(Attachment attachment);
+    // Attached to functions, at least one; `detail` says how.
+    void up(std::size_t functions, std::string detail);
+    // Attached to nothing; the error's code decides between `unsupported` and `failed`.
+    void down(const Error &error);
     // Counts and logs a failure to attach. Other attachments stay.
     void failed(const Error &error);
 
@@ -37,7 +40,7 @@ public:
 private:
     const std::string probe_;
     mutable std::mutex mutex_;
-    Attachment attachment_{0, "not started"};
+    Attachment attachment_{.detail = "not started"};
     std::uint64_t failures_ = 0;
 };
 

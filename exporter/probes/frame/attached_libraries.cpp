@@ -21,6 +21,7 @@ std::string build_of(const discovery::Library &library) {
 
 void AttachedLibraries::started(const Result<> &result) {
     const std::lock_guard lock(mutex_);
+    state_ = result ? ProbeState::up : state_after(result.error());
     down_because_ = result ? "" : result.error().message;
 }
 
@@ -80,14 +81,14 @@ Health AttachedLibraries::health() const {
     const std::lock_guard lock(mutex_);
     Health health;
     health.name = probe_;
-    health.up = down_because_.empty();
+    health.state = state_;
     health.detail = down_because_;
     health.attach_failures = failures_;
     for (const auto &[id, one] : attached_) {
         health.attached_functions += one.library.functions;
         health.libraries.push_back(one.library);
     }
-    if (health.up) {
+    if (health.is_up()) {
         health.detail = attached_.empty() ? idle_ : "attached by " + std::string(to_string(mode_));
     }
     return health;

@@ -56,6 +56,7 @@ private:
     std::string probe_;
     std::string idle_;
     mutable std::mutex mutex_;
+    ProbeState state_ = ProbeState::failed;
     std::string down_because_ = "not started";
     ebpf::AttachMode mode_{};
     std::map<FileId, Attached> attached_;

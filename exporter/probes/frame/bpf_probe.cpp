@@ -12,7 +12,7 @@ Result<> BpfProbeBase::start() {
     if (!started) {
         release();
         close_object();
-        state_.set({0, started.error().message});
+        state_.down(started.error());
     }
     is_loaded_ = started.has_value();
     return started;

@@ -15,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "bpf/lib/process.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/object.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/attach_state.h"
@@ -33,6 +35,21 @@ struct ProbeRing {
     std::uint32_t bytes;  // a power of two
     std::function<bool(std::span<const std::byte>)> on_record;
 };
+
+// A ring of calls. A `First` is the record of a call and the details of its process; other records
+// are a call alone, and `details` is null. False, as above: not one that the probe can count.
+template <typename First>
+ProbeRing ring_of_calls(
+    bpf_map *map, std::uint32_t bytes,
+    std::function<bool(const decltype(First::call) &, const process_details *)> count) {
+    return {map, bytes, [count = std::move(count)](std::span<const std::byte> raw) {
+                if (const auto first = ebpf::decode<First>(raw)) {
+                    return count(first->call, &first->details);
+                }
+                const auto call = ebpf::decode<decltype(First::call)>(raw);
+                return call && count(*call, nullptr);
+            }};
+}
 
 // The part that does not depend on the skeleton; see BpfProbe.
 class BpfProbeBase : public Probe {

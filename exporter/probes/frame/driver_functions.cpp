@@ -50,12 +50,16 @@ Result<> DriverFunctions::attach() {
 void DriverFunctions::look() {
     const std::size_t before = state_.get().functions;
     if (const auto attached = attach(); !attached) {
-        state_.set({0, attached.error().message});
+        state_.down(attached.error());
         state_.failed(attached.error());
         return;
     }
     const std::size_t functions = probes_.functions();
-    state_.set({functions, functions > 0 ? "attached by kprobes" : absent_});
+    if (functions > 0) {
+        state_.up(functions, "attached by kprobes");
+    } else {
+        state_.down(absent_);
+    }
     if (functions != before) {
         log::info(functions > 0 ? "attached" : "detached: the driver is gone",
                   {{"probe", state_.probe()}, {"functions", functions}});

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "exporter/base/result.h"
+#include "exporter/base/unsupported.h"
 #include "exporter/ebpf/kprobe.h"
 #include "exporter/probes/frame/attach_state.h"
 
@@ -25,11 +25,11 @@ namespace gpusnoop::probes {
 class DriverFunctions {
 public:
     // A function's attach cookie is its index in `functions`, which must stay valid. `absent` is
-    // the detail while no function exists.
+    // why the probe is unsupported while no function exists.
     DriverFunctions(std::span<const std::string_view> functions, std::string absent,
                     std::chrono::nanoseconds rescan_interval, AttachState &state)
         : functions_(functions),
-          absent_(std::move(absent)),
+          absent_(fail_unsupported(std::move(absent)).value()),
           rescan_interval_(rescan_interval),
           state_(state) {}
 
@@ -43,7 +43,7 @@ private:
     void watch(const std::stop_token &stop);
 
     std::span<const std::string_view> functions_;
-    std::string absent_;
+    Error absent_;
     std::chrono::nanoseconds rescan_interval_;
     AttachState &state_;
     const bpf_program *enter_ = nullptr;

@@ -38,7 +38,7 @@ Result<> EventTracer::start() {
     }
     const probes::Health health = probe_->health();
     log::info("tracing", {{"events", health.name}});
-    if (!health.up) {
+    if (!health.is_up()) {
         log::info("nothing to attach to yet: waiting for it", {{"reason", health.detail}});
     }
     return {};

@@ -35,6 +35,23 @@ private:
     std::int64_t clock_offset_ns_ = 0;
 };
 
+// The trace of a probe `P` that is made of the configuration and of a function, to which it hands
+// each record and its process instead of counting it.
+template <typename P, typename Record,
+          Event (*event_of)(const Record &, const probes::ProcessIdentity &, std::int64_t)>
+class RecordTracer final : public EventTracer {
+public:
+    explicit RecordTracer(const Setup &setup) : EventTracer(setup) {}
+
+private:
+    Result<std::unique_ptr<probes::Probe>> make_probe() override {
+        return std::make_unique<P>(
+            setup().config, [this](const Record &record, const probes::ProcessIdentity &process) {
+                write(event_of(record, process, clock_offset_ns()));
+            });
+    }
+};
+
 // Sets the process that made the call.
 void set_process(Event &event, const probes::ProcessIdentity &process);
 // Sets the process that the kernel worked for. Process 0 means an interrupt.

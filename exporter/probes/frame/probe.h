@@ -13,6 +13,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/probe_state.h"
 #include "exporter/series/family.h"
 #include "exporter/sinks/sink.h"
 
@@ -29,8 +30,8 @@ struct AttachedLibrary {
 // The state of a probe.
 struct Health {
     std::string name;
-    bool up = false;
-    std::string detail;  // why it is down, or how it is attached
+    ProbeState state = ProbeState::failed;
+    std::string detail;  // why it is not up, or how it is attached
     std::uint64_t attached_functions = 0;
     std::vector<AttachedLibrary> libraries;
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
@@ -46,6 +47,8 @@ struct Health {
     // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
     std::uint64_t runs = 0;
     std::uint64_t run_nanoseconds = 0;
+
+    [[nodiscard]] bool is_up() const { return state == ProbeState::up; }
 };
 
 struct Overview;

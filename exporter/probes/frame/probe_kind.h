@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "exporter/config/config.h"
@@ -52,6 +53,21 @@ struct ProbeKind {
     // The sub-command of `trace`; null: there is none.
     const trace::Kind *trace = nullptr;
 };
+
+// Makes the probe `P` of the configuration, or of that and the targets, if its block enables it.
+template <typename P, typename Block>
+std::unique_ptr<Probe> make_if_enabled(const config::Config &config,
+                                       const ebpf::Features & /*features*/,
+                                       const TargetProcessesPtr &targets) {
+    if (!config.of<Block>().enabled) {
+        return nullptr;
+    }
+    if constexpr (std::is_constructible_v<P, const config::Config &, const TargetProcessesPtr &>) {
+        return std::make_unique<P>(config, targets);
+    } else {
+        return std::make_unique<P>(config);
+    }
+}
 
 // For a block with these settings.
 template <typename Block>

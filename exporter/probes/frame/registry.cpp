@@ -39,6 +39,23 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
     return probes;
 }
 
+std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes) {
+    std::vector<Health> all;
+    for (const ProbeKind *const kind : kinds) {
+        Health health;
+        health.name = kind->name;
+        health.state = ProbeState::disabled;
+        health.detail = "switched off by the configuration";
+        for (const auto &probe : probes) {
+            if (Health of_probe = probe->health(); of_probe.name == kind->name) {
+                health = std::move(of_probe);
+            }
+        }
+        all.push_back(std::move(health));
+    }
+    return all;
+}
+
 std::vector<config::ReadBlock> setting_blocks() {
     std::vector<config::ReadBlock> blocks;
     for (const ProbeKind *const kind : kinds) {

@@ -22,6 +22,10 @@ namespace gpusnoop::probes {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features);
 
+// The state of every probe there is, in the order of all_probes(): of these, and of the others that
+// they are disabled.
+[[nodiscard]] std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes);
+
 // The blocks of the configuration that probes read: their own, and the blocks of targets and sinks.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 

@@ -95,7 +95,7 @@ FunctionGroup cudnn() {
 }
 
 FunctionGroup nccl() {
-    return {.libraries = {"libnccl.so*"},
+    return {.libraries = {"libnccl.so*", "librccl.so*"},
             .functions = {function("ncclAllReduce"), function("ncclReduce"),
                           function("ncclReduceScatter"), function("ncclBroadcast"),
                           function("ncclAllGather"), function("ncclBcast", arguments({2, 3, 4})),

@@ -2,13 +2,6 @@
 
 namespace gpusnoop::probes {
 
-namespace {
-
-// By enum nvlink_op.
-constexpr std::array<const char *, NVLINK_OP_COUNT> op_names = {"strcpy", "memcpy", "memset"};
-
-}  // namespace
-
 NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
     const std::vector<series::Label> of_op = {{"op", true}};
     return {
@@ -29,14 +22,15 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
 
 void NvlinkAggregator::on_record(const nvlink_record &record, const process_details *details,
                                  const OnHelper &trace) {
-    Process &process = processes_.of(record.tgid, record.identity, details);
+    NvlinkProcess &process = processes_.of(record.tgid, record.identity, details);
     if (trace) {
         return trace(record, process);
     }
-    std::optional<Slots> &slots = process.slots.at(record.op);
+    auto &slots = process.slots.at(record.op);
     if (!slots) {
         series::LabelValues labels = process.labels;
-        labels.emplace_back(op_names.at(record.op));
+        labels.emplace_back(
+            nvlink_helpers.at(record.op).substr(std::string_view("nvlink_").size()));
         slots = {.calls = of_.calls.slot(process.owner, labels),
                  .bytes = of_.bytes.slot(process.owner, labels),
                  .duration = of_.duration.slot(process.owner, labels)};

@@ -4,12 +4,16 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "bpf/nvlink.h"
-#include "exporter/probes/frame/process_table.h"
-#include "exporter/series/family_set.h"
+#include "exporter/probes/frame/counting_aggregator.h"
 
 namespace gpusnoop::probes {
+
+// By enum nvlink_op.
+inline constexpr std::array<std::string_view, NVLINK_OP_COUNT> nvlink_helpers = {
+    "nvlink_strcpy", "nvlink_memcpy", "nvlink_memset"};
 
 struct NvlinkFamilies {
     series::Family &calls, &bytes, &duration;
@@ -20,30 +24,21 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set);
 // For a trace.
 using OnHelper = std::function<void(const nvlink_record &, const ProcessIdentity &)>;
 
-class NvlinkAggregator {
+struct NvlinkProcess : KnownProcess {
+    struct Slots {
+        series::Slot calls, bytes, duration;
+    };
+    std::array<std::optional<Slots>, NVLINK_OP_COUNT> slots;  // by op
+};
+
+class NvlinkAggregator : public CountingAggregator<make_nvlink_families, NvlinkProcess> {
 public:
-    explicit NvlinkAggregator(const SeriesSettings &settings)
-        : families_(settings.budget, settings.pid_label), processes_(families_, settings) {}
+    using CountingAggregator::CountingAggregator;
 
     // Its op is less than NVLINK_OP_COUNT. The first record of a thread has details of its process.
     // With `trace`, the record is passed on instead of counted.
     void on_record(const nvlink_record &record, const process_details *details = nullptr,
                    const OnHelper &trace = nullptr);
-
-    [[nodiscard]] const series::FamilySet &families() const { return families_; }
-    [[nodiscard]] ProcessTableBase &processes() { return processes_; }
-
-private:
-    struct Slots {
-        series::Slot calls, bytes, duration;
-    };
-    struct Process : KnownProcess {
-        std::array<std::optional<Slots>, NVLINK_OP_COUNT> slots;  // by op
-    };
-
-    series::FamilySet families_;
-    NvlinkFamilies of_ = make_nvlink_families(families_);
-    ProcessTable<Process> processes_;
 };
 
 }  // namespace gpusnoop::probes

@@ -1,24 +1,18 @@
 #include "exporter/probes/nvlink/probe.h"
 
-#include <array>
-#include <string_view>
+#include <utility>
 
+#include "exporter/config/reader.h"
 #include "exporter/ebpf/kprobe.h"
-#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/frame/driver_functions.h"
+#include "exporter/probes/frame/event_tracer.h"
 #include "exporter/probes/nvlink/aggregator.h"
-#include "exporter/probes/nvlink/settings.h"
-#include "exporter/probes/nvlink/trace.h"
 #include "nvlink.skel.h"
 
 namespace gpusnoop::probes {
 
 namespace {
-
-// By enum nvlink_op.
-constexpr std::array<std::string_view, NVLINK_OP_COUNT> helpers = {"nvlink_strcpy", "nvlink_memcpy",
-                                                                   "nvlink_memset"};
 
 // Up while the driver has one of the helpers.
 class NvlinkProbe final : public BpfProbe<nvlink_bpf, NvlinkAggregator> {
@@ -36,21 +30,15 @@ private:
     }
 
     std::vector<ProbeRing> rings(nvlink_bpf &skeleton) override {
-        return {{skeleton.maps.nvlink_events, ring_bytes_, [this](auto bytes) {
-                     if (const auto first = ebpf::decode<nvlink_first_record>(bytes)) {
-                         return count(first->call, &first->details);
-                     }
-                     const auto record = ebpf::decode<nvlink_record>(bytes);
-                     return record && count(*record, nullptr);
-                 }}};
-    }
-
-    bool count(const nvlink_record &record, const process_details *details) {
-        if (record.op >= NVLINK_OP_COUNT) {
-            return false;
-        }
-        aggregator().on_record(record, details, on_call_);
-        return true;
+        return {ring_of_calls<nvlink_first_record>(
+            skeleton.maps.nvlink_events, ring_bytes_,
+            [this](const nvlink_record &record, const process_details *details) {
+                if (record.op >= NVLINK_OP_COUNT) {
+                    return false;
+                }
+                aggregator().on_record(record, details, on_call_);
+                return true;
+            })};
     }
 
     Result<> attach(nvlink_bpf &skeleton) override {
@@ -60,35 +48,45 @@ private:
 
     std::uint32_t ring_bytes_;
     OnHelper on_call_;
-    DriverFunctions functions_{helpers,
+    DriverFunctions functions_{nvlink_helpers,
                                "no module has nvlink_strcpy, nvlink_memcpy or nvlink_memset: no "
                                "NVIDIA driver with NVLink is loaded",
                                rescan_interval(), state()};
 };
 
-std::unique_ptr<Probe> make_nvlink(const config::Config &config,
-                                   const ebpf::Features & /*features*/,
-                                   const TargetProcessesPtr & /*targets*/) {
-    return config.of<NvlinkConfig>().enabled ? std::make_unique<NvlinkProbe>(config) : nullptr;
+void read_nvlink(config::Section nvlink, config::Config &config) {
+    NvlinkConfig value;
+    nvlink.boolean("enabled", value.enabled);
+    nvlink.ring_bytes("ring_bytes", value.ring_bytes);
+    nvlink.finish();
+    config.set(value);
 }
 
+constexpr trace::Kind nvlink_trace = {
+    .help = "Calls of the NVIDIA driver's nvlink_* helpers.",
+    .make = trace::make<trace::RecordTracer<NvlinkProbe, nvlink_record, event_of>>};
+
 }  // namespace
+
+trace::Event event_of(const nvlink_record &record, const ProcessIdentity &process,
+                      std::int64_t clock_offset_ns) {
+    trace::Event event;
+    event.time_ns = trace::began_ns(record.ended_ns, record.duration_ns, clock_offset_ns);
+    event.duration_ns = record.duration_ns;
+    trace::set_caller(event, record.tgid, record.tid, process);
+    event.kind = "function";
+    event.name = nvlink_helpers.at(record.op);
+    event.details = {{"bytes", std::uint64_t{record.bytes}}};
+    return event;
+}
 
 constinit const ProbeKind nvlink_kind = {
     .name = "nvlink",
     .title = "NVLink helpers of the driver",
-    .make = make_nvlink,
+    .make = make_if_enabled<NvlinkProbe, NvlinkConfig>,
     .read = read_nvlink,
     .declare = declare_families<make_nvlink_families>,
-    .trace = &trace::nvlink_trace,
+    .trace = &nvlink_trace,
 };
-
-std::string_view nvlink_function(std::uint32_t op) {
-    return helpers.at(op);
-}
-
-std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call) {
-    return std::make_unique<NvlinkProbe>(config, std::move(on_call));
-}
 
 }  // namespace gpusnoop::probes

@@ -3,22 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string_view>
 
 #include "bpf/nvlink.h"
-#include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
-#include "exporter/probes/nvlink/aggregator.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/trace/event.h"
 
 namespace gpusnoop::probes {
 
-// The function for an enum nvlink_op.
-[[nodiscard]] std::string_view nvlink_function(std::uint32_t op);
+// The block `nvlink:` of the configuration.
+struct NvlinkConfig {
+    bool enabled = true;
+    std::uint32_t ring_bytes = 1U << 20U;  // a power of two
+    bool operator==(const NvlinkConfig &) const = default;
+};
 
 extern const ProbeKind nvlink_kind;
 
-// For a trace: drain() passes on each call, and counts nothing.
-std::unique_ptr<Probe> make_nvlink_tracer(const config::Config &config, OnHelper on_call);
+// A line of `trace nvlink`; `clock_offset_ns` as in began_ns().
+[[nodiscard]] trace::Event event_of(const nvlink_record &record, const ProcessIdentity &process,
+                                    std::int64_t clock_offset_ns);
 
 }  // namespace gpusnoop::probes

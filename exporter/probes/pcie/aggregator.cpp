@@ -51,7 +51,7 @@ PcieFamilies make_pcie_families(series::FamilySet &set) {
     };
 }
 
-PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record, Process &process) {
+PcieProcess::Slots &PcieAggregator::slots_of(const pcie_record &record, PcieProcess &process) {
     const auto [found, is_new] =
         process.slots.try_emplace({record.device, record.access & PCIE_COOKIE_MASK});
     if (is_new) {
@@ -73,11 +73,11 @@ PcieAggregator::Slots &PcieAggregator::slots_of(const pcie_record &record, Proce
 
 void PcieAggregator::on_record(const pcie_record &record, const process_details *details,
                                const OnAccess &trace) {
-    Process &process = processes_.of(record.tgid, record.identity, details);
+    PcieProcess &process = processes_.of(record.tgid, record.identity, details);
     if (trace) {
         return trace(record, process);
     }
-    const Slots &slots = slots_of(record, process);
+    const PcieProcess::Slots &slots = slots_of(record, process);
     of_.accesses.add(slots.accesses, 1);
     of_.duration.observe(slots.duration, record.duration_ns);
     if (record.result != 0) {

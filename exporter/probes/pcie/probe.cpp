@@ -8,7 +8,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/kprobe.h"
-#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"
@@ -54,17 +53,12 @@ private:
     }
 
     std::vector<ProbeRing> rings(pcie_bpf &skeleton) override {
-        return {{skeleton.maps.pcie_events, config_.ring_bytes, [this](auto bytes) {
-                     if (const auto first = ebpf::decode<pcie_first_record>(bytes)) {
-                         aggregator().on_record(first->access, &first->details, on_access_);
-                         return true;
-                     }
-                     const auto record = ebpf::decode<pcie_record>(bytes);
-                     if (record) {
-                         aggregator().on_record(*record, nullptr, on_access_);
-                     }
-                     return record.has_value();
-                 }}};
+        return {ring_of_calls<pcie_first_record>(
+            skeleton.maps.pcie_events, config_.ring_bytes,
+            [this](const pcie_record &record, const process_details *details) {
+                aggregator().on_record(record, details, on_access_);
+                return true;
+            })};
     }
 
     Result<> attach(pcie_bpf &skeleton) override;
@@ -93,7 +87,7 @@ Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     if (functions_.functions() == 0) {
         return last;
     }
-    state().set({functions_.functions(), "attached by kprobes"});
+    state().up(functions_.functions(), "attached by kprobes");
     return {};
 }
 
@@ -132,17 +126,12 @@ void PcieProbe::set_device(std::uint64_t device, bool wanted) {
     }
 }
 
-std::unique_ptr<Probe> make_pcie(const config::Config &config, const ebpf::Features & /*features*/,
-                                 const TargetProcessesPtr & /*targets*/) {
-    return config.of<PcieConfig>().enabled ? std::make_unique<PcieProbe>(config) : nullptr;
-}
-
 }  // namespace
 
 constinit const ProbeKind pcie_kind = {
     .name = "pcie",
     .title = "PCIe configuration space",
-    .make = make_pcie,
+    .make = make_if_enabled<PcieProbe, PcieConfig>,
     .read = read_pcie,
     .declare = declare_families<make_pcie_families>,
     .trace = &trace::pcie_trace,

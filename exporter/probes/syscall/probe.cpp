@@ -77,7 +77,7 @@ Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
     }
     tables_ = std::move(*tables);
     // Two ends: the beginning and the end of system calls.
-    state().set({2, "tracing " + targets_->describe()});
+    state().up(2, "tracing " + targets_->describe());
     const bool at_tracepoints = bpf_program__autoload(skeleton.progs.syscall_enter);
     log::info("tracing system calls", {{"probe", "syscall"},
                                        {"of", targets_->describe()},
@@ -97,19 +97,12 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
     return std::move(*reading);
 }
 
-std::unique_ptr<Probe> make_syscall(const config::Config &config,
-                                    const ebpf::Features & /*features*/,
-                                    const TargetProcessesPtr &targets) {
-    return config.of<SyscallConfig>().enabled ? std::make_unique<SyscallProbe>(config, targets)
-                                              : nullptr;
-}
-
 }  // namespace
 
 constinit const ProbeKind syscall_kind = {
     .name = "syscall",
     .title = "System calls",
-    .make = make_syscall,
+    .make = make_if_enabled<SyscallProbe, SyscallConfig>,
     .read = read_syscall,
     .declare = declare_families<make_syscall_families>,
     .trace = &trace::syscall_trace,

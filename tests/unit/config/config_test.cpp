@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/nvlink/settings.h"
+#include "exporter/probes/nvlink/probe.h"
 #include "tests/unit/config/problems.h"
 
 using namespace gpusnoop;

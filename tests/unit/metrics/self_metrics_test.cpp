@@ -1,6 +1,8 @@
 #include "exporter/metrics/self.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <sstream>
+#include <string>
 
 #include "exporter/ebpf/counters.h"
 #include "exporter/metrics/page.h"
@@ -13,7 +15,7 @@ namespace {
 probes::Health probe_with(probe_account account) {
     probes::Health probe;
     probe.name = "cuda";
-    probe.up = true;
+    probe.state = probes::ProbeState::up;
     probe.account = account;
     return probe;
 }
@@ -94,6 +96,29 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
 }
 
+TEST_CASE("each probe is in one state, and a disabled probe has no other number") {
+    using probes::ProbeState;
+    std::vector<probes::Health> all;
+    for (const ProbeState state :
+         {ProbeState::up, ProbeState::unsupported, ProbeState::failed, ProbeState::disabled}) {
+        all.push_back(probe_with({}));
+        all.back().name = "is_" + std::string(to_string(state));
+        all.back().state = state;
+    }
+    const std::string text = "\n" + metrics::to_text(metrics::probe_families(all));
+    for (const auto &probe : probes::probe_state_names) {
+        const std::string name = "is_" + std::string(probe);
+        for (const auto &state : probes::probe_state_names) {
+            CHECK(has_line(text, "gpusnoop_probe_state{probe=\"" + name + "\",state=\"" +
+                                     std::string(state) + "\"} " + (state == probe ? "1" : "0")));
+        }
+        CHECK(has_line(text, "gpusnoop_probe_up{probe=\"" + name + "\"} " +
+                                 (probe == "up" ? "1" : "0")) == (probe != "disabled"));
+        CHECK((text.find("gpusnoop_probe_entries_total{probe=\"" + name) != std::string::npos) ==
+              (probe != "disabled"));
+    }
+}
+
 TEST_CASE("the page says how the last reading of the configuration went, and when one went well") {
     const auto text = [](const metrics::LastReload &reload) {
         return "\n" + metrics::to_text(metrics::reload_families(reload));
@@ -125,4 +150,31 @@ TEST_CASE("no family has a label that Prometheus gives the target, so honor_labe
         INFO(label);
         CHECK(text.find('`' + label + '`') == std::string::npos);
     }
+}
+
+TEST_CASE("in the reference, a family has the names that it has elsewhere") {
+    const std::string text = metrics::metrics_reference();
+    const auto ends_with = [&](const std::string &family, const std::string &end) {
+        const std::size_t row = text.find("| `gpusnoop_" + family + "` |");
+        REQUIRE(row != std::string::npos);
+        const std::string line = text.substr(row, text.find('\n', row) - row);
+        INFO(line);
+        CHECK(line.ends_with(" | " + end + " |"));
+    };
+    ends_with("cuda_memory_allocated_bytes_total", "OBI `gpu.cuda.memory.allocations`");
+    ends_with("cuda_memory_outstanding_bytes", "DCGM `DCGM_FI_DEV_FB_USED`");
+    ends_with("cuda_graph_launches_total",
+              "OBI `gpu.cuda.graph.launch.calls`; DCGM `DCGM_FI_DEV_GPU_UTIL, "
+              "DCGM_FI_PROF_GR_ENGINE_ACTIVE`");
+    ends_with("cuda_memory_frees_total", "");
+    // As many rows as the table of names has: no name is for a family that is gone.
+    std::istringstream lines(text);
+    int rows = 0;
+    for (std::string line; std::getline(lines, line);) {
+        rows += line.starts_with("| `") && (line.find("OBI `") != std::string::npos ||
+                                            line.find("DCGM `") != std::string::npos)
+                    ? 1
+                    : 0;
+    }
+    CHECK(rows == 10);
 }

@@ -16,7 +16,7 @@ namespace {
 probes::Health probe(const std::string &name, std::uint64_t events, std::uint64_t ring_full = 0) {
     probes::Health health;
     health.name = name;
-    health.up = true;
+    health.state = probes::ProbeState::up;
     health.account.events = events;
     health.account.lost[LOST_ring_full] = ring_full;
     return health;
@@ -97,7 +97,7 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
     const auto facts = probe_facts({health, probe("functions", 0)}, rates);
     REQUIRE(facts.size() == 2);
     CHECK(facts[0].name == "cuda");
-    CHECK(facts[0].up);
+    CHECK(facts[0].state == probes::ProbeState::up);
     CHECK(facts[0].detail == "attached by multi");
     CHECK(facts[0].functions == 9);
     CHECK(facts[0].libraries == 2);

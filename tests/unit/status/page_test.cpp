@@ -45,7 +45,7 @@ Facts facts() {
     facts.last_reload.at = some_time;
     facts.rate_seconds = 7.5;
     facts.probes.push_back({.name = "cuda",
-                            .up = true,
+                            .state = probes::ProbeState::up,
                             .detail = "attached by session",
                             .functions = 18,
                             .libraries = 2,
@@ -117,8 +117,8 @@ TEST_CASE("the page has what a person looks for first") {
     CHECK_THAT(html, ContainsSubstring("<dt>Configuration</dt><dd>the defaults, no file</dd>"));
     CHECK_THAT(html, ContainsSubstring("<time datetime=\"2026-03-01T09:30:00Z\">2026-03-01 "
                                        "09:30:00</time> UTC."));
-    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All is well:</b> The probe is up, and no "
-                                       "event was lost."));
+    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All is well:</b> All enabled probes "
+                                       "are up, and no event was lost."));
     CHECK(row(html, "cuda") ==
           "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session|");
     CHECK_THAT(html, ContainsSubstring("Per second: over the last 7.50s."));
@@ -174,15 +174,15 @@ TEST_CASE("the page says what is wrong, in words") {
     CHECK_THAT(html, ContainsSubstring("<dd><b class=\"bad\">failed</b>, <time"));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> Events are being lost, per "
                                        "second: cuda <data value=\"12.5\">12.5</data>."));
-    CHECK_THAT(html,
-               ContainsSubstring("<b class=\"note\">Note:</b> 1 of 2 probes is down: fence."));
+    CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> 1 of 2 probes has "
+                                       "failed: fence."));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> 1 file that processes use "
                                        "could not be attached to"));
     CHECK(row(html, "cuda") ==
           "cuda|up|18 functions in 2 files|150|1,234,567|12.5|102ring_full 100, undecodable "
           "2|attached by sessionfailed to attach: elf 2|");
     CHECK(row(html, "fence") ==
-          "fence|down|nothing|0|0|0|0|no kprobes: &lt;script&gt;alert(1)&lt;/script&gt;|");
+          "fence|failed|nothing|0|0|0|0|no kprobes: &lt;script&gt;alert(1)&lt;/script&gt;|");
     CHECK(row(html, "<code class=\"fit\">/lib/broken.so") ==
           "/lib/broken.so|1|not attached by functions: not an ELF file|none|");
     CHECK(row(html, "<code class=\"fit\">/lib/other.so") ==
@@ -199,6 +199,25 @@ TEST_CASE("the page says what is wrong, in words") {
                ContainsSubstring("<b class=\"note\">Note:</b> 1,002 calls of named functions were "
                                  "not counted (<code>too_deep</code>): their threads were in 64 "
                                  "traced calls already"));
+}
+
+TEST_CASE("a probe that the node does not support, or that is switched off, is no problem") {
+    using probes::ProbeState;
+    Facts all = facts();
+    all.probes.push_back(
+        {.name = "pcie", .state = ProbeState::unsupported, .detail = "no kprobes"});
+    all.probes.push_back({.name = "fence", .state = ProbeState::disabled, .detail = "off"});
+    const std::string html = page(all);
+    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All is well:</b> All enabled probes that "
+                                       "this node supports are up, and no event was lost."));
+    CHECK(row(html, "pcie") == "pcie|unsupported|nothing|0|0|0|0|no kprobes|");
+    CHECK(row(html, "fence") == "fence|disabled|nothing|0|0|0|0|off|");
+
+    all.probes[0].state = ProbeState::failed;
+    CHECK_THAT(page(all),
+               ContainsSubstring("<b class=\"bad\">Problem:</b> No probe is up of 2 probes."));
+    all.probes = {{.name = "fence", .state = ProbeState::disabled, .detail = "off"}};
+    CHECK_THAT(page(all), ContainsSubstring("<b class=\"bad\">Problem:</b> No probe is enabled."));
 }
 
 TEST_CASE("without an answer of the pipeline, or without probes, the page says so") {
@@ -266,7 +285,7 @@ TEST_CASE("the page stays small and harmless whatever the processes are called",
     all.last_reload = {.successful = false, .last_success = 0, .at = some_time, .problem = hostile};
     all.overview_problem = hostile;
     all.probes.assign(40, {.name = hostile,
-                           .up = true,
+                           .state = probes::ProbeState::up,
                            .detail = hostile,
                            .functions = 1,
                            .libraries = 1,

@@ -6,7 +6,10 @@
 #include <cstring>
 
 #include "bpf/lib/traced.h"
+#include "exporter/base/unsupported.h"
+#include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/processes/proc.h"
 #include "tests/unit/probes/driver_records.h"
 
@@ -82,7 +85,7 @@ public:
 
 private:
     Result<> configure(EmptySkeleton &) override {
-        return can_configure_ ? Result<>() : fail("this kernel has no such tracepoint");
+        return can_configure_ ? Result<>() : fail_unsupported("this kernel has no such tracepoint");
     }
     std::vector<ProbeRing> rings(EmptySkeleton &) override { return {}; }
     Result<> attach(EmptySkeleton &) override {
@@ -93,10 +96,29 @@ private:
     bool can_configure_;
 };
 
-void is_down(FailingProbe &probe, const std::string &reason) {
+class NamedProbe final : public Probe {
+public:
+    explicit NamedProbe(std::string name) : name_(std::move(name)) {}
+    Result<> start() override { return {}; }
+    void drain() override {}
+    std::vector<series::FamilySnapshot> report() override { return {}; }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return {}; }
+    [[nodiscard]] Health health() const override {
+        Health health;
+        health.name = name_;
+        health.state = ProbeState::up;
+        return health;
+    }
+
+private:
+    std::string name_;
+};
+
+void is_down(FailingProbe &probe, const std::string &reason,
+             ProbeState state = ProbeState::failed) {
     const Health health = probe.health();
     CHECK(health.name == "failing");
-    CHECK(!health.up);
+    CHECK(health.state == state);
     CHECK(health.detail == reason);
     CHECK(health.attached_functions == 0);
     probe.drain();
@@ -109,7 +131,7 @@ TEST_CASE("a probe that a step of its start fails for is down, and says why") {
     FailingProbe misconfigured(false);
     is_down(misconfigured, "not started");
     CHECK(!misconfigured.start());
-    is_down(misconfigured, "this kernel has no such tracepoint");
+    is_down(misconfigured, "this kernel has no such tracepoint", ProbeState::unsupported);
 
     FailingProbe unloaded(true);
     const auto started = unloaded.start();
@@ -128,16 +150,58 @@ TEST_CASE("a probe that a step of its start fails for is down, and says why") {
 TEST_CASE("an attachment to no function is a reason to be down, and failures are counted") {
     AttachState state("probe");
     CHECK(state.health().detail == "not started");
-    state.set({3, "attached by kprobes"});
-    CHECK(state.health().up);
+    CHECK(state.health().state == ProbeState::failed);
+    state.up(3, "attached by kprobes");
+    CHECK(state.health().state == ProbeState::up);
     CHECK(state.health().attached_functions == 3);
     CHECK(state.health().attach_failures.empty());
     state.failed(Error{"no"});
-    CHECK(state.health().up);
+    CHECK(state.health().is_up());
     CHECK(state.health().attach_failures.at("attach") == 1);
-    state.set({0, "no driver"});
-    CHECK(!state.health().up);
+    state.down(Error{"no driver", EOPNOTSUPP});
+    CHECK(state.health().state == ProbeState::unsupported);
     CHECK(state.health().detail == "no driver");
+    CHECK(state.health().attached_functions == 0);
+    state.down(Error{"no permission", EPERM});
+    CHECK(state.health().state == ProbeState::failed);
+}
+
+TEST_CASE("an error is that the kernel lacks the thing, or a failure") {
+    CHECK(state_after(fail_unsupported("no kprobes").value()) == ProbeState::unsupported);
+    CHECK(state_after(Error{"a BPF program of an unknown kind", 524}) == ProbeState::unsupported);
+    CHECK(state_after(Error{"step", EOPNOTSUPP}.in("outer")) == ProbeState::unsupported);
+    for (const int code : {0, EPERM, EACCES, ENOENT, ENOMEM, EINVAL}) {
+        INFO(code);
+        CHECK(state_after(Error{"no", code}) == ProbeState::failed);
+    }
+}
+
+TEST_CASE("a probe that attaches to libraries is up without any, unless its start failed") {
+    AttachedLibraries libraries("probe", "none in use");
+    CHECK(libraries.health().state == ProbeState::failed);
+    libraries.started({});
+    CHECK(libraries.health().state == ProbeState::up);
+    CHECK(libraries.health().detail == "none in use");
+    libraries.started(fail("no permission", EPERM));
+    CHECK(libraries.health().state == ProbeState::failed);
+    libraries.started(fail_unsupported("no uprobes"));
+    CHECK(libraries.health().state == ProbeState::unsupported);
+    CHECK(libraries.health().detail == "no uprobes");
+}
+
+TEST_CASE("a probe that is not made is disabled, and every probe has a state") {
+    CHECK(health_of({}).size() == all_probes().size());
+    for (const Health &health : health_of({})) {
+        CHECK(health.state == ProbeState::disabled);
+        CHECK(health.detail == "switched off by the configuration");
+    }
+    std::vector<std::unique_ptr<Probe>> probes;
+    probes.push_back(std::make_unique<NamedProbe>(std::string(all_probes()[1]->name)));
+    const auto all = health_of(probes);
+    REQUIRE(all.size() == all_probes().size());
+    CHECK(all[0].state == ProbeState::disabled);
+    CHECK(all[1].name == all_probes()[1]->name);
+    CHECK(all[1].state == ProbeState::up);
 }
 
 TEST_CASE("a process keeps its state and its series until it has ended") {

@@ -1,5 +1,5 @@
 // The block `nvlink:` of the configuration.
-#include "exporter/probes/nvlink/settings.h"
+#include "exporter/probes/nvlink/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,12 +1,12 @@
 // Calls of the NVIDIA driver's helpers as lines: for people and for programs.
-#include "exporter/probes/nvlink/trace.h"
+#include "exporter/probes/nvlink/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/probes/event_lines.h"
 
 using namespace gpusnoop;
-using namespace gpusnoop::trace;
+using namespace gpusnoop::probes;
 using namespace event_lines;
 using nlohmann::json;
 
@@ -18,7 +18,7 @@ TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
     record.op = NVLINK_MEMSET;
     record.tgid = 100;
     record.tid = 101;
-    const Event event = event_of(record, a_process(), offset);
+    const trace::Event event = event_of(record, a_process(), offset);
     CHECK(parsed(event) == json({{"time", "2023-11-14T22:13:20.123459000Z"},
                                  {"duration_ns", 2'000},
                                  {"pid", 100},
