@@ -223,13 +223,21 @@ std::string_view behind_head(const ArgumentBytes &bytes) {
     return bytes.rest.substr(std::min(known_twice, bytes.rest.size()));
 }
 
+// Without its first two bytes, an option with code in it looks like another one, or like a file.
+bool is_cut_at_its_beginning(const ArgumentBytes &bytes) {
+    const std::size_t known = bytes.head.size() - (bytes.head.rfind('\0') + 1);  // npos + 1 is 0
+    return bytes.rest_at > bytes.head.size() && known < 2;
+}
+
 }  // namespace
 
 std::vector<std::string> split_arguments(const ArgumentBytes &bytes) {
     std::string text(bytes.head);
-    text += behind_head(bytes);
-    const std::size_t end =
-        bytes.rest.empty() ? bytes.head.size() : bytes.rest_at + bytes.rest.size();
+    std::size_t end = bytes.head.size();
+    if (!bytes.rest.empty() && !is_cut_at_its_beginning(bytes)) {
+        text += behind_head(bytes);
+        end = bytes.rest_at + bytes.rest.size();
+    }
     std::vector<std::string> arguments;
     std::size_t from = 0;
     for (std::size_t nul = 0; (nul = text.find('\0', from)) != std::string::npos; from = nul + 1) {

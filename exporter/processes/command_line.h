@@ -17,8 +17,8 @@ struct ArgumentBytes {
     std::size_t total = 0;    // as many as there are
 };
 
-// The arguments up to the first one whose end was not read. One whose middle was not read lacks
-// it: its beginning and its end are there.
+// The arguments up to the first one whose beginning or end was not read. One whose middle was not
+// read lacks it: its beginning and its end are there.
 [[nodiscard]] std::vector<std::string> split_arguments(const ArgumentBytes &bytes);
 
 // The name of the script, module, class or archive that an interpreter runs, without its directory:

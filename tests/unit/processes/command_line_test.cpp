@@ -144,6 +144,10 @@ TEST_CASE("arguments end with a NUL each") {
     CHECK(split("a\0bcd"sv, "yz\0g\0"sv, 50, 55) == Arguments{"a", "bcdyz", "g"});
     CHECK(split("a\0bcd"sv, "yz\0g"sv, 50, 60) == Arguments{"a", "bcdyz"});
     CHECK(split("a\0bcd"sv, "bc"sv, 2, 60) == Arguments{"a"});
+    // What is left of "-cCODE" and "-eCODE" is no file's name.
+    CHECK(split("a\0"sv, "DE\0g\0"sv, 50, 55) == Arguments{"a"});
+    CHECK(split("a\0-"sv, "DE\0g\0"sv, 50, 55) == Arguments{"a"});
+    CHECK(split("a\0-c"sv, "DE\0g\0"sv, 50, 55) == Arguments{"a", "-cDE", "g"});
 }
 
 TEST_CASE("any bytes as arguments give a script or none") {
