@@ -84,6 +84,13 @@ void take(ProcessIdentity &identity, const process_identity &record,
                          .systemd_unit = processes::systemd_unit_of(unified)});
 }
 
+void take_details(ProcessIdentity &identity, const ProcessIdentity &known) {
+    identity.script = known.script;
+    identity.slurm_job_id = known.slurm_job_id;
+    identity.slurm_step_id = known.slurm_step_id;
+    identity.systemd_unit = known.systemd_unit;
+}
+
 bool look_up(ProcessIdentity &identity) {
     const std::uint32_t tgid = identity.key.tgid;
     const bool has_record = identity.started != nanoseconds::zero();

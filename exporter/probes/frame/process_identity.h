@@ -54,6 +54,9 @@ struct ProcessIdentity {
 void take(ProcessIdentity &identity, const process_identity &record,
           const process_details *details = nullptr);
 
+// What only details say, as it is known of the same program already.
+void take_details(ProcessIdentity &identity, const ProcessIdentity &known);
+
 // Fills in the values from /proc that are unknown, or better known there. False: the process has
 // ended.
 bool look_up(ProcessIdentity &identity);

@@ -1,6 +1,7 @@
 #include "exporter/probes/frame/process_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "bpf/lib/traced.h"
@@ -99,11 +100,29 @@ KnownProcess &ProcessTableBase::of(std::uint32_t tgid, const process_identity &i
                                 std::string(std::begin(identity.comm), comm_end)});
     if (is_new) {
         KnownProcess &process = add({tgid, ++numbers_});
+        if (const KnownProcess *const former = named_before(found)) {
+            take_details(process, *former);
+        }
         take(process, identity, details);
         own_series(process, tgid == 0 ? "interrupt" : common_name(process.comm));
         found->second = &process;
     }
     return *found->second;
+}
+
+// Only the first record of each thread has the details, and a program may change its name later.
+const KnownProcess *ProcessTableBase::named_before(
+    std::map<Described, KnownProcess *>::const_iterator now) const {
+    const auto is_same = [&](auto other) {
+        return other->first.tgid == now->first.tgid &&
+               other->first.started_ns == now->first.started_ns &&
+               other->first.execs == now->first.execs;
+    };
+    if (now != described_.begin() && is_same(std::prev(now))) {
+        return std::prev(now)->second;
+    }
+    const auto next = std::next(now);
+    return next != described_.end() && is_same(next) ? next->second : nullptr;
 }
 
 KnownProcess &ProcessTableBase::add(const ProcessKey &key) {

@@ -101,6 +101,9 @@ private:
     };
 
     [[nodiscard]] virtual std::unique_ptr<KnownProcess> make() const = 0;
+    // The same program under another name; null: there is none.
+    [[nodiscard]] const KnownProcess *named_before(
+        std::map<Described, KnownProcess *>::const_iterator now) const;
     KnownProcess &add(const ProcessKey &key);
     [[nodiscard]] bool is_over(const KnownProcess &process, std::chrono::nanoseconds now) const {
         return process.ended && *process.ended <= now - grace_;

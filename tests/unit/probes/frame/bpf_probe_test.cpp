@@ -253,6 +253,31 @@ TEST_CASE("a process that records describe has one entry for each of its names")
     CHECK(&counted.processes.of(own, identity_of("prog", since)) == &after);
 }
 
+TEST_CASE("a process that changes its name keeps its script and its job") {
+    Counted counted;
+    process_details details{};
+    constexpr char arguments[] = "python3\0train.py";
+    std::memcpy(details.arguments.head, arguments, sizeof(arguments));
+    details.arguments.head_bytes = sizeof(arguments);
+    details.arguments.total = sizeof(arguments);
+    std::strcpy(details.path[0], "step_0");
+    std::strcpy(details.path[1], "job_12");
+    std::strcpy(details.path[2], "slurmstepd.scope");
+    const auto labels_of = [&](std::string_view comm, const process_details *known) {
+        return counted.processes.of(nobody, identity_of(comm, 5), known).labels;
+    };
+    using Labels = series::LabelValues;
+    CHECK(labels_of("python3", &details) == Labels{"python3", "train.py", "", "12"});
+    CHECK(labels_of("a_name", nullptr) == Labels{"a_name", "train.py", "", "12"});
+    CHECK(labels_of("z_name", nullptr) == Labels{"z_name", "train.py", "", "12"});
+    // The next program of the process, and another process.
+    process_identity next = identity_of("python3", 5);
+    next.execs = 1;
+    CHECK(counted.processes.of(nobody, next).labels == Labels{"python3", "", "", ""});
+    CHECK(counted.processes.of(nobody, identity_of("python3", 6)).labels ==
+          Labels{"python3", "", "", ""});
+}
+
 TEST_CASE("records that are not of processes are left to the probe") {
     Counted counted;
     CHECK(!counted.processes.on_record({}));
