@@ -59,7 +59,7 @@ struct {
 } func_slow SEC(".maps");
 
 /* Starts and ends of processes. A short process whose start finds no room has no name on the page,
- * so calls do not share this ring. Room for 3,600 of both. */
+ * so calls do not share this ring. Room for 800 of both, which the exporter reads every 10 ms. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);

@@ -27,7 +27,8 @@ struct {
 } cuda_mem_events SEC(".maps");
 
 /* Starts and ends of processes. A short process whose start finds no room has no name on the page,
- * so not even its own allocations share this ring. Room for 2,800 starts. */
+ * so not even its own allocations share this ring. Room for 800 starts, which the exporter reads
+ * every 10 ms. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
