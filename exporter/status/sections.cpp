@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporter/base/quantity_text.h"
+#include "exporter/processes/process_names.h"
 #include "exporter/status/html.h"
 #include "exporter/status/page.h"
 
@@ -48,8 +49,21 @@ std::string container_html(const std::string &container) {
            escape_html(container, shown_container_bytes) + "</code>";
 }
 
-std::string process_html(const std::string &comm, std::uint32_t pid) {
-    return escape_html(comm) + " <small class=\"keep\">pid " + std::to_string(pid) + "</small>";
+std::string process_html(const processes::ProcessNames &names, std::uint32_t pid) {
+    std::string html = escape_html(names.comm);
+    if (!names.script.empty()) {
+        html += " " + escape_html(names.script);
+    }
+    html += " <small class=\"keep\">pid " + std::to_string(pid) + "</small>";
+    std::string whose;
+    if (!names.user.empty()) {
+        whose = "of " + escape_html(names.user);
+    }
+    if (!names.slurm_job_id.empty()) {
+        whose += (whose.empty() ? "" : ", ") + std::string("Slurm job ") +
+                 escape_html(names.slurm_job_id);
+    }
+    return whose.empty() ? html : html + "<br><small>" + whose + "</small>";
 }
 
 // Only a probe that failed is a reason to act.
@@ -144,8 +158,8 @@ std::vector<std::string> row_of(const probes::SlowCallOverview &call) {
             call.duration_ns ? duration_html(static_cast<double>(*call.duration_ns) / 1e9) : "-",
             "<code>" + escape_html(call.function, max_function_bytes) + "</code>",
             "<code>" + escape_html(call.library) + "</code>",
-            process_html(call.comm, call.pid),
-            container_html(call.container),
+            process_html(call.names, call.pid),
+            container_html(call.names.container),
             call.error ? "<b class=\"bad\">error</b> " + escape_html(*call.error)
                        : "<span class=\"dim\">none</span>",
             stack_html(call.stack)};
@@ -202,10 +216,10 @@ std::string processes_section(const Facts &facts) {
             gpus += (gpus.empty() ? "" : ", ") + escape_html(gpu);
         }
         const std::string at_least = process.is_complete ? "" : "&ge; ";
-        rows.push_back({process_html(process.comm, process.pid),
+        rows.push_back({process_html(process.names, process.pid),
                         at_least + bytes_html(process.outstanding.bytes),
                         at_least + count_html(process.outstanding.count), gpus,
-                        container_html(process.container), code(process.exe)});
+                        container_html(process.names.container), code(process.exe)});
     }
     html += table_html("processes",
                        {{"Process"},
@@ -237,7 +251,7 @@ std::string allocations_section(const Facts &facts) {
     for (const probes::SiteOverview &site : memory.sites) {
         rows.push_back({code(site.site.empty() ? "unknown" : site.site),
                         bytes_html(site.outstanding.bytes), count_html(site.outstanding.count),
-                        process_html(site.comm, site.pid), container_html(site.container)});
+                        process_html(site.names, site.pid), container_html(site.names.container)});
     }
     html += table_html(
         "allocations",

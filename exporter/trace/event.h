@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::trace {
@@ -33,14 +34,13 @@ struct StackFrame {
     symbols::Frame place;
 };
 
-struct Event {
+// The names are its process's.
+struct Event : processes::ProcessNames {
     std::int64_t time_ns = 0;  // since the epoch
     std::optional<std::uint64_t> duration_ns;
     std::uint32_t pid = 0;  // 0: none, or not known; the same for the next two
     std::uint32_t tid = 0;
     std::uint32_t ppid = 0;
-    std::string comm;       // of the process
-    std::string container;  // id; empty on the host
     std::string_view kind;  // the key of `name`: a literal
     std::string name;
     std::string result = "-";       // in the text's column for results

@@ -132,6 +132,25 @@ std::string printable(std::string_view bytes, std::size_t max_bytes) {
     return text;
 }
 
+processes::ProcessNames printable(const processes::ProcessNames &names) {
+    return {.comm = printable(names.comm, max_text_bytes),
+            .script = printable(names.script, max_text_bytes),
+            .container = printable(names.container, max_text_bytes),
+            .slurm_job_id = printable(names.slurm_job_id, max_text_bytes),
+            .user = printable(names.user, max_text_bytes)};
+}
+
+std::string text_of(const processes::ProcessNames &names) {
+    std::string text;
+    if (!names.script.empty()) {
+        text += " script=" + ToText()(names.script);
+    }
+    if (!names.slurm_job_id.empty()) {
+        text += " slurm_job_id=" + names.slurm_job_id;
+    }
+    return text;
+}
+
 std::string text_header(std::string_view name) {
     return fmt::format(fmt::runtime(columns), "TIME (UTC)", "PID", "TID", "PPID", "COMM", name,
                        "DURATION", "RESULT") +
@@ -159,6 +178,8 @@ std::string text_line(const Event &event) {
             what += fmt::format("{}={} ", key, std::visit(ToText(), value));
         }
     }
+    what.resize(what.empty() ? 0 : what.size() - 1);
+    what += text_of(event);
     return text_row({event.time_ns, event.pid, event.tid, event.ppid, event.comm, event.name,
                      event.duration_ns, event.result, what},
                     event.stack);
@@ -175,8 +196,7 @@ std::string json_line(const Event &event) {
     object["pid"] = or_null(event.pid);
     object["tid"] = or_null(event.tid);
     object["ppid"] = or_null(event.ppid);
-    object["comm"] = event.comm;
-    object["container_id"] = event.container;
+    processes::add_names(object, event);
     object[std::string(event.kind)] = event.name;
     for (const auto *const list : {&event.results, &event.details}) {
         for (const auto &[key, value] : *list) {

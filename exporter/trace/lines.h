@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/processes/process_names.h"
 #include "exporter/trace/event.h"
 
 namespace gpusnoop::trace {
@@ -18,6 +19,8 @@ namespace gpusnoop::trace {
 
 // The most bytes of a name that are shown.
 inline constexpr std::size_t max_text_bytes = 256;
+
+[[nodiscard]] processes::ProcessNames printable(const processes::ProcessNames &names);
 
 // The names of the columns; `name` is the title over the functions or events.
 [[nodiscard]] std::string text_header(std::string_view name);
@@ -33,6 +36,10 @@ struct Row {
     std::string_view result;
     std::string_view what;  // the rest of the line
 };
+
+// What tells processes of the same name apart, for the rest of the line: " script=train.py
+// slurm_job_id=4711"; empty: nothing does. Printable names.
+[[nodiscard]] std::string text_of(const processes::ProcessNames &names);
 
 // One line of columns, and one more for each frame of the stack.
 [[nodiscard]] std::string text_row(const Row &row, std::span<const StackFrame> stack);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exporter/http/server.h"
+#include "exporter/processes/user_names.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/e2e/child.h"
 #include "tests/harness/calls_truth.h"
@@ -103,6 +104,12 @@ std::string without_markup(const std::string &html) {
         }
     }
     return text;
+}
+
+// A cell of a process that the user of this test runs.
+std::string with_user(const std::string &process) {
+    const std::string user = gpusnoop::processes::UserNames().of(::getuid());
+    return user.empty() ? process : process + "of " + user;
 }
 
 struct Cell {
@@ -268,7 +275,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const std::string pid = "pid " + std::to_string(node.leaky.pid());
     const Row process = row_with(table(seen.dom, "processes"), 0, pid);
-    CHECK(process.at(0).text == "leaky " + pid);
+    CHECK(process.at(0).text == with_user("leaky " + pid));
     CHECK(process.at(1).value == std::to_string(memory.outstanding_bytes));
     CHECK(process.at(2).value == std::to_string(memory.outstanding_allocations));
     CHECK(process.at(5).text == standin("leaky"));
@@ -278,10 +285,10 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const Row top = row_with(allocations, 0, "leak_big < main");
     CHECK(top.at(1).value == std::to_string(3 * 10 * leaked));
     CHECK(top.at(2).value == "3");
-    CHECK(top.at(3).text == "leaky " + pid);
+    CHECK(top.at(3).text == with_user("leaky " + pid));
     std::uint64_t sum = 0;
     for (const Row &row : allocations) {
-        sum += row.at(3).text == "leaky " + pid ? std::stoull(row.at(1).value) : 0;
+        sum += row.at(3).text == with_user("leaky " + pid) ? std::stoull(row.at(1).value) : 0;
     }
     CHECK(sum == memory.outstanding_bytes);
 
@@ -297,7 +304,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
         CHECK(std::stod(slow[i].at(1).value) >= 0.05);
         CHECK(slow[i].at(2).text == call["function"].get<std::string>());
         CHECK(slow[i].at(3).text == "libcalls.so.1");
-        CHECK(slow[i].at(4).text == "sleeper pid " + std::to_string(sleeper.pid()));
+        CHECK(slow[i].at(4).text == with_user("sleeper pid " + std::to_string(sleeper.pid())));
         CHECK(slow[i].at(7).text.find("scenario::sleep_inside") != std::string::npos);
     }
     CHECK(seen.dom.find("And " + std::to_string(told["slow_calls"].size() - 10) +

@@ -12,8 +12,7 @@ namespace gpusnoop::trace {
 
 void set_process(Event &event, const probes::ProcessIdentity &process) {
     event.ppid = process.ppid;
-    event.comm = printable(process.comm, max_text_bytes);
-    event.container = printable(process.container, max_text_bytes);
+    static_cast<processes::ProcessNames &>(event) = printable(process);
 }
 
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/amount.h"
+#include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
@@ -22,7 +23,8 @@ inline constexpr std::size_t max_overview_slow_calls = 10;
 // Texts in these are valid UTF-8 and not long.
 struct ProcessOverview {
     std::uint32_t pid = 0;
-    std::string comm, container, exe;
+    processes::ProcessNames names;
+    std::string exe;
     std::vector<std::string> gpus;  // as the label `gpu`, without duplicates
     Amount outstanding;
     bool is_complete = true;  // false: it may hold more, from calls that were not seen
@@ -31,7 +33,7 @@ struct ProcessOverview {
 // The memory of a process from one call site, named as in the label `site`.
 struct SiteOverview {
     std::uint32_t pid = 0;
-    std::string comm, container;
+    processes::ProcessNames names;
     std::string site;  // empty: unknown, or not resolved yet
     Amount outstanding;
 };
@@ -51,7 +53,7 @@ struct SlowCallOverview {
     std::optional<std::uint64_t> duration_ns;  // none: only its entry was seen
     std::string function, library;
     std::uint32_t pid = 0;
-    std::string comm, container;
+    processes::ProcessNames names;
     std::optional<std::string> error;
     // The calls that led to it, innermost first; null while they are not known.
     std::shared_ptr<const std::vector<symbols::Frame>> stack;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bpf/lib/process.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
 
@@ -33,20 +34,17 @@ struct ProcessKeyHash {
 };
 
 // Texts are valid UTF-8 and not long.
-struct ProcessIdentity {
+struct ProcessIdentity : processes::ProcessNames {
+    ProcessIdentity() { comm = "unknown"; }
+
     ProcessKey key;
     std::chrono::nanoseconds started{};  // since boot, as /proc/PID/stat says; 0: not known
     std::uint32_t ppid = 0;              // when it made that call; 0: not known
-    std::string comm = "unknown";
-    std::string container;
     std::string pod_uid;
     std::string exe = "unknown";
-    std::string script;        // that an interpreter runs; empty: none, or not known
-    std::string slurm_job_id;  // empty: no job's
     std::string slurm_step_id;
     std::string systemd_unit;          // empty: none, or in a container
     std::optional<std::uint32_t> uid;  // as the host counts
-    std::string user;                  // empty: the host's file of users has no such name
     std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 

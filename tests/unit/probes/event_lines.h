@@ -22,6 +22,7 @@ inline gpusnoop::probes::ProcessIdentity a_process() {
     process.ppid = 99;
     process.comm = "setpci";
     process.container = container;
+    process.user = "root";
     return process;
 }
 
@@ -29,7 +30,10 @@ inline gpusnoop::probes::ProcessIdentity a_traced_process() {
     gpusnoop::probes::ProcessIdentity process;
     process.ppid = 99;
     process.comm = "train\x1b";
+    process.script = "train.py\x1b";
     process.container = container;
+    process.slurm_job_id = "4711";
+    process.user = "alice";
     return process;
 }
 

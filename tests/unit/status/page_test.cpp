@@ -26,7 +26,7 @@ probes::SlowCallOverview slow_call(const std::string &function, std::size_t fram
     call.library = "libnccl.so.2";
     call.duration_ns = 4'207'000'000;
     call.pid = 41'230;
-    call.comm = "train.py";
+    call.names.comm = "train.py";
     const auto stack = std::make_shared<std::vector<symbols::Frame>>();
     for (std::size_t i = 0; i < frames; i++) {
         stack->push_back({"frame" + std::to_string(i), "module.so", i});
@@ -60,23 +60,28 @@ Facts facts() {
                                .problems = {}});
     auto &memory = facts.overview.memory.emplace();
     memory.processes.push_back({.pid = 41'230,
-                                .comm = "train.py",
-                                .container = "4be1c9aa77d0ffff",
+                                .names = {.comm = "python3",
+                                          .script = "train.py",
+                                          .container = "4be1c9aa77d0ffff",
+                                          .slurm_job_id = "4711",
+                                          .user = "alice"},
                                 .exe = "/usr/bin/python3.11",
                                 .gpus = {"0", "3"},
                                 .outstanding = {8'589'938'688, 3}});
     memory.process_count = 1;
     memory.outstanding = {8'589'938'688, 3};
-    memory.sites.push_back({.pid = 41'230,
-                            .comm = "train.py",
-                            .container = "",
-                            .site = "leak_big < train_step < main",
-                            .outstanding = {8'589'934'592, 2}});
-    memory.sites.push_back({.pid = 41'230,
-                            .comm = "train.py",
-                            .container = "",
-                            .site = "",
-                            .outstanding = {4'096, 1}});
+    memory.sites.push_back(
+        {.pid = 41'230,
+         .names =
+             {.comm = "train.py", .script = "", .container = "", .slurm_job_id = "", .user = ""},
+         .site = "leak_big < train_step < main",
+         .outstanding = {8'589'934'592, 2}});
+    memory.sites.push_back(
+        {.pid = 41'230,
+         .names =
+             {.comm = "train.py", .script = "", .container = "", .slurm_job_id = "", .user = ""},
+         .site = "",
+         .outstanding = {4'096, 1}});
     memory.site_count = 2;
     auto &calls = facts.overview.slow_calls.emplace();
     calls.last.push_back(slow_call("ncclAllReduce", 2));
@@ -122,8 +127,9 @@ TEST_CASE("the page has what a person looks for first") {
     CHECK(row(html, "cuda") ==
           "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session|");
     CHECK_THAT(html, ContainsSubstring("Per second: over the last 7.50s."));
-    CHECK(row(html, "train.py") ==
-          "train.py pid 41230|8.00 GiB|3|0, 3|4be1c9aa77d0|/usr/bin/python3.11|");
+    CHECK(row(html, "python3 train.py") ==
+          "python3 train.py pid 41230of alice, Slurm job 4711|8.00 GiB|3|0, 3|4be1c9aa77d0|"
+          "/usr/bin/python3.11|");
     CHECK_THAT(html, ContainsSubstring("<code title=\"4be1c9aa77d0ffff\">4be1c9aa77d0</code>"));
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds <data value=\"8589938688\">8.00 "
                                        "GiB</data> in 3 allocations.</p>"));
@@ -299,19 +305,22 @@ TEST_CASE("the page stays small and harmless whatever the processes are called",
                                   .attached = {{hostile, 1}},
                                   .problems = {{hostile, hostile}}});
     auto &memory = *all.overview.memory;
+    const processes::ProcessNames hostile_names = {.comm = hostile,
+                                                   .script = hostile,
+                                                   .container = hostile,
+                                                   .slurm_job_id = hostile,
+                                                   .user = hostile};
     memory.processes.assign(probes::max_overview_processes, {.pid = 1,
-                                                             .comm = hostile,
-                                                             .container = hostile,
+                                                             .names = hostile_names,
                                                              .exe = hostile,
                                                              .gpus = {hostile},
                                                              .outstanding = {1, 1}});
     memory.process_count = 10'000;
-    memory.sites.assign(
-        probes::max_overview_sites,
-        {.pid = 1, .comm = hostile, .container = hostile, .site = hostile, .outstanding = {1, 1}});
+    memory.sites.assign(probes::max_overview_sites,
+                        {.pid = 1, .names = hostile_names, .site = hostile, .outstanding = {1, 1}});
     memory.site_count = 1'000'000;
     probes::SlowCallOverview call = slow_call(hostile, 200);
-    call.comm = call.container = hostile;
+    call.names = hostile_names;
     call.error = hostile;
     const auto stack =
         std::make_shared<std::vector<symbols::Frame>>(200, symbols::Frame{hostile, hostile, 0});

@@ -21,7 +21,10 @@ Event a_launch() {
     call.tid = 101;
     call.ppid = 99;
     call.comm = "trainer";
+    call.script = "a b.py";
     call.container = "abc";
+    call.slurm_job_id = "4711";
+    call.user = "alice";
     call.kind = "function";
     call.name = "cudaLaunchKernel";
     call.result = "cudaErrorMemoryAllocation";
@@ -48,7 +51,10 @@ TEST_CASE("a call as JSON is one line with one object") {
     CHECK(call["tid"] == 101);
     CHECK(call["ppid"] == 99);
     CHECK(call["comm"] == "trainer");
+    CHECK(call["script"] == "a b.py");
     CHECK(call["container_id"] == "abc");
+    CHECK(call["slurm_job_id"] == "4711");
+    CHECK(call["user"] == "alice");
     CHECK(call["function"] == "cudaLaunchKernel");
     CHECK(call["api"] == "runtime");
     CHECK(call["result"] == 2);
@@ -97,10 +103,13 @@ TEST_CASE("a call for people is a line of columns under the header") {
     CHECK(line.find(" 12.3us ") != std::string::npos);
     CHECK(line.find("device=1 kernel=\"scale<float, int>\" grid=1x2x3 "
                     "shared_bytes=18446744073709551615 stream=0x0 "
-                    "arguments=(0xdeadbeefcafef00d,0x1)\n") != std::string::npos);
+                    "arguments=(0xdeadbeefcafef00d,0x1) script=\"a b.py\" slurm_job_id=4711\n") !=
+          std::string::npos);
     CHECK(line.ends_with("    #0 main+0x12 (trainer)\n    #1 0x402000\n"));
     call.stack.clear();
     CHECK(std::ranges::count(text_line(call), '\n') == 1);
+    call.script.clear();
+    call.slurm_job_id.clear();
     call.details = {{"arguments", std::vector<Word>{}}};
     CHECK(text_line(call).ends_with("arguments=()\n"));
 }

@@ -12,6 +12,7 @@
 #include "exporter/base/text.h"
 #include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
@@ -62,7 +63,7 @@ Processes select(const std::vector<ProcessAllocations> &all, const Query &query)
     Processes selected;
     for (const ProcessAllocations &process : all) {
         if (query.pid.value_or(process.pid) == process.pid &&
-            query.comm.value_or(process.comm) == process.comm) {
+            query.comm.value_or(process.names.comm) == process.names.comm) {
             selected.push_back(&process);
         }
     }
@@ -84,14 +85,18 @@ Json site_json(const SiteAllocations &site) {
 }
 
 Json process_json(const ProcessAllocations &process) {
-    return {{"pid", process.pid},
-            {"comm", process.comm},
-            {"container_id", process.container},
-            {"pod_uid", process.pod_uid},
-            {"exe", process.exe},
-            {"complete", process.is_complete},
-            {"outstanding_bytes", process.amount.bytes},
-            {"outstanding_allocations", process.amount.count}};
+    Json json = Json::object();
+    json["pid"] = process.pid;
+    processes::add_names(json, process.names);
+    json["uid"] = process.uid ? Json(*process.uid) : Json();
+    json["slurm_step_id"] = process.slurm_step_id;
+    json["systemd_unit"] = process.systemd_unit;
+    json["pod_uid"] = process.pod_uid;
+    json["exe"] = process.exe;
+    json["complete"] = process.is_complete;
+    json["outstanding_bytes"] = process.amount.bytes;
+    json["outstanding_allocations"] = process.amount.count;
+    return json;
 }
 
 // The text is written site by site: a JSON tree of the whole would be many times its size.
@@ -140,7 +145,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
         std::uint64_t rest = process->amount.bytes;
         for (std::size_t i = 0; i < std::min<std::size_t>(sites, process->sites.size()); i++) {
             const SiteAllocations &site = process->sites[i];
-            const std::string line = folded_line(process->comm, site);
+            const std::string line = folded_line(process->names.comm, site);
             if (text.size() + line.size() > max_sites_bytes) {
                 break;
             }
@@ -150,7 +155,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
         if (rest == 0) {
             continue;
         }
-        const std::string line = symbols::folded_line(process->comm, left_out, rest) + '\n';
+        const std::string line = symbols::folded_line(process->names.comm, left_out, rest) + '\n';
         if (text.size() + line.size() + closing_bytes > max_allocations_bytes) {
             bytes_left_out += rest;
         } else {

@@ -66,8 +66,7 @@ ProcessOverview overview_of(const Process &process) {
         gpus.insert(gpu_of(process, device_of(process, CUDA_DEVICE_UNCHOSEN)));
     }
     return {.pid = process.key.tgid,
-            .comm = process.comm,
-            .container = process.container,
+            .names = process,
             .exe = process.exe,
             .gpus = {gpus.begin(), gpus.end()},
             .outstanding = live_of(process).all(),
@@ -82,14 +81,16 @@ std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &proce
         if (process.ended) {
             return;
         }
-        ProcessAllocations &one = all.emplace_back(ProcessAllocations{process.key.tgid,
-                                                                      process.comm,
-                                                                      process.container,
-                                                                      process.pod_uid,
-                                                                      process.exe,
-                                                                      live_of(process).all(),
-                                                                      {},
-                                                                      process.is_complete});
+        ProcessAllocations &one = all.emplace_back();
+        one.pid = process.key.tgid;
+        one.names = process;
+        one.pod_uid = process.pod_uid;
+        one.exe = process.exe;
+        one.uid = process.uid;
+        one.slurm_step_id = process.slurm_step_id;
+        one.systemd_unit = process.systemd_unit;
+        one.amount = live_of(process).all();
+        one.is_complete = process.is_complete;
         for (const auto &[site, amount] : heaviest_first(live_of(process))) {
             one.sites.push_back({amount, CallSites::name_of(process, site)});
         }
@@ -126,8 +127,7 @@ MemoryOverview memory_overview(const CudaProcessTable &all_processes) {
     }
     for (const HeldBy &one : sites) {
         memory.sites.push_back({.pid = one.process->key.tgid,
-                                .comm = one.process->comm,
-                                .container = one.process->container,
+                                .names = *one.process,
                                 .site = std::string(one.site),
                                 .outstanding = one.amount});
     }

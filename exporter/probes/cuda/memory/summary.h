@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "exporter/probes/cuda/process.h"
 #include "exporter/probes/frame/amount.h"
 #include "exporter/probes/frame/overview.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
 
@@ -19,7 +21,10 @@ struct SiteAllocations {
 };
 struct ProcessAllocations {
     std::uint32_t pid = 0;
-    std::string comm, container, pod_uid, exe;
+    processes::ProcessNames names;
+    std::string pod_uid, exe;
+    std::optional<std::uint32_t> uid;
+    std::string slurm_step_id, systemd_unit;
     Amount amount;
     std::vector<SiteAllocations> sites;  // the largest amounts first
     bool is_complete = true;             // false: it may hold more, from calls that were not seen

@@ -5,8 +5,6 @@
 
 #include "exporter/ebpf/record.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
-#include "exporter/processes/cgroup.h"
-#include "exporter/processes/proc.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
@@ -47,7 +45,7 @@ std::vector<std::uint64_t> addresses_of(const Event &call) {
 
 }  // namespace
 
-Result<std::unique_ptr<Names>> Names::start(probes::CudaTables tables) {
+Result<std::unique_ptr<Names>> Names::start(probes::CudaTables tables, bool scripts) {
     auto kernel_files = symbols::MappedFiles::open();
     if (!kernel_files) {
         return tl::unexpected(kernel_files.error());
@@ -57,14 +55,15 @@ Result<std::unique_ptr<Names>> Names::start(probes::CudaTables tables) {
         return tl::unexpected(stack_names.error());
     }
     return std::unique_ptr<Names>(
-        new Names(std::move(*kernel_files), std::move(*stack_names), tables));
+        new Names(std::move(*kernel_files), std::move(*stack_names), tables, scripts));
 }
 
 Names::Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
-             std::unique_ptr<StackNames> stack_names, probes::CudaTables tables)
+             std::unique_ptr<StackNames> stack_names, probes::CudaTables tables, bool scripts)
     : kernel_namer_(std::move(kernel_files), whole_symbol, {}),
       stack_names_(std::move(stack_names)),
-      tables_(tables) {}
+      tables_(tables),
+      scripts_(scripts) {}
 
 void Names::on_record(std::span<const std::byte> bytes) {
     const auto head = bytes.size() < sizeof(cuda_record)
@@ -104,13 +103,9 @@ void Names::on_record(std::span<const std::byte> bytes) {
 
 void Names::on_process(const cuda_process_record &record) {
     Known &known = processes_[{record.head.tgid, record.head.since_ns}];
-    known.process.comm = printable(until_nul(record.identity.comm), max_text_bytes);
-    known.process.ppid = record.identity.ppid;
-    known.process.container =
-        printable(processes::parse_cgroup_names(until_nul(record.identity.cgroup),
-                                                until_nul(record.identity.cgroup_parent))
-                      .container_id,
-                  max_text_bytes);
+    probes::ProcessIdentity identity;
+    probes::take(identity, record.identity, &record.details);
+    known.process = shown(std::move(identity));
     known.executable = {record.head.tgid,
                         {record.exe_inode, record.exe_device, record.exe_generation, 0},
                         record.exe_bytes,
@@ -119,16 +114,29 @@ void Names::on_process(const cuda_process_record &record) {
     kernel_namer_.remember(known.executable);
 }
 
+Names::Process Names::shown(probes::ProcessIdentity identity) {
+    if (!scripts_) {
+        identity.script.clear();
+    }
+    if (identity.uid) {
+        identity.user = users_.of(*identity.uid);
+    }
+    Process process;
+    static_cast<processes::ProcessNames &>(process) = printable(identity);
+    process.ppid = identity.ppid;
+    return process;
+}
+
 // The process's record comes before its first call's, unless it was lost.
 Names::Known &Names::known(const cuda_record &head) {
     const auto [found, is_new] = processes_.try_emplace({head.tgid, head.since_ns});
     Known &known = found->second;
     if (is_new) {
         known.executable.tgid = head.tgid;
-        known.process.ppid = processes::parent_of(head.tgid).value_or(0);
-        known.process.comm = printable(processes::name_of(head.tgid), max_text_bytes);
-        known.process.container =
-            printable(processes::container_of(head.tgid).container_id, max_text_bytes);
+        probes::ProcessIdentity identity;
+        identity.key = {head.tgid, head.since_ns};
+        (void)probes::look_up(identity);
+        known.process = shown(std::move(identity));
     }
     if (known.kernels.size() >= max_kernels) {
         known.kernels.clear();

@@ -15,6 +15,9 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/processes/process_names.h"
+#include "exporter/processes/user_names.h"
 #include "exporter/trace/event.h"
 #include "exporter/trace/stack_names.h"
 
@@ -29,16 +32,15 @@ struct KernelName {
 // one thread.
 class Names {
 public:
-    static Result<std::unique_ptr<Names>> start(probes::CudaTables tables);
+    // `scripts`: the names of scripts are shown, too.
+    static Result<std::unique_ptr<Names>> start(probes::CudaTables tables, bool scripts);
 
     void on_record(std::span<const std::byte> bytes);
     // After each round: forgets the processes whose end was read in the round before.
     void forget_ended();
 
-    struct Process {
-        std::uint32_t ppid = 0;  // 0: not known
-        std::string comm;
-        std::string container;
+    struct Process : processes::ProcessNames {  // printable
+        std::uint32_t ppid = 0;                 // 0: not known
     };
     [[nodiscard]] const Process &process(const cuda_record &head);
     [[nodiscard]] const KernelName &kernel(const cuda_record &head, std::uint64_t handle);
@@ -64,14 +66,17 @@ private:
     };
 
     Names(std::unique_ptr<symbols::MappedFiles> kernel_files,
-          std::unique_ptr<StackNames> stack_names, probes::CudaTables tables);
+          std::unique_ptr<StackNames> stack_names, probes::CudaTables tables, bool scripts);
     void on_process(const cuda_process_record &record);
+    Process shown(probes::ProcessIdentity identity);
     Known &known(const cuda_record &head);
     KernelName look_up(const Known &process, std::uint64_t address);
 
     symbols::CudaKernelNamer kernel_namer_;
     std::unique_ptr<StackNames> stack_names_;
     probes::CudaTables tables_;
+    bool scripts_;
+    processes::UserNames users_;
     std::map<Key, Known> processes_;
 };
 

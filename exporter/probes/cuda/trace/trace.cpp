@@ -106,7 +106,7 @@ Result<> CudaTracer::start() {
         return tl::unexpected(programs.error());
     }
     programs_ = std::move(*programs);
-    auto names = Names::start(probes::CudaTables(programs_->tables()));
+    auto names = Names::start(probes::CudaTables(programs_->tables()), config.labels.script);
     if (!names) {
         return tl::unexpected(names.error());
     }
@@ -161,8 +161,7 @@ void CudaTracer::on_trace(std::span<const std::byte> bytes) {
         (record->fields & TRACE_KERNEL) != 0 ? names_->kernel(head, record->kernel) : KernelName{};
     Event call = decode(*record, clock_offset_ns_, kernel.name, kernel.parameters);
     call.ppid = process.ppid;
-    call.comm = process.comm;
-    call.container = process.container;
+    static_cast<processes::ProcessNames &>(call) = process;
     if (const auto whole = ebpf::decode<cuda_trace_stack_record>(bytes)) {
         for (int i = 0; i < std::min<int>(record->frame_count, CUDA_STACK_FRAMES); i++) {
             call.stack.push_back({whole->frames[i], {}});

@@ -68,8 +68,7 @@ FunctionsSnapshot FunctionsAggregator::snapshot(std::chrono::nanoseconds now) co
         if (process.ended) {  // it will be removed soon
             snapshot.ended.insert(snapshot.ended.end(), functions.begin(), functions.end());
         } else {
-            snapshot.processes.push_back(
-                {process.key.tgid, process.comm, process.container, std::move(functions)});
+            snapshot.processes.push_back({process.key.tgid, process, std::move(functions)});
         }
     });
     return snapshot;

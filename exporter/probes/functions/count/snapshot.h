@@ -11,6 +11,7 @@
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/report/rates.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
 
@@ -26,8 +27,7 @@ struct FunctionsSnapshot {
     // A running process that has made calls.
     struct Process {
         std::uint32_t pid = 0;
-        std::string comm;
-        std::string container;
+        processes::ProcessNames names;
         std::vector<FunctionCount> functions;
     };
 

@@ -110,8 +110,7 @@ void CallReporter::add_to(Overview &overview) const {
              .function = call.function->name,
              .library = call.function->library,
              .pid = call.pid,
-             .comm = std::move(call.comm),
-             .container = std::move(call.container),
+             .names = call,
              .error = std::move(call.error),
              .stack = std::move(call.stack)});
     }

@@ -9,6 +9,7 @@
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
 
@@ -64,9 +65,8 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     json["pid"] = call.pid;
     json["tid"] = call.tid;
     json["ppid"] = to_json_or_null(call.ppid);
-    json["comm"] = call.comm;
+    processes::add_names(json, call);
     json["thread"] = call.thread.empty() ? Json() : Json(call.thread);
-    json["container_id"] = call.container;
     json["pod_uid"] = call.pod_uid;
     json["arguments"] = to_json(call.arguments);
     json["result"] = to_json(call.result);
@@ -94,10 +94,9 @@ std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
                  {"duration_seconds", has_ended ? Json(seconds(record.duration_ns)) : Json()},
                  {"pid", record.head.tgid},
                  {"tid", record.tid},
-                 {"ppid", to_json_or_null(call.process->ppid)},
-                 {"comm", call.process->comm},
-                 {"container_id", call.process->container},
-                 {"pod_uid", call.process->pod_uid}};
+                 {"ppid", to_json_or_null(call.process->ppid)}};
+    processes::add_names(json, *call.process);
+    json["pod_uid"] = call.process->pod_uid;
     json["arguments"] = to_json(arguments_of(call));
     json["result"] = to_json(shown_result(call));
     json["error"] = call.error != nullptr ? Json(*call.error) : Json();

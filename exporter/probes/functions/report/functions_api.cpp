@@ -16,6 +16,7 @@
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/processes/process_names.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -154,8 +155,7 @@ Json row_json(const FunctionRow &row, nanoseconds now) {
     Json json = {{"library", row.library}, {"function", row.function}};
     if (row.process != nullptr) {
         json["pid"] = row.process->pid;
-        json["comm"] = row.process->comm;
-        json["container_id"] = row.process->container;
+        processes::add_names(json, row.process->names);
     }
     // An unknown value is null.
     const auto known = [](bool is_known, auto value) { return is_known ? Json(value) : Json(); };

@@ -55,8 +55,11 @@ void write_line(const SlowCall &call) {
                             {"pid", call.pid},
                             {"tid", call.tid},
                             {"comm", call.comm},
+                            {"script", call.script},
                             {"thread", call.thread},
                             {"container_id", call.container},
+                            {"slurm_job_id", call.slurm_job_id},
+                            {"user", call.user},
                             {"arguments", arguments_text(call)},
                             {"result", call.result ? hex(*call.result) : ""},
                             {"error", call.error.value_or("")},
@@ -76,8 +79,7 @@ SlowCall describe(const FunctionCall &call, nanoseconds ended) {
     one.pid = call.record->head.tgid;
     one.tid = call.record->tid;
     one.ppid = call.process->ppid;
-    one.comm = call.process->comm;
-    one.container = call.process->container;
+    static_cast<processes::ProcessNames &>(one) = *call.process;
     one.pod_uid = call.process->pod_uid;
     if (call.slow != nullptr) {
         one.thread = to_valid_utf8({call.slow->comm, sizeof(call.slow->comm)}, FUNC_COMM_BYTES * 3);

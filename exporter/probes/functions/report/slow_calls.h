@@ -17,12 +17,14 @@
 
 #include "exporter/base/rate_limit.h"
 #include "exporter/probes/functions/report/call.h"
+#include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
 
 // The data of a slow call, or of any call in a trace. Texts are valid UTF-8 and not long.
-struct SlowCall {
+// The names are the process's.
+struct SlowCall : processes::ProcessNames {
     std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
     // False: it was followed at its entry only, and `ended` is the time of the entry.
     bool has_ended = true;
@@ -33,9 +35,7 @@ struct SlowCall {
     std::uint32_t pid = 0;
     std::uint32_t tid = 0;
     std::uint32_t ppid = 0;  // when the process made its first traced call; 0: not known
-    std::string comm;        // of the process
     std::string thread;      // its name; empty if it is not known
-    std::string container;
     std::string pod_uid;
     // The configured ones, by position; empty if they are not known.
     std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments;

@@ -20,6 +20,7 @@ std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> 
     for (const auto &[position, value] : call.arguments) {
         what += fmt::format(" {}={:#x}", position, value);
     }
+    what += text_of(printable(call));
     const auto duration = call.has_ended ? std::optional(call.duration_ns) : std::nullopt;
     return text_row({call.ended.count(), call.pid, call.tid, call.ppid, shown(call.comm),
                      shown(call.function->name), duration, result, what},

@@ -32,7 +32,11 @@ SiteAllocations site(std::string label, std::uint64_t bytes, std::uint64_t count
 // A process whose sums are those of its sites.
 ProcessAllocations process(std::uint32_t pid, std::string comm,
                            std::vector<SiteAllocations> sites) {
-    ProcessAllocations one{pid, std::move(comm), "", "", "/usr/bin/python3", {}, std::move(sites)};
+    ProcessAllocations one;
+    one.pid = pid;
+    one.names.comm = std::move(comm);
+    one.exe = "/usr/bin/python3";
+    one.sites = std::move(sites);
     for (const SiteAllocations &of : one.sites) {
         one.amount.bytes += of.amount.bytes;
         one.amount.count += of.amount.count;
@@ -94,14 +98,22 @@ const std::vector<ProcessAllocations> two = {
 
 TEST_CASE("allocations as JSON", "[cuda_documents]") {
     auto all = two;
-    all[1].container = "0123abcd";
+    all[1].names.script = "train.py";
+    all[1].names.container = "0123abcd";
+    all[1].names.slurm_job_id = "4711";
+    all[1].names.user = "alice";
+    all[1].uid = 1'000;
+    all[1].slurm_step_id = "0";
+    all[1].systemd_unit = "slurmstepd.scope";
     all[1].pod_uid = "pod-1";
     const auto written = allocations_document(all).write({}).value();
     CHECK(written.content_type == "application/json");
     // The order of the members, too, is a promise to those who read it as text.
     CHECK(
         written.text ==
-        R"({"processes":[{"pid":8,"comm":"train","container_id":"0123abcd","pod_uid":"pod-1",)"
+        R"({"processes":[{"pid":8,"comm":"train","script":"train.py","container_id":"0123abcd",)"
+        R"("slurm_job_id":"4711","user":"alice","uid":1000,"slurm_step_id":"0",)"
+        R"("systemd_unit":"slurmstepd.scope","pod_uid":"pod-1",)"
         R"("exe":"/usr/bin/python3","complete":true,"outstanding_bytes":4196,"outstanding_allocations":3,)"
         R"("sites":[{"site":"leak_big < main","bytes":4096,"allocations":2,"frames":[)"
         R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"
@@ -109,7 +121,8 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
         R"({"function":null,"module":"libtorch.so","offset":32},)"
         R"({"function":"main","module":"train","offset":48}]},)"
         R"({"site":"unknown","bytes":100,"allocations":1,"frames":[]}],"sites_left_out":0},)"
-        R"({"pid":7,"comm":"small","container_id":"","pod_uid":"","exe":"/usr/bin/python3",)"
+        R"({"pid":7,"comm":"small","script":"","container_id":"","slurm_job_id":"","user":"",)"
+        R"("uid":null,"slurm_step_id":"","systemd_unit":"","pod_uid":"","exe":"/usr/bin/python3",)"
         R"("complete":true,"outstanding_bytes":10,"outstanding_allocations":1,"sites":[{"site":"main",)"
         R"("bytes":10,"allocations":1,"frames":[)"
         R"({"function":"cudaMalloc","module":"libcudart.so.12","offset":64},)"

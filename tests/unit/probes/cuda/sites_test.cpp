@@ -74,7 +74,7 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
     const auto all = bench.aggregator->allocations();
     REQUIRE(all.size() == 1);
     CHECK(all[0].pid == 42);
-    CHECK(all[0].comm == "python");
+    CHECK(all[0].names.comm == "python");
     CHECK(all[0].amount == Amount{119, 4});
     REQUIRE(all[0].sites.size() == 4);
     CHECK(all[0].sites[0].amount == Amount{40, 1});

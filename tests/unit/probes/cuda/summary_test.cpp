@@ -30,7 +30,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     CHECK(memory.outstanding == Amount{400, 5});
     REQUIRE(memory.processes.size() == 3);
     CHECK(memory.processes[0].pid == 43);
-    CHECK(memory.processes[0].comm == "other");
+    CHECK(memory.processes[0].names.comm == "other");
     CHECK(memory.processes[0].outstanding == Amount{300, 1});
     CHECK(memory.processes[1].pid == 42);
     CHECK(memory.processes[1].outstanding == Amount{100, 4});
@@ -55,7 +55,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     CHECK(memory.sites[2].site == "a");
     CHECK(memory.sites[2].outstanding == Amount{40, 1});
     CHECK(memory.sites[3].site.empty());
-    CHECK(memory.sites[3].comm == "python");
+    CHECK(memory.sites[3].names.comm == "python");
     CHECK(memory.sites[3].outstanding == Amount{5, 1});
 }
 

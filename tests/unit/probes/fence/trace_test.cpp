@@ -28,7 +28,10 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"tid", 101},
                                   {"ppid", 99},
                                   {"comm", "train\uFFFD"},
+                                  {"script", "train.py\uFFFD"},
                                   {"container_id", container},
+                                  {"slurm_job_id", "4711"},
+                                  {"user", "alice"},
                                   {"event", "wait_end"},
                                   {"driver", "amdgpu"},
                                   {"timeline", "gfx 1\uFFFD"},
@@ -36,7 +39,7 @@ TEST_CASE("what happens to a fence as a line") {
                                   {"seqno", 7}}));
     CHECK(columns(waited) ==
           "100 101 99 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
-          "context=40000000000 seqno=7");
+          "context=40000000000 seqno=7 script=train.py\uFFFD slurm_job_id=4711");
 
     // Somebody's, who is not known, in an interrupt.
     record.head = {ended, 0, 0, FENCE_RECORD + FENCE_signaled};

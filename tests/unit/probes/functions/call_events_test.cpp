@@ -51,7 +51,8 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
     const Json expected = Json::parse(R"({
         "event": "call", "id": "42-0", "time": "1970-01-01T00:00:00.000002000Z", "function": "f",
         "library": "libx.so.1", "duration_seconds": 0.000002, "pid": 42, "tid": 42, "ppid": 41,
-        "comm": "python", "container_id": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
+        "comm": "python", "script": "", "container_id": "", "slurm_job_id": "", "user": "",
+        "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x5", "error": "5", "slow": true})");
     CHECK(Json::parse(s.all[1]) == expected);
     const Json begins = Json::parse(s.all[2]);

@@ -46,6 +46,7 @@ inline func_process_record process(std::string_view comm = "python") {
     func_process_record record{};
     record.head = head(FUNC_RECORD_PROCESS, bench_since);
     record.identity.ppid = 41;
+    record.identity.uid = 4'000'000'000;  // no host has a name for it
     std::memcpy(record.identity.comm, comm.data(),
                 std::min(comm.size(), sizeof(record.identity.comm)));
     return record;

@@ -134,7 +134,10 @@ TEST_CASE("functions by process are of those that run") {
     REQUIRE(both.size() == 2);
     CHECK(both[0]["pid"] == 43);
     CHECK(both[0]["comm"] == "other");
+    CHECK(both[0]["script"] == "");
     CHECK(both[0]["container_id"] == "");
+    CHECK(both[0]["slurm_job_id"] == "");
+    CHECK(both[0]["user"] == "");
     CHECK(both[0]["calls"] == 2);
     CHECK(both[0]["errors"] == 2);
     CHECK(both[1]["pid"] == 42);

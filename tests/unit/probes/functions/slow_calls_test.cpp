@@ -47,7 +47,8 @@ TEST_CASE("a slow call is told whole once its stack is known") {
         "id": "42-18446744073649554616", "time": "1970-01-01T00:00:00.000003000Z",
         "function": "f", "library": "libx.so.1",
         "duration_seconds": 0.06, "pid": 42, "tid": 42, "ppid": 41, "comm": "python",
-        "thread": "worker", "container_id": "", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
+        "script": "", "container_id": "", "slurm_job_id": "", "user": "",
+        "thread": "worker", "pod_uid": "", "arguments": {"3": "0x30", "1": "0x10"},
         "result": "0x7", "error": "7",
         "stack": [{"function": "caller", "module": "a.out", "offset": 4},
                   {"function": "main", "module": "a.out", "offset": 8}]})");

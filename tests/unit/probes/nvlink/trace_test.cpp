@@ -25,7 +25,10 @@ TEST_CASE("a call of the NVIDIA driver's helpers as a line") {
                                  {"tid", 101},
                                  {"ppid", 99},
                                  {"comm", "setpci"},
+                                 {"script", ""},
                                  {"container_id", container},
+                                 {"slurm_job_id", ""},
+                                 {"user", "root"},
                                  {"function", "nvlink_memset"},
                                  {"bytes", 4'096}}));
     CHECK(columns(event) == "100 101 99 setpci nvlink_memset 2.0us - bytes=4096");

@@ -40,14 +40,18 @@ TEST_CASE("a system call as a line") {
                 {"tid", 101},
                 {"ppid", 99},
                 {"comm", "train\uFFFD"},
+                {"script", "train.py\uFFFD"},
                 {"container_id", container},
+                {"slurm_job_id", "4711"},
+                {"user", "alice"},
                 {"syscall", "dup"},
                 {"result", -9},
                 {"error", "EBADF"},
                 {"arguments", {"0xffffffffffffffff", "0x2", "0x3", "0x4", "0x5", "0x6"}}}));
     CHECK(columns(event) ==
           "100 101 99 train\uFFFD dup 1.5us EBADF "
-          "arguments=(0xffffffffffffffff,0x2,0x3,0x4,0x5,0x6)");
+          "arguments=(0xffffffffffffffff,0x2,0x3,0x4,0x5,0x6) script=train.py\uFFFD "
+          "slurm_job_id=4711");
 
     const auto returned = [&](std::int64_t result) {
         record.result = result;
