@@ -29,6 +29,7 @@ void add_access(CLI::App &top, top::Access &access) {
 }  // namespace
 
 const CLI::App *add_top(CLI::App &command, top::Options &options) {
+    using top::By;
     using top::Sort;
     CLI::App *top = command.add_subcommand(
         "top", "What the traced functions do now, from a running exporter; q quits.");
@@ -60,7 +61,11 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
                                                                         {"slow", Sort::slow},
                                                                         {"errors", Sort::errors},
                                                                         {"max", Sort::max}}));
-    top->add_option("--rows", options.rows, "The most functions to show (all that fit; else 20).")
+    top->add_option("--by", options.by,
+                    "function, or process: a row for each function in each running process.")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, By>{{"function", By::function}, {"process", By::process}}));
+    top->add_option("--rows", options.rows, "The most rows to show (all that fit; else 20).")
         ->check(CLI::Range(1, 100'000));
     top->add_flag("--once", options.once, "One plain table, of one interval.");
     top->add_flag("--batch", options.batch, "Plain tables, one below the other.");

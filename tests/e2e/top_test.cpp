@@ -324,7 +324,7 @@ TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]
               "this is not up: / says why.\n");
     for (const std::string wrong :
          {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0", "--address=ftp://x",
-          "--address=:1", "--key-file=x", "--lines=3"}) {
+          "--address=:1", "--key-file=x", "--lines=3", "--by=thread"}) {
         CAPTURE(wrong);
         const Finished refused = run({exporter_binary(), "top", wrong, "--once"});
         CHECK(refused.code == 2);

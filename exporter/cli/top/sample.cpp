@@ -54,8 +54,28 @@ std::vector<double> read_bounds(const Json &json) {
     return bounds;
 }
 
+std::uint32_t read_pid(const Json &json) {
+    const auto pid = json.contains("pid") ? read_count(json.at("pid")) : 0;
+    if (pid > std::numeric_limits<std::uint32_t>::max()) {
+        throw std::out_of_range("a process's id is not one");
+    }
+    return static_cast<std::uint32_t>(pid);
+}
+
+processes::ProcessNames read_names(const Json &json) {
+    const auto text = [&](const char *name) { return json.at(name).get<std::string>(); };
+    return {.comm = text("comm"),
+            .script = text("script"),
+            .container = text("container_id"),
+            .slurm_job_id = text("slurm_job_id"),
+            .user = text("user")};
+}
+
 Function read_function(const Json &json, std::size_t buckets) {
     Function function;
+    if (json.contains("pid")) {
+        function.process = read_names(json);
+    }
     function.has_errors = !json.at("errors").is_null();
     function.has_slow_calls = !json.at("slow_calls").is_null();
     probes::FunctionTotals &totals = function.totals;
@@ -83,9 +103,10 @@ Sample read_sample(const Json &json) {
     sample.left_out = read_count(json.at("functions_left_out"));
     sample.bounds = read_bounds(json.at("bucket_bounds_seconds"));
     for (const Json &one : json.at("functions")) {
-        sample.functions.insert_or_assign(FunctionKey{one.at("library").get<std::string>(),
-                                                      one.at("function").get<std::string>()},
-                                          read_function(one, sample.bounds.size() + 1));
+        sample.functions.insert_or_assign(
+            FunctionKey{one.at("library").get<std::string>(), one.at("function").get<std::string>(),
+                        read_pid(one)},
+            read_function(one, sample.bounds.size() + 1));
     }
     return sample;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,12 +10,14 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/functions/report/rates.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::top {
 
 struct FunctionKey {
     std::string library;
     std::string function;
+    std::uint32_t pid = 0;  // 0: of all processes
     auto operator<=>(const FunctionKey &) const = default;
 };
 
@@ -23,6 +26,7 @@ struct Function {
     bool has_errors = false;
     bool has_slow_calls = false;
     probes::FunctionTotals totals;
+    processes::ProcessNames process;  // if it has a pid
 };
 
 struct Sample {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "exporter/base/quantity_text.h"
 #include "exporter/base/text.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::size_t number_width = 8;
 constexpr std::size_t max_library_width = 24;
+constexpr std::size_t max_process_width = 48;
 
 double key_of(const Row &row, Sort sort) {
     switch (sort) {
@@ -40,13 +43,46 @@ std::string processes_text(std::uint64_t number) {
     return std::to_string(number) + (number == 1 ? " process" : " processes");
 }
 
-std::string line_of(const std::array<std::string, 7> &numbers, const std::string &library,
-                    std::size_t library_width, const std::string &function) {
+std::string process_text(const Row &row) {
+    if (row.key.pid == 0) {
+        return "";
+    }
+    const processes::ProcessNames &process = row.process;
+    std::string text = printable(process.comm);
+    if (!process.script.empty()) {
+        text += " " + printable(process.script);
+    }
+    text += " " + std::to_string(row.key.pid);
+    if (!process.slurm_job_id.empty()) {
+        text += " job " + printable(process.slurm_job_id);
+    }
+    if (!process.user.empty()) {
+        text += " of " + printable(process.user);
+    }
+    return text;
+}
+
+// A column of texts, as wide as its title and its rows need.
+struct Column {
+    std::string title;
+    std::size_t max_width;
+    std::vector<std::string> texts = {};
+
+    [[nodiscard]] std::size_t width() const {
+        std::size_t width = width_of(title);
+        for (const std::string &text : texts) {
+            width = std::max(width, std::min(width_of(text), max_width));
+        }
+        return width;
+    }
+};
+
+std::string numbers_of(const std::array<std::string, 7> &numbers) {
     std::string line;
     for (const std::string &number : numbers) {
         line += right_aligned(number, number_width) + " ";
     }
-    return line + " " + left_aligned(cut(library, library_width), library_width) + "  " + function;
+    return line;
 }
 
 }  // namespace
@@ -60,13 +96,16 @@ std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now)
     std::vector<Row> rows;
     for (const auto &[key, function] : now.functions) {
         const auto known = before.functions.find(key);
-        const auto done = difference(
-            function.totals, known == before.functions.end() ? nothing : known->second.totals);
+        auto done = difference(function.totals,
+                               known == before.functions.end() ? nothing : known->second.totals);
+        if (!done && key.pid != 0) {
+            done = difference(function.totals, nothing);  // another process has the id now
+        }
         if (!done) {
             return std::nullopt;
         }
-        rows.push_back({key, function.has_errors, function.has_slow_calls, function.totals.calls,
-                        rates_of(*done, now.bounds, seconds)});
+        rows.push_back({key, function.process, function.has_errors, function.has_slow_calls,
+                        function.totals.calls, rates_of(*done, now.bounds, seconds)});
     }
     return rows;
 }
@@ -85,12 +124,14 @@ std::string head_line(const std::string &address, const Sample &now, const std::
     if (rows != nullptr) {
         double calls = 0;
         double errors = 0;
+        std::set<std::pair<std::string_view, std::string_view>> functions;
         for (const Row &row : *rows) {
+            functions.emplace(row.key.library, row.key.function);
             calls += row.rates.calls;
             errors += row.rates.errors;
         }
-        line += ", " + counted(rows->size(), "function") + ", " + rate_text(calls) + " calls/s, " +
-                rate_text(errors) + " errors/s";
+        line += ", " + counted(functions.size(), "function") + ", " + rate_text(calls) +
+                " calls/s, " + rate_text(errors) + " errors/s";
     }
     if (now.left_out > 0) {
         line += ", " + std::to_string(now.left_out) + " left out";
@@ -99,26 +140,37 @@ std::string head_line(const std::string &address, const Sample &now, const std::
 }
 
 std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most) {
-    constexpr std::string_view library_title = "library";
     const std::size_t count = std::min(most, rows.size());
-    std::vector<std::string> libraries;
-    std::size_t library_width = library_title.size();
+    std::vector<Column> columns = {{"library", max_library_width}};
+    if (std::ranges::any_of(rows, [](const Row &row) { return row.key.pid != 0; })) {
+        columns.push_back({"process", max_process_width});
+    }
     for (std::size_t i = 0; i < count; i++) {
-        libraries.push_back(printable(rows[i].key.library));
-        library_width =
-            std::max(library_width, std::min(width_of(libraries.back()), max_library_width));
+        columns.front().texts.push_back(printable(rows[i].key.library));
+        if (columns.size() > 1) {
+            columns.back().texts.push_back(process_text(rows[i]));
+        }
     }
     std::vector<std::string> lines = {
-        line_of({"calls/s", "err/s", "slow/s", "mean", "p50", "p99", "max"},
-                std::string(library_title), library_width, "function")};
+        numbers_of({"calls/s", "err/s", "slow/s", "mean", "p50", "p99", "max"})};
     for (std::size_t i = 0; i < count; i++) {
         const Row &row = rows[i];
         const probes::FunctionRates &rates = row.rates;
-        lines.push_back(line_of(
+        lines.push_back(numbers_of(
             {rate_text(rates.calls), row.has_errors ? rate_text(rates.errors) : "-",
              row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),
-             duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)},
-            libraries[i], library_width, printable(row.key.function)));
+             duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)}));
+    }
+    for (const Column &column : columns) {
+        const std::size_t width = column.width();
+        lines.front() += " " + left_aligned(column.title, width) + " ";
+        for (std::size_t i = 0; i < count; i++) {
+            lines[i + 1] += " " + left_aligned(cut(column.texts[i], width), width) + " ";
+        }
+    }
+    lines.front() += " function";
+    for (std::size_t i = 0; i < count; i++) {
+        lines[i + 1] += " " + printable(rows[i].key.function);
     }
     return lines;
 }

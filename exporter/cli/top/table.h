@@ -8,13 +8,18 @@
 
 #include "exporter/cli/top/sample.h"
 #include "exporter/probes/functions/report/rates.h"
+#include "exporter/processes/process_names.h"
 
 namespace gpusnoop::top {
 
 enum class Sort { calls, seconds, slow, errors, max };
 
+// What a row is of: a function, or a function in a running process.
+enum class By { function, process };
+
 struct Row {
     FunctionKey key;
+    processes::ProcessNames process;  // if the key has a pid
     bool has_errors = false;
     bool has_slow_calls = false;
     std::uint64_t calls = 0;  // since counting began

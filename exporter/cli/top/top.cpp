@@ -27,7 +27,10 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds patience{5'000};  // for a response
 constexpr std::size_t plain_rows = 20;
-constexpr const char *target = "/api/v1/functions";
+
+std::string target_of(By by) {
+    return std::string("/api/v1/functions") + (by == By::process ? "?by=process" : "");
+}
 
 // A descriptor from which these signals, blocked from now on, can be read.
 Fd signals_of(std::initializer_list<int> numbers) {
@@ -102,7 +105,7 @@ Result<> Top::run() {
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
         } else if (!query_.is_open && now >= query_.next) {
-            client_->ask(target);
+            client_->ask(target_of(options_.by));
             query_.is_open = true;
             query_.asked = now;
             query_.next = now + options_.interval;

@@ -17,6 +17,7 @@ struct Options {
     Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
     Sort sort = Sort::calls;
+    By by = By::function;
     std::optional<std::size_t> rows;  // empty: as many as fit, or 20 in plain tables
     bool once = false;                // one table, of one interval
     bool batch = false;               // a table after each interval

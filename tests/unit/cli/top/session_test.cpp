@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -101,6 +102,49 @@ TEST_CASE("two answers are rates, also of what began between them") {
     session.take(answer(document_of(bench, 16s)));
     CHECK(row_of(session, "f").rates.calls == 0);
     CHECK_FALSE(row_of(session, "f").rates.mean);
+}
+
+TEST_CASE("by process, each process has rows of its own, with its script and job") {
+    const auto document = [](std::uint64_t calls_of_43, std::chrono::nanoseconds elapsed) {
+        FunctionsFixture bench;
+        const auto f = bench.number("f", slow_after_1ms);
+        func_process_record trainer = process("python3");
+        constexpr char arguments[] = "python3\0train.py";
+        std::memcpy(trainer.details.arguments.head, arguments, sizeof(arguments));
+        trainer.details.arguments.head_bytes = sizeof(arguments);
+        trainer.details.arguments.total = sizeof(arguments);
+        std::strcpy(trainer.details.path[0], "job_4711");
+        std::strcpy(trainer.details.path[1], "slurmstepd.scope");
+        bench.tell(trainer);
+        bench.tell(call(f, 300));
+        bench.tell(of(43, 5, process("other")));
+        for (std::uint64_t i = 0; i < calls_of_43; i++) {
+            bench.tell(of(43, 5, call(f, 300)));
+        }
+        return functions_document(bench.aggregator->snapshot(elapsed), {1000s, 0s},
+                                  {1000s + elapsed, elapsed})
+            .write({{"by", "process"}})
+            .value()
+            .text;
+    };
+    Session session(address, Sort::calls);
+    session.take(answer(document(3, 10s)));
+    session.take(answer(document(7, 12s)));
+    REQUIRE(session.rows());
+    REQUIRE(session.rows()->size() == 2);
+    CHECK(session.rows()->front().key.pid == 43);
+    CHECK(session.rows()->front().rates.calls == 2);
+    CHECK(session.rows()->back().process.script == "train.py");
+    CHECK_THAT(session.head(), ContainsSubstring(", 2 processes, 1 function, 2.00 calls/s"));
+    const auto lines = table_lines(*session.rows(), 10);
+    REQUIRE(lines.size() == 3);
+    CHECK_THAT(lines[0], ContainsSubstring("  library    process                       function"));
+    CHECK_THAT(lines[1], ContainsSubstring("  libx.so.1  other 43                      f"));
+    CHECK_THAT(lines[2], ContainsSubstring("  libx.so.1  python3 train.py 42 job 4711  f"));
+    // Fewer calls than before: another process of the same id.
+    session.take(answer(document(2, 14s)));
+    REQUIRE(session.rows());
+    CHECK(session.rows()->front().rates.calls == 1);
 }
 
 TEST_CASE("after a restart there are no rates until the next answer, and none below 0") {
