@@ -55,6 +55,19 @@ std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
     return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;
 }
 
+std::optional<std::uint32_t> user_of(std::uint32_t tgid) {
+    const std::string status = read_start(path_of(tgid, "status")).value_or("");
+    constexpr std::string_view key = "\nUid:\t";  // in a name, a line break is written as \n
+    const std::size_t at = status.find(key);
+    std::uint32_t uid = 0;
+    if (at == std::string::npos ||
+        std::from_chars(status.data() + at + key.size(), status.data() + status.size(), uid).ec !=
+            std::errc{}) {
+        return std::nullopt;
+    }
+    return uid;
+}
+
 std::string name_of(std::uint32_t tgid) {
     std::string name = read_start(path_of(tgid, "comm")).value_or("");
     if (name.ends_with('\n')) {

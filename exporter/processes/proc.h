@@ -19,6 +19,9 @@ Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
 // The process that started or adopted it.
 std::optional<std::uint32_t> parent_of(std::uint32_t tgid);
 
+// Its real user id, as this process's user namespace counts.
+std::optional<std::uint32_t> user_of(std::uint32_t tgid);
+
 // The name of its first thread: untrusted bytes; empty if it cannot be read.
 std::string name_of(std::uint32_t tgid);
 

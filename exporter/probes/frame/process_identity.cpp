@@ -102,6 +102,7 @@ bool look_up(ProcessIdentity &identity) {
     }
     if (!has_record) {
         identity.ppid = processes::parent_of(tgid).value_or(0);
+        identity.uid = processes::user_of(tgid);
         if (const std::string name = processes::name_of(tgid); !name.empty()) {
             identity.comm = to_valid_utf8(name, max_label_bytes);
         }

@@ -193,6 +193,7 @@ TEST_CASE("what /proc says fills in what the record left open") {
     REQUIRE(look_up(identity));
     CHECK(identity.started == running.started);
     CHECK(identity.ppid == static_cast<std::uint32_t>(::getpid()));
+    CHECK(identity.uid == ::getuid());
     CHECK(identity.comm == processes::name_of(running.child.tgid()));
     CHECK(identity.exe == processes::executable_path(running.child.tgid()));
 
@@ -202,6 +203,7 @@ TEST_CASE("what /proc says fills in what the record left open") {
     recorded.comm = "recorded";
     REQUIRE(look_up(recorded));
     CHECK(recorded.comm == "recorded");  // as it was at its first call
+    CHECK_FALSE(recorded.uid);
     CHECK(recorded.exe == identity.exe);
 
     // Another process has its number now.
