@@ -2,6 +2,7 @@
 #include <bpf/bpf.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -197,6 +198,45 @@ TEST_CASE("with pins, a killed exporter's successor knows what is allocated at i
     check_counters(second.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "after"}},
                                    number(truth.launches)),
                    truth, "after");
+}
+
+TEST_CASE("with pins, a script that runs is known after a restart", "[kernel]") {
+    require_bpf();
+    const std::string runtime = standin("12/libcudart.so.12");
+    const PinDirectory pins;
+    const TemporaryDirectory directory;
+    const std::string script = directory / "pinned.py";
+    write_file(script,
+               "import ctypes, signal\n"
+               "cuda = ctypes.CDLL('" +
+                   runtime +
+                   "')\n"
+                   "def call(*_):\n"
+                   "    address = ctypes.c_void_p()\n"
+                   "    cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1000))\n"
+                   "    print('called', flush=True)\n"
+                   "signal.signal(signal.SIGUSR1, call)\n"
+                   "call()\n"
+                   "while True:\n"
+                   "    signal.pause()\n");
+    auto first = std::make_unique<Exporter>(pins.config());
+    const Process holder = hold(*first);
+    first->wait_until_attached_to(runtime);
+    const Process process({"/usr/bin/python3", script},
+                          {{"STANDIN_TRUTH_DIR", directory.path().string()}});
+    process.wait_for_output("called");
+    const std::string allocations = "gpusnoop_cuda_memory_allocations_total";
+    const Labels of = {{"comm", "python3"}, {"script", "pinned.py"}};
+    (void)first->wait_for(allocations, of, 1);
+    first->process().signal(SIGKILL);
+    (void)first->process().wait();
+
+    const Exporter second(pins.config());
+    process.signal(SIGUSR1);
+    const Page page = second.wait_for(allocations, of, 1);
+    CHECK(page.sum("gpusnoop_process_info", {{"pid", std::to_string(process.pid())},
+                                             {"script", "pinned.py"},
+                                             {"uid", std::to_string(::getuid())}}) == 1);
 }
 
 TEST_CASE("a killed exporter's GPU processes are those whose system calls its successor traces",

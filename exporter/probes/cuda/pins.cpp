@@ -2,14 +2,18 @@
 
 #include <bpf/bpf.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/ebpf/hash_map.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::probes {
 
@@ -26,6 +30,36 @@ struct IncompleteKey {
     std::uint64_t execs;
 };
 using IncompleteValue = std::uint32_t;  // of no meaning
+
+constexpr std::string_view scripts_name = "map_scripts";
+constexpr std::uint32_t max_scripts = 16'384;
+
+// An entry of the table of scripts.
+struct ScriptKey {
+    std::uint64_t tgid;
+    std::uint64_t since_ns;
+};
+struct ScriptValue {
+    std::int64_t started_ns;
+    char name[max_label_bytes];  // without a NUL if it is as long
+};
+
+Result<Fd> open_table(const ebpf::Pins &pins, std::string_view name, const char *map,
+                      std::uint32_t key_bytes, std::uint32_t value_bytes, std::uint32_t entries) {
+    if (auto kept = pins.get(name)) {
+        return kept;
+    }
+    LIBBPF_OPTS(bpf_map_create_opts, options);
+    options.map_flags = BPF_F_NO_PREALLOC;
+    Fd made(bpf_map_create(BPF_MAP_TYPE_HASH, map, key_bytes, value_bytes, entries, &options));
+    if (!made) {
+        return fail_errno(std::string("make the table ") + map);
+    }
+    if (auto pinned = pins.pin(made.get(), name); !pinned) {
+        return tl::unexpected(pinned.error());
+    }
+    return made;
+}
 
 IncompleteKey to_entry(const MissedCalls::Key &key) {
     return {key.tgid, key.started.count(), key.execs};
@@ -67,22 +101,55 @@ Result<CudaPins> CudaPins::open(const std::string &path, const std::string &gene
     if (!pins) {
         return tl::unexpected(pins.error());
     }
-    if (auto kept = pins->get(incomplete_name)) {
-        CudaPins all(std::move(*pins), std::move(*kept));
-        all.kept_ = all.incomplete();
-        return all;
+    auto incomplete = open_table(*pins, incomplete_name, "cuda_incomplete", sizeof(IncompleteKey),
+                                 sizeof(IncompleteValue), max_incomplete);
+    if (!incomplete) {
+        return tl::unexpected(incomplete.error());
     }
-    LIBBPF_OPTS(bpf_map_create_opts, options);
-    options.map_flags = BPF_F_NO_PREALLOC;
-    Fd made(bpf_map_create(BPF_MAP_TYPE_HASH, "cuda_incomplete", sizeof(IncompleteKey),
-                           sizeof(IncompleteValue), max_incomplete, &options));
-    if (!made) {
-        return fail_errno("make the table of incomplete processes");
+    auto scripts = open_table(*pins, scripts_name, "cuda_scripts", sizeof(ScriptKey),
+                              sizeof(ScriptValue), max_scripts);
+    if (!scripts) {
+        return tl::unexpected(scripts.error());
     }
-    if (auto pinned = pins->pin(made.get(), incomplete_name); !pinned) {
-        return tl::unexpected(pinned.error());
+    CudaPins all(std::move(*pins), std::move(*incomplete), std::move(*scripts));
+    all.kept_ = all.incomplete();
+    return all;
+}
+
+std::string CudaPins::script_of(const ProcessKey &key) const {
+    const ScriptKey entry{key.tgid, key.since_ns};
+    ScriptValue value{};
+    if (bpf_map_lookup_elem(scripts_.get(), &entry, &value) != 0) {
+        return {};
     }
-    return CudaPins(std::move(*pins), std::move(made));
+    return {value.name, ::strnlen(value.name, sizeof(value.name))};
+}
+
+void CudaPins::keep_script(const ProcessIdentity &process) const {
+    const ScriptKey entry{process.key.tgid, process.key.since_ns};
+    ScriptValue value{};
+    value.started_ns = process.started.count();
+    std::memcpy(value.name, process.script.data(),
+                std::min(process.script.size(), sizeof(value.name)));
+    if (bpf_map_update_elem(scripts_.get(), &entry, &value, BPF_ANY) == -E2BIG) {
+        forget_scripts_of_ended();
+        (void)bpf_map_update_elem(scripts_.get(), &entry, &value, BPF_ANY);
+    }
+}
+
+void CudaPins::forget_scripts_of_ended() const {
+    std::vector<ScriptKey> ended;
+    (void)ebpf::for_each<ScriptKey, ScriptValue>(
+        scripts_.get(), [&](const ScriptKey &key, const ScriptValue &value) {
+            if (processes::presence(static_cast<std::uint32_t>(key.tgid),
+                                    std::chrono::nanoseconds(value.started_ns)) ==
+                processes::Presence::gone) {
+                ended.push_back(key);
+            }
+        });
+    for (const ScriptKey &key : ended) {
+        (void)bpf_map_delete_elem(scripts_.get(), &key);
+    }
 }
 
 std::set<MissedCalls::Key> CudaPins::incomplete() const {

@@ -4,18 +4,20 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "exporter/base/fd.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/pins.h"
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/missed_calls.h"
+#include "exporter/probes/frame/process_identity.h"
 
 namespace gpusnoop::probes {
 
 class CudaPins {
 public:
-    // Opens or makes the table of incomplete processes, too.
+    // Opens or makes the tables of incomplete processes and of scripts, too.
     static Result<CudaPins> open(const std::string &path, const std::string &generation);
 
     [[nodiscard]] const ebpf::Pins &pins() const { return pins_; }
@@ -32,12 +34,21 @@ public:
     [[nodiscard]] std::set<MissedCalls::Key> incomplete() const;
     void keep_incomplete(const std::set<MissedCalls::Key> &processes);
 
+    // The scripts of processes: only one exporter gets the record of a process's start. Empty: none
+    // is kept.
+    [[nodiscard]] std::string script_of(const ProcessKey &key) const;
+    void keep_script(const ProcessIdentity &process) const;
+
 private:
-    CudaPins(ebpf::Pins pins, Fd incomplete)
-        : pins_(std::move(pins)), incomplete_(std::move(incomplete)) {}
+    CudaPins(ebpf::Pins pins, Fd incomplete, Fd scripts)
+        : pins_(std::move(pins)),
+          incomplete_(std::move(incomplete)),
+          scripts_(std::move(scripts)) {}
+    void forget_scripts_of_ended() const;
 
     ebpf::Pins pins_;
     Fd incomplete_;
+    Fd scripts_;
     std::set<MissedCalls::Key> kept_;  // in the table
 };
 

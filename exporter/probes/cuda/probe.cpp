@@ -32,6 +32,7 @@ class CudaProbe final : public Probe {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
         : config_(config.of<CudaConfig>()),
+          shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
@@ -79,7 +80,11 @@ private:
         return !attacher_->missed_calls().by(process.key.tgid, process.started, process.ppid);
     }
 
+    // For the next exporter, or from the one before.
+    void keep_or_find_script(Process &process) const;
+
     CudaConfig config_;
+    bool shows_scripts_;
     TargetProcessesPtr targets_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
@@ -110,6 +115,18 @@ CudaProbe::~CudaProbe() {
     }
 }
 
+void CudaProbe::keep_or_find_script(Process &process) const {
+    const CudaPins *const pins = programs_->pins();
+    if (pins == nullptr || !shows_scripts_) {
+        return;
+    }
+    if (process.script.empty()) {
+        process.script = pins->script_of(process.key);
+    } else {
+        pins->keep_script(process);
+    }
+}
+
 CudaCallbacks CudaProbe::callbacks() {
     return {.catch_up = [this] { consumer_->rings().drain_lifecycle(); },
             .remember_executable =
@@ -130,6 +147,7 @@ CudaCallbacks CudaProbe::callbacks() {
             .describe =
                 [this](Process &process) {
                     describe(process, gpus_);
+                    keep_or_find_script(process);
                     if (config_.endings != ebpf::Endings::exits) {
                         sandboxes_.look(process);
                     }

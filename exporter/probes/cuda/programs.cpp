@@ -57,7 +57,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
 // A hash of everything that must be equal to share pins: the programs, the sizes of tables, the
 // settings. (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
-    constexpr std::uint32_t layout_of_pins = 2;  // of what CudaPins keeps by itself
+    constexpr std::uint32_t layout_of_pins = 3;  // of what CudaPins keeps by itself
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {
