@@ -134,7 +134,7 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
 #endif
     CHECK(is_true(count(page, "clone3") + count(page, "clone"), threads, page));
     CHECK(page.samples(calls_total, {{"syscall", "getppid"}}).front().labels ==
-          Labels{{"comm", "syscalls"}, {"container_id", ""}, {"syscall", "getppid"}});
+          Labels{{"comm", "syscalls"}, {"syscall", "getppid"}});
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
     check_at_rest(exporter);
