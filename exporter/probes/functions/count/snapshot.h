@@ -23,11 +23,13 @@ struct FunctionCount {
     void add(const FunctionCount &other);
 };
 
+using processes::ProcessNames;
+
 struct FunctionsSnapshot {
     // A running process that has made calls.
     struct Process {
         std::uint32_t pid = 0;
-        processes::ProcessNames names;
+        ProcessNames names;
         std::vector<FunctionCount> functions;
     };
 
