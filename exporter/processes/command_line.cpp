@@ -30,10 +30,13 @@ struct Interpreter {
 
 constexpr std::array<std::string_view, 3> pythons{"python", "pypy", "pythonw"};
 constexpr std::array<std::string_view, 1> python_values{"--check-hash-based-pycs"};
-constexpr std::array<std::string_view, 8> shells{"bash", "sh",   "dash", "zsh",
-                                                 "ksh",  "mksh", "ash",  "fish"};
+constexpr std::array<std::string_view, 7> shells{"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash"};
 constexpr std::array<std::string_view, 1> shell_codes{"--command"};
-constexpr std::array<std::string_view, 2> shell_values{"--rcfile", "--init-file"};
+constexpr std::array<std::string_view, 3> shell_values{"--rcfile", "--init-file", "--emulate"};
+constexpr std::array<std::string_view, 1> fishes{"fish"};
+// The first has code that runs before the script.
+constexpr std::array<std::string_view, 5> fish_values{"--init-command", "--debug", "--debug-output",
+                                                      "--features", "--profile"};
 constexpr std::array<std::string_view, 2> nodes{"node", "nodejs"};
 constexpr std::array<std::string_view, 2> evals{"--eval", "--print"};
 constexpr std::array<std::string_view, 8> node_values{
@@ -47,13 +50,15 @@ constexpr std::array<std::string_view, 8> julia_values{
     "--sysimage", "--threads",      "--procs", "--cpu-target",
     "--load",     "--machine-file", "--home",  "--gcthreads"};
 constexpr std::array<std::string_view, 1> javas{"java"};
-constexpr std::array<std::string_view, 12> java_values{"-cp",
+constexpr std::array<std::string_view, 14> java_values{"-cp",
                                                        "-classpath",
                                                        "--class-path",
                                                        "-p",
                                                        "--module-path",
                                                        "--upgrade-module-path",
                                                        "--add-modules",
+                                                       "--limit-modules",
+                                                       "--source",
                                                        "--add-opens",
                                                        "--add-exports",
                                                        "--add-reads",
@@ -61,7 +66,7 @@ constexpr std::array<std::string_view, 12> java_values{"-cp",
                                                        "--enable-native-access"};
 constexpr std::array<std::string_view, 3> java_programs{"-jar", "-m", "--module"};
 
-constexpr std::array<Interpreter, 7> interpreters{{
+constexpr std::array<Interpreter, 8> interpreters{{
     {.names = pythons,
      .code = "c",
      .value = "WX",
@@ -74,6 +79,12 @@ constexpr std::array<Interpreter, 7> interpreters{{
      .attached = "",
      .long_code = shell_codes,
      .long_value = shell_values},
+    {.names = fishes,
+     .code = "c",
+     .value = "CdDfop",
+     .attached = "",
+     .long_code = shell_codes,
+     .long_value = fish_values},
     {.names = nodes,
      .code = "ep",
      .value = "rC",

@@ -78,6 +78,9 @@ TEST_CASE("the script of a shell") {
     CHECK(script("bash -ec run.sh") == "");
     CHECK(script("sh -s run.sh") == "");
     CHECK(script("fish --command=x run.sh") == "");
+    CHECK(script("fish -C code run.fish") == "run.fish");
+    CHECK(script("fish --init-command code -N run.fish") == "run.fish");
+    CHECK(script("zsh --emulate sh run.sh") == "run.sh");
     CHECK(script("bash /dev/fd/63") == "");
 }
 
@@ -112,6 +115,7 @@ TEST_CASE("the program of Java") {
     CHECK(script("java --module=com.app/com.app.Main") == "com.app/com.app.Main");
     CHECK(script("java -ea @options Main") == "Main");
     CHECK(script("java /src/Hello.java") == "Hello.java");
+    CHECK(script("java --source 21 --limit-modules java.base /src/Hello") == "Hello");
     CHECK(script("java -cp") == "");
     CHECK(script("java -jar") == "");
     CHECK(script("java") == "");
