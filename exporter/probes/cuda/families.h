@@ -8,8 +8,8 @@
 
 namespace gpusnoop::probes {
 
-// Every family begins with the process's labels: comm, container, and pid if it is configured. The
-// families live as long as the probe.
+// Every family begins with the process's labels (series::process_labels). The families live as long
+// as the probe.
 struct MemoryFamilies {
     series::Family &allocations;
     series::Family &allocated_bytes;
