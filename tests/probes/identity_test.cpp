@@ -39,8 +39,10 @@ if then == "forget":
     for name, value in os.environ.items():
         os.putenv(name, value)  # elsewhere: it lies behind the arguments
     libc.madvise(ctypes.c_void_p(page), ctypes.c_size_t(4096), 4)
-cuda = ctypes.CDLL(")py" + runtime + R"py(")
-calls = ctypes.CDLL(")py" + calls_library + R"py(")
+cuda = ctypes.CDLL(")py" + runtime +
+                             R"py(")
+calls = ctypes.CDLL(")py" + calls_library +
+                             R"py(")
 for i in range(count):
     address = ctypes.c_void_p()
     cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(i + 1))

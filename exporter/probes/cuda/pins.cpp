@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -41,7 +42,7 @@ struct ScriptKey {
 };
 struct ScriptValue {
     std::int64_t started_ns;
-    char name[max_label_bytes];  // without a NUL if it is as long
+    std::array<char, max_label_bytes> name;  // without a NUL if it is as long
 };
 
 Result<Fd> open_table(const ebpf::Pins &pins, std::string_view name, const char *map,
@@ -122,15 +123,15 @@ std::string CudaPins::script_of(const ProcessKey &key) const {
     if (bpf_map_lookup_elem(scripts_.get(), &entry, &value) != 0) {
         return {};
     }
-    return {value.name, ::strnlen(value.name, sizeof(value.name))};
+    return {value.name.data(), ::strnlen(value.name.data(), value.name.size())};
 }
 
 void CudaPins::keep_script(const ProcessIdentity &process) const {
     const ScriptKey entry{process.key.tgid, process.key.since_ns};
     ScriptValue value{};
     value.started_ns = process.started.count();
-    std::memcpy(value.name, process.script.data(),
-                std::min(process.script.size(), sizeof(value.name)));
+    std::copy_n(process.script.begin(), std::min(process.script.size(), value.name.size()),
+                value.name.begin());
     if (bpf_map_update_elem(scripts_.get(), &entry, &value, BPF_ANY) == -E2BIG) {
         forget_scripts_of_ended();
         (void)bpf_map_update_elem(scripts_.get(), &entry, &value, BPF_ANY);
