@@ -11,14 +11,70 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "exporter/system/foreign_reader_child.h"
 
 namespace gpusnoop {
 
+namespace {
+
+// The children that may have copies of this process's descriptors. There is one table of
+// descriptors for the process, so there is one of these.
+class ChildrenWithCopies {
+public:
+    std::uint64_t add() {
+        const std::lock_guard lock(mutex_);
+        return *children_.insert(next_++).first;
+    }
+    void remove(std::uint64_t child) {
+        const std::lock_guard lock(mutex_);
+        children_.erase(child);
+        changed_.notify_all();
+    }
+    void wait_for_earlier() {
+        std::unique_lock lock(mutex_);
+        const std::uint64_t later = next_;
+        changed_.wait(lock, [&] { return children_.empty() || *children_.begin() >= later; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint64_t next_ = 0;
+    std::set<std::uint64_t> children_;
+};
+
+ChildrenWithCopies &children_with_copies() {
+    static ChildrenWithCopies children;
+    return children;
+}
+
+class ChildWithCopies {
+public:
+    ChildWithCopies() : number_(children_with_copies().add()) {}
+    ~ChildWithCopies() { children_with_copies().remove(number_); }
+    ChildWithCopies(const ChildWithCopies &) = delete;
+    ChildWithCopies &operator=(const ChildWithCopies &) = delete;
+
+private:
+    std::uint64_t number_;
+};
+
+// Closing takes long only where the copy of a link is the last one.
+constexpr std::chrono::seconds patience_with_closing{30};
+
+}  // namespace
+
 struct ForeignReader::Shared : reader::Shared {};
+
+void ForeignReader::wait_until_copies_are_closed() {
+    children_with_copies().wait_for_earlier();
+}
 
 Result<std::unique_ptr<ForeignReader>> ForeignReader::start() {
     void *memory =
@@ -34,7 +90,8 @@ Result<std::unique_ptr<ForeignReader>> ForeignReader::start() {
         return fail_errno("make sockets for a process that reads files", code);
     }
     Fd ours(ends[0]);
-    const Fd its(ends[1]);
+    Fd its(ends[1]);
+    const ChildWithCopies copies;
     const pid_t pid = ::fork();
     if (pid < 0) {
         const int code = errno;
@@ -44,7 +101,13 @@ Result<std::unique_ptr<ForeignReader>> ForeignReader::start() {
     if (pid == 0) {
         reader::run(its.get(), *shared);
     }
-    return std::unique_ptr<ForeignReader>(new ForeignReader(shared, std::move(ours), pid));
+    its = Fd();  // if the child ends, its end of the sockets is closed
+    std::unique_ptr<ForeignReader> child(new ForeignReader(shared, std::move(ours), pid));
+    const auto ready = child->wait(patience_with_closing);
+    if (!ready || ready->error != 0) {
+        return fail("start a process that reads files: it does not answer", EPIPE);
+    }
+    return child;
 }
 
 ForeignReader::ForeignReader(Shared *shared, Fd socket, pid_t pid)

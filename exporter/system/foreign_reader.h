@@ -44,6 +44,10 @@ public:
     };
 
     static Result<std::unique_ptr<ForeignReader>> start();
+    // A child begins with copies of all descriptors of this process, and closes them first. Until
+    // then, what this process closes stays open there: a BPF link stays attached. Waits, for
+    // milliseconds, until all children that were started before have closed their copies.
+    static void wait_until_copies_are_closed();
     // Kills the child, without waiting for its end for more than some milliseconds.
     ~ForeignReader();
     ForeignReader(const ForeignReader &) = delete;

@@ -195,6 +195,7 @@ void run(int socket, Shared &shared) {
     // The parent's links must go with the parent, and its output must end with it.
     close_between(0, socket - 1);
     (void)::syscall(SYS_close_range, static_cast<unsigned>(socket + 1), ~0U, 0U);
+    answer(socket, -1);  // ForeignReader::start() waits for it
     ::prctl(PR_SET_NAME, FOREIGN_READER);
     Open open;
     for (;;) {

@@ -43,7 +43,7 @@ double held(const TemporaryDirectory &directory, const std::string &comm) {
 
 }  // namespace
 
-TEST_CASE("what ran before the exporter is a lower bound, and nothing else is", "[kernel][modes]") {
+TEST_CASE("what ran before the exporter is a lower bound, and nothing else is", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes({"session", "multi"})));
     CAPTURE(mode);
@@ -99,7 +99,7 @@ TEST_CASE("a runtime that is not attached to yet hides nothing from the driver's
 }
 
 TEST_CASE("an exporter that is killed while programs allocate says whose memory it knows in part",
-          "[kernel][modes]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes({"session", "multi"})));
     CAPTURE(mode);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <chrono>
@@ -13,8 +14,10 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/unit/temporary_directory.h"
@@ -135,4 +138,25 @@ TEST_CASE("a foreign reader that is killed is gone, and says so") {
         ::usleep(1000);
     }
     CHECK(answer_of(*child, Result<>()).error == EPIPE);
+}
+
+TEST_CASE("what is closed while foreign readers start is closed in them, too, after the wait") {
+    std::atomic<int> started = 0;
+    const std::jthread starting([&](const std::stop_token &stop) {
+        while (!stop.stop_requested()) {
+            started += ForeignReader::start().has_value() ? 1 : 0;
+        }
+    });
+    int open_yet = 0;
+    while (started < 100) {
+        std::array<int, 2> ends{};
+        REQUIRE(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
+        const Fd reading(ends[0]);
+        (void)Fd(ends[1]);
+        ForeignReader::wait_until_copies_are_closed();
+        char byte = 0;
+        // The end of the file, unless somebody has the writing end.
+        open_yet += ::read(reading.get(), &byte, 1) == 0 ? 0 : 1;
+    }
+    CHECK(open_yet == 0);
 }
