@@ -17,6 +17,7 @@
 #include "exporter/http/server.h"
 #include "exporter/processes/user_names.h"
 #include "exporter/symbols/elf/elf_file.h"
+#include "tests/e2e/browser.h"
 #include "tests/e2e/child.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
@@ -39,61 +40,6 @@ const std::string slow_group = R"(
 
 // More than other programs of the machine are likely to hold, so that it is among the first.
 constexpr std::uint64_t leaked = std::uint64_t{1} << 36U;
-
-// What became of a page in the browser.
-struct Seen {
-    std::string dom;                    // once it was loaded
-    std::vector<std::string> requests;  // that the page made, besides the one for itself
-    std::vector<std::string> console;   // what it said there, errors of the browser about it too
-};
-
-// Everything that would have to leave this machine is refused.
-std::vector<std::string> browser(const TemporaryDirectory &directory) {
-    if (run({"sh", "-c", "command -v chromium"}).code != 0) {
-        missing("chromium: run scripts/setup.sh --tests");
-    }
-    return {"chromium",
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-            "--user-data-dir=" + (directory / "profile").string()};
-}
-
-Seen look_at(const std::string &url) {
-    const TemporaryDirectory directory;
-    auto command = browser(directory);
-    const std::string net_log = directory / "net.json";
-    command.insert(command.begin(),
-                   {"sh", "-c", R"(dom=$1; shift; exec "$@" >"$dom")", "sh", directory / "dom"});
-    command.insert(command.end(),
-                   {"--enable-logging=stderr", "--log-net-log=" + net_log, "--dump-dom", url});
-    const Finished finished = run(std::move(command));
-    INFO(finished.output);
-    REQUIRE(finished.code == 0);
-    Seen seen{read_file(directory / "dom"), {}, {}};
-    static const std::regex of_console(R"(CONSOLE[:(]\d+[^\n]*)");
-    for (std::sregex_iterator at(finished.output.begin(), finished.output.end(), of_console), end;
-         at != end; ++at) {
-        seen.console.push_back(at->str());
-    }
-    const json log = json::parse(read_file(net_log));
-    bool loaded = false;
-    for (const json &event : log["events"]) {
-        const json params = event.value("params", json::object());
-        loaded = loaded || params.value("url", "") == url;
-        // The browser's own requests have no origin.
-        if (params.contains("initiator") && params["initiator"] != "not an origin") {
-            seen.requests.push_back(params.value("url", ""));
-        }
-    }
-    REQUIRE(loaded);
-    return seen;
-}
 
 std::string without_markup(const std::string &html) {
     std::string text = std::regex_replace(html, std::regex("<[^>]*>"), "");
@@ -216,7 +162,7 @@ TEST_CASE("what looks at a page in the browser sees what it requests and what go
                                    "<img src='/picture'><script>nothing()</script>")}});
     REQUIRE(server.has_value());
     const std::string url = "http://127.0.0.1:" + std::to_string((*server)->port()) + "/";
-    const Seen seen = look_at(url);
+    const e2e::Seen seen = e2e::look_at(url);
     CHECK(seen.dom.find("<p>there</p>") != std::string::npos);
     CHECK(std::ranges::find(seen.requests, url + "picture") != seen.requests.end());
     REQUIRE_FALSE(seen.console.empty());
@@ -239,7 +185,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const auto truth = truth::sum(truth::read_truth(node.directory.path()));
     const truth::Memory &memory = truth.of(truth::MemoryKind::device);
     const Page before = node.exporter.scrape();
-    const Seen seen = look_at(node.url());
+    const e2e::Seen seen = e2e::look_at(node.url());
     INFO(seen.dom);
 
     CHECK(seen.requests.empty());
@@ -392,7 +338,7 @@ TEST_CASE("a picture of the page at /", "[.picture]") {
     ::sleep(6);  // until rates are of whole windows
     const TemporaryDirectory directory;
     write_file(directory / "page.html", without_places(http(node.exporter.port(), "/").body));
-    auto command = browser(directory);
+    auto command = e2e::browser(directory);
     const char *size = std::getenv("GPUSNOOP_PICTURE_SIZE");
     command.insert(command.end(), {"--hide-scrollbars", "--screenshot=" + std::string(picture),
                                    "--window-size=" + std::string(size ? size : "1280,1750"),

@@ -185,7 +185,7 @@ TEST_CASE("an access is told with its register, its value, its result and its du
     CHECK(probes::find_pci_devices(config.of<probes::PcieConfig>().classes) ==
           std::set{*probes::pci_device(display), *probes::pci_device(bridge)});
     const auto probe = probes::make_pcie_tracer(
-        config, [&](const pcie_record &record) { records.push_back(record); });
+        config, [&](const pcie_record &record, const auto &) { records.push_back(record); });
     const auto started = probe->start();
     INFO((started ? "" : started.error().message));
     REQUIRE(started);

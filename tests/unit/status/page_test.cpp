@@ -255,8 +255,9 @@ TEST_CASE("a lower bound is marked as one") {
     all.overview.memory->is_complete = false;
     all.overview.memory->processes.at(0).is_complete = false;
     const std::string html = page(all);
-    CHECK(row(html, "train.py") ==
-          "train.py pid 41230|&ge; 8.00 GiB|&ge; 3|0, 3|4be1c9aa77d0|/usr/bin/python3.11|");
+    CHECK(row(html, "python3 train.py") ==
+          "python3 train.py pid 41230of alice, Slurm job 4711|&ge; 8.00 GiB|&ge; 3|0, 3|"
+          "4be1c9aa77d0|/usr/bin/python3.11|");
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least <data"));
     CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));
 }

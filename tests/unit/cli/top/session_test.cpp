@@ -280,6 +280,7 @@ TEST_CASE("functions are sorted by what is asked for, then by name") {
     const auto row = [](const std::string &name, double calls, double busy, double slow,
                         double errors, std::optional<double> max) {
         return top::Row{{"lib", name},
+                        {},
                         true,
                         true,
                         1,

@@ -87,5 +87,6 @@ TEST_CASE("system calls without a name, or without a result, as lines") {
     CHECK(line["result"].is_null());
     CHECK(line["error"].is_null());
     CHECK_FALSE(line.contains("arguments"));
-    CHECK(columns(event) == "100 101 99 train\uFFFD rt_sigreturn 1.5us -");
+    CHECK(columns(event) ==
+          "100 101 99 train\uFFFD rt_sigreturn 1.5us - script=train.py\uFFFD slurm_job_id=4711");
 }

@@ -1,0 +1,24 @@
+// A real browser, for pages that people look at.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/directory.h"
+
+namespace e2e {
+
+// What became of a page in the browser.
+struct Seen {
+    std::string dom;                    // once it was loaded
+    std::vector<std::string> requests;  // that the page made, besides the one for itself
+    std::vector<std::string> console;   // what it said there, errors of the browser about it too
+};
+
+// The browser's command, with its profile in this directory. Everything that would have to leave
+// this machine is refused.
+std::vector<std::string> browser(const harness::TemporaryDirectory &directory);
+
+Seen look_at(const std::string &url);
+
+}  // namespace e2e
