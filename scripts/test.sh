@@ -33,8 +33,8 @@ fixed_addresses() {
     if setarch --addr-no-randomize true 2>/dev/null; then setarch --addr-no-randomize "$@"; else "$@"; fi
 }
 
-tests_of() { # tests_of PRESET: as root, except what needs no privileges
-    local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs")
+tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privileges
+    local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
     if [ "$1" = release ]; then
         case $label in
         '') run+=(--label-exclude '^long$') ;;
@@ -121,7 +121,14 @@ set -euo pipefail; jobs=$jobs; label=$label; sanitizers='$sanitizers'; build_oth
     other_builds=$!
     trap 'kill -TERM -- "-$other_builds" 2>/dev/null || true' EXIT
 fi
-part release-tests tests_of release
+# The guests keep both CPUs busy, and run when nothing else does.
+case $label in
+all | long)
+    part release-tests tests_of release --label-exclude '^vm$'
+    label=vm part guest-tests tests_of release
+    ;;
+*) part release-tests tests_of release ;;
+esac
 
 if [ -n "$sanitizers" ]; then
     part formatting formatting
