@@ -6,6 +6,9 @@
   render.py --set slow_calls=10 --output-dir DIR   with other thresholds, to another place
   render.py --faster 120 --output-dir DIR          with every duration divided, to test them in seconds
 
+It also writes the rules of the Helm chart, in which @name@ is left where a threshold is only put in, for the
+chart to put its values in. Thresholds that others are computed from, and `job`, are not the chart's to change.
+
 In a source, @name@ is a threshold, @runbook@ the page of the alert that it stands in, and
 @grown(SELECTOR, WINDOW)@ how much a counter has grown in a window, with a series that appeared in it
 counted from zero if the exporter was scraped in the hour before it or has started in it: increase() alone does not see
@@ -25,6 +28,7 @@ import sys
 import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
+CHART = HERE.parent.parent / "docker/kubernetes/gpusnoop-exporter/files/rules"
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000}
 DURATION = r"(?:[0-9]+(?:ms|[smhdwy]))+"
@@ -126,7 +130,13 @@ def faster(text, divisor):
     return "".join(out)
 
 
-def render(name, text, thresholds, used, divisor):
+def computed_from(texts):
+    """The thresholds that a rule computes with: windows of which there are several, and numbers of seconds."""
+    windows = re.findall(r"@rises\(.*?, @([a-z_]+)@,[^,]*,[^,]*\)@|@grown\(.*?, @([a-z_]+)@\)@|@seconds\(@([a-z_]+)@\)@", texts)
+    return {name for names in windows for name in names if name}
+
+
+def render(name, text, thresholds, used, divisor, left=()):
     def seconds(duration):
         return f"{milliseconds(duration) / 1000 / divisor:g}"
 
@@ -143,11 +153,12 @@ def render(name, text, thresholds, used, divisor):
                 return PROGRAM if key == "program" else WHO
             if key == "runbook" and alert:
                 used.add("runbooks")
-                return f"{thresholds['runbooks']}/{alert}.md"
+                runbooks = "\0runbooks\0" if "runbooks" in left else thresholds["runbooks"]
+                return f"{runbooks}/{alert}.md"
             if key not in thresholds:
                 raise Mistake(f"{name}:{number}: no threshold is called {key}")
             used.add(key)
-            return number_of(thresholds[key])
+            return f"\0{key}\0" if key in left else number_of(thresholds[key])
 
         lines.append(re.sub(r"@([a-z_]+)@", value, line))
     text = re.sub(r"@seconds\(([^@]*)\)@", lambda match: seconds(match.group(1)), "".join(lines))
@@ -155,12 +166,13 @@ def render(name, text, thresholds, used, divisor):
     text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", lambda match: grown(match, seconds), text)
     text = re.sub(r"^( *)([^@\n]*)@with_pod\(([^@]*)\)@", with_pod, text, flags=re.M)
     if "@" in text:
-        left = next(line for line in text.splitlines() if "@" in line)
-        raise Mistake(f"{name}: not understood: {left.strip()}")
+        line = next(line for line in text.splitlines() if "@" in line)
+        raise Mistake(f"{name}: not understood: {line.strip()}")
+    text = text.replace("\0", "@")
     return f"# Made by dashboards/rules/render.py from source/{name}; do not edit.\n{text}"
 
 
-def render_all(source_dir, settings, divisor=1):
+def render_all(source_dir, settings, divisor=1, for_chart=False):
     """file name -> text"""
     thresholds = read_thresholds((source_dir / "thresholds.yaml").read_text())
     for setting in settings:
@@ -170,9 +182,10 @@ def render_all(source_dir, settings, divisor=1):
         thresholds[name] = value
     used = set()
     rendered = {}
-    for source in sorted(source_dir.glob("*.yaml")):
-        if source.name != "thresholds.yaml":
-            rendered[f"gpusnoop_{source.name}"] = render(source.name, source.read_text(), thresholds, used, divisor)
+    sources = {path.name: path.read_text() for path in sorted(source_dir.glob("*.yaml")) if path.name != "thresholds.yaml"}
+    left = set(thresholds) - computed_from("\n".join(sources.values())) - {"job"} if for_chart else set()
+    for name, text in sources.items():
+        rendered[f"gpusnoop_{name}"] = render(name, text, thresholds, used, divisor, left)
     unused = sorted(set(thresholds) - used)
     if unused:
         raise Mistake(f"thresholds.yaml: no rule uses {', '.join(unused)}")
@@ -194,11 +207,14 @@ def main():
         rendered = render_all(HERE / "source", options.set, options.faster)
     except Mistake as mistake:
         sys.exit(f"render.py: {mistake}")
+    if options.faster != 1:
+        rendered = {name: faster(text, options.faster) for name, text in rendered.items()}
+    written = {options.output_dir / name: text for name, text in rendered.items()}
+    if options.output_dir.resolve() == HERE:
+        chart = render_all(HERE / "source", [], for_chart=True)
+        written |= {CHART / f"{name}.in": text for name, text in chart.items()}
     stale = False
-    for name, text in rendered.items():
-        if options.faster != 1:
-            text = faster(text, options.faster)
-        path = options.output_dir / name
+    for path, text in written.items():
         if options.check:
             committed = path.read_text() if path.exists() else ""
             if committed != text:
@@ -207,8 +223,9 @@ def main():
                     committed.splitlines(True), text.splitlines(True), str(path), "what render.py writes"))
         else:
             path.write_text(text)
-    for path in options.output_dir.glob("gpusnoop_*.yaml") if options.check else ():
-        if path.name not in rendered:
+    there = [*options.output_dir.glob("gpusnoop_*.yaml"), *(CHART.glob("*") if options.output_dir.resolve() == HERE else ())]
+    for path in there if options.check else ():
+        if path not in written:
             stale = True
             print(f"{path}: has no source")
     sys.exit(1 if stale else 0)

@@ -18,11 +18,12 @@ import yaml
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "docker/kubernetes"))
+sys.path[:0] = [str(ROOT / "docker/kubernetes"), str(ROOT / "dashboards/rules")]
 
 # pylint: disable=wrong-import-position
 import manifests
 from complaints import complain, complaints, conclude, same
+import render
 from kubernetes_api import Api
 
 EVERYTHING = """
@@ -54,6 +55,9 @@ SETS = {
     "everything": ([EVERYTHING], "1.32.0"),
     "a ServiceMonitor, on an older Kubernetes": (
         ["monitor: {kind: ServiceMonitor}\nhostNetwork: false\nport: 9999\nnameOverride: snoop\n"], "1.29.3"),
+    "other thresholds and runbooks": (
+        ["prometheusRule:\n  enabled: true\n  runbooks: https://wiki.example.org/gpu\n  thresholds:\n"
+         "    {leak_growth: 3GiB, leak_share: 0.02, leak_for: 1h, slow_calls: 10, errors_oom: cudaErrorMemoryAllocation}\n"], "1.32.0"),
     "with next to nothing": (
         ["nodeSelector: null\ntolerations: []\npriorityClassName: ''\nappArmorProfile: ''\n"
          "serviceAccount: {create: false, name: there}\nfullnameOverride: g\nimage: {tag: v1}\n"
@@ -62,7 +66,8 @@ SETS = {
 # What values.schema.json must refuse.
 REFUSED = ["ports: 1", "port: '19435'", "port: 80", "monitor: {kind: Monitor}", "monitor: {interval: 15}",
            "capabilities: [BPF]", "capabilities: [BPF, PERFMON, NET_ADMIN]", "config: ''", "extraArgs: [log]",
-           "prometheusRule: {enable: true}", "fullnameOverride: Capital", "image: {}",
+           "prometheusRule: {enable: true}", "prometheusRule: {thresholds: {leak_growth: [1]}}",
+           "prometheusRule: {runbooks: wiki}", "fullnameOverride: Capital", "image: {}",
            "nodeSelector: {nvidia.com/gpu.present: true}"]
 
 
@@ -166,15 +171,18 @@ def check_privileges(objects):
     same("the host's paths", paths, {"/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"})
 
 
-def check_contents(objects, exporter, promtool):
+def check_contents(objects, values, exporter, promtool):
     """Configuration, rules and dashboards are ours."""
     config = only([one for one in objects if "config.yaml" in one.get("data", {})], "ConfigMap")["data"]["config.yaml"]
     check_config(config, exporter)
     rules = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "PrometheusRule"}
+    given = values["prometheusRule"]
+    settings = [f"{name}={value}" for name, value in given["thresholds"].items()]
+    settings += [f"runbooks={given['runbooks']}"] if given["runbooks"] else []
     expected = {}
-    for path in sorted((ROOT / "dashboards/rules").glob("gpusnoop_*.yaml")):
-        name = path.stem.removeprefix("gpusnoop_").replace("_", "-")
-        expected[f"gpusnoop-exporter-{name}"] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for path, text in render.render_all(ROOT / "dashboards/rules/source", settings).items():
+        name = path.removesuffix(".yaml").removeprefix("gpusnoop_").replace("_", "-")
+        expected[f"gpusnoop-exporter-{name}"] = yaml.safe_load(text)
     if rules:
         same("the rules", rules, expected)
         with tempfile.TemporaryDirectory() as directory:
@@ -262,9 +270,18 @@ def check_chart_itself(chart):
     same("the chart's name", metadata["name"], chart.name)
     # Links, so that there is nothing to keep in step; each leads to a file of ours.
     linked = {path.resolve() for path in (chart / "files").rglob("*") if path.is_symlink()}
-    expected = {ROOT / "config.yaml", ROOT / "dashboards/grafana",
-                *(ROOT / "dashboards/rules").glob("gpusnoop_*.yaml")}
+    expected = {ROOT / "config.yaml", ROOT / "dashboards/grafana", ROOT / "dashboards/rules/source/thresholds.yaml"}
     same("what the chart links to", linked, expected)
+
+
+def check_wrong_thresholds(program):
+    """One that is not there, and one from which others are computed."""
+    for name in ("leak_grwth", "leak_window"):
+        try:
+            manifests.render(program, [f"prometheusRule: {{enabled: true, thresholds: {{{name}: 1h}}}}"])
+            complain(f"the chart takes the threshold {name}")
+        except manifests.Mistake as mistake:
+            same(f"that {name} is refused", f"thresholds.{name}: no rule" in str(mistake), True)
 
 
 def main():
@@ -277,6 +294,7 @@ def main():
     program = manifests.renderer()
     check_chart_itself(manifests.CHART)
     defaults = check_values(manifests.CHART)
+    check_wrong_thresholds(program)
     with_rules, with_dashboards = False, False
     for name, (texts, version) in SETS.items():
         before = len(complaints)
@@ -289,7 +307,7 @@ def main():
             complaints.extend(f"{name}: {mistake}" for mistake in mistakes)
             continue
         check_fits_together(objects, values)
-        found = check_contents(objects, exporter, promtool)
+        found = check_contents(objects, values, exporter, promtool)
         with_rules, with_dashboards = with_rules or found[0], with_dashboards or found[1]
         if name == "the defaults":
             check_privileges(objects)

@@ -70,10 +70,12 @@ private:
     std::unique_ptr<Process> process_;
 };
 
+const Process::Environment no_memory_limit = {{"STANDIN_MEMORY_LIMIT", "1000000000000"}};
+
 Process workload(const std::string &name, const std::string &leak) {
     return Process(
         {standin("workload"), "--rate", "100", "--seconds", "600", "--leak", leak, "--name", name},
-        {{"STANDIN_MEMORY_LIMIT", "1000000000000"}});
+        no_memory_limit);
 }
 
 // Both probes, of functions only one.
@@ -113,7 +115,8 @@ void check_rules_run(const e2e::Prometheus &prometheus) {
 
 }  // namespace
 
-TEST_CASE("a leak, slow calls and a dead exporter become messages, and their end too", "[e2e]") {
+TEST_CASE("a leak, idle memory, slow calls and a dead exporter become messages, and their end too",
+          "[e2e]") {
     require_bpf();
     e2e::require_prometheus();
     const TemporaryDirectory rules;
@@ -140,6 +143,11 @@ TEST_CASE("a leak, slow calls and a dead exporter become messages, and their end
     const Process steady = workload("steady", "0");
     auto leaky = std::make_unique<Process>(workload("leaky", "2097152"));
     const std::string leaky_pid = std::to_string(leaky->pid());
+    // A notebook whose user went home.
+    auto notebook = std::make_unique<Process>(
+        std::vector<std::string>{standin("workload"), "--threads", "1", "--iterations", "1",
+                                 "--leak", "3221225472", "--hold", "--name", "notebook"},
+        no_memory_limit);
     const Process sleeping({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleepy"});
 
     const Labels slow = {{"alertname", "GpusnoopSlowCalls"}, {"function", "calls_sleep"}};
@@ -159,6 +167,16 @@ TEST_CASE("a leak, slow calls and a dead exporter become messages, and their end
     check_annotations(leak_alert);
     CHECK(webhook.notified("resolved", leak).empty());
     check_rules_run(prometheus);
+
+    const Labels idle = {{"alertname", "GpusnoopGpuMemoryIdle"}};
+    const e2e::Notified idle_alert = wait_for("firing", idle);
+    CHECK(idle_alert.receiver == "owners");
+    CHECK(idle_alert.labels.at("comm") == "notebook");
+    check_annotations(idle_alert);
+    CHECK(idle_alert.annotations.at("description").find("holds 3GiB of GPU") != std::string::npos);
+    notebook.reset();
+    (void)wait_for("resolved", idle);
+
     leaky.reset();
     const Process fixed = workload("leaky", "0");
     (void)wait_for("resolved", leak);

@@ -81,7 +81,7 @@ TEST_CASE("a file that is no library is counted, and others are attached to", "[
         eventually("the failure to be counted: " + exporter.log(),
                    [&] { return failures(exporter.scrape(), "elf") > before; });
         CHECK(failures(exporter.scrape(), "elf") == before + 1);
-        CHECK(exporter.log().find("pid=" + std::to_string(mapped.pid())) != std::string::npos);
+        exporter.wait_for_log("pid=" + std::to_string(mapped.pid()));
         check_good_library_counts(exporter);
 
         // The same file again is the same failure, not another one.

@@ -53,7 +53,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e]") {
+TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
     std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / library);

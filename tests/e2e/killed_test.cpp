@@ -168,7 +168,7 @@ TEST_CASE("a program that dies in the middle of a call is accounted for", "[e2e]
     CHECK(http(exporter.port(), "/-/healthy").status == 200);
 }
 
-TEST_CASE("two exporters at the same time both count everything", "[e2e]") {
+TEST_CASE("two exporters at the same time both count everything", "[e2e][long]") {
     require_bpf();
     const std::string modes = GENERATE("session session", "session perf", "multi multi");
     CAPTURE(modes);

@@ -135,7 +135,8 @@ TEST_CASE("an exporter with many perf events ends soon, and a helper process det
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - told;
     WARN("ended after " << took.count() << " s, " << left_of(links) << " links are attached yet");
     CHECK(took < soon);
-    CHECK(exporter.log().find("a helper process detaches the remaining probes") != std::string::npos);
+    CHECK(exporter.log().find("a helper process detaches the remaining probes") !=
+          std::string::npos);
     // Meanwhile the port is free, and another exporter attaches and counts.
     {
         CHECK(is_free(port));
@@ -196,7 +197,8 @@ TEST_CASE("an exporter that uses many libraries ends soon", "[e2e]") {
     eventually("all to be detached", [&] { return left_of(links) == 0; });
 }
 
-TEST_CASE("a library that is used again while it is let go is counted at once, and once", "[e2e]") {
+TEST_CASE("a library that is used again while it is let go is counted at once, and once",
+          "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
     const auto copies = copies_in(directory, 1);

@@ -45,6 +45,8 @@ public:
     [[nodiscard]] Page scrape() const;
     [[nodiscard]] Process &process() { return *process_; }
     [[nodiscard]] std::string log() const { return process_->output(); }
+    // A failure is counted first and logged then: a page can be older than the line on it.
+    void wait_for_log(const std::string &text) const { process_->wait_for_output(text); }
 
     // Attached to this file, whatever other files are attached to.
     void wait_until_attached_to(const std::filesystem::path &library) const;

@@ -118,14 +118,13 @@ Result<> try_kprobe() {
 
 Finding kprobes() {
     const auto tried = try_kprobe();
-    return {
-        "kprobes", tried ? Verdict::ok : Verdict::warn,
-        tried ? "work" : "do not work (" + tried.error().message + ")",
-        tried ? ""
-              : std::string("the probes pcie and nvlink ") +
-                    (tried.error().code == ENOENT ? "are unsupported" : "fail") +
-                    ": calls inside the kernel, such as PCI configuration accesses, cannot be "
-                    "seen"};
+    return {"kprobes", tried ? Verdict::ok : Verdict::warn,
+            tried ? "work" : "do not work (" + tried.error().message + ")",
+            tried ? ""
+                  : std::string("the probes pcie and nvlink ") +
+                        (tried.error().code == ENOENT ? "are unsupported" : "fail") +
+                        ": calls inside the kernel, such as PCI configuration accesses, cannot be "
+                        "seen"};
 }
 
 Finding kernel_version() {

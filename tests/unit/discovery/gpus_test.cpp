@@ -1,7 +1,5 @@
 #include "exporter/discovery/gpus/gpus.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "exporter/base/text.h"
+#include "tests/harness/directory.h"
 
 using namespace gpusnoop::discovery;
 
@@ -20,35 +19,23 @@ namespace fs = std::filesystem;
 // A directory in place of /proc/driver/nvidia or of a process's root.
 class Tree {
 public:
-    Tree() {
-        std::string name = (fs::temp_directory_path() / "gpus_test.XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    Tree(const Tree &) = delete;
-    Tree &operator=(const Tree &) = delete;
-    ~Tree() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-
-    [[nodiscard]] std::string path() const { return path_.string(); }
+    [[nodiscard]] std::string path() const { return directory_.path().string(); }
 
     void file(const std::string &name, const std::string &content = "") const {
-        fs::create_directories((path_ / name).parent_path());
-        std::ofstream(path_ / name, std::ios::binary) << content;
+        fs::create_directories((directory_ / name).parent_path());
+        std::ofstream(directory_ / name, std::ios::binary) << content;
     }
-    void directory(const std::string &name) const { fs::create_directories(path_ / name); }
+    void directory(const std::string &name) const { fs::create_directories(directory_ / name); }
     void link(const std::string &name, const std::string &target) const {
-        fs::create_directories((path_ / name).parent_path());
-        fs::create_symlink(target, path_ / name);
+        fs::create_directories((directory_ / name).parent_path());
+        fs::create_symlink(target, directory_ / name);
     }
     void gpu(const std::string &address, const std::string &content) const {
         file("gpus/" + address + "/information", content);
     }
 
 private:
-    fs::path path_;
+    harness::TemporaryDirectory directory_;
 };
 
 std::string uuid(char digit) {

@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "exporter/discovery/gpus/visible_gpus.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/discovery/made_up_gpus.h"
 
 using namespace gpusnoop::discovery;
@@ -25,20 +25,9 @@ class MadeUpProc {
 public:
     static constexpr std::uint32_t kTgid = 4711;
 
-    MadeUpProc() {
-        std::string name = (fs::temp_directory_path() / "visible_gpus_test.XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-        fs::create_directories(process() / "root/dev");
-    }
-    MadeUpProc(const MadeUpProc &) = delete;
-    MadeUpProc &operator=(const MadeUpProc &) = delete;
-    ~MadeUpProc() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
+    MadeUpProc() { fs::create_directories(process() / "root/dev"); }
 
-    [[nodiscard]] fs::path process() const { return path_ / std::to_string(kTgid); }
+    [[nodiscard]] fs::path process() const { return directory_ / std::to_string(kTgid); }
     void environment(const std::string &bytes) const {
         std::ofstream(process() / "environ", std::ios::binary) << bytes;
     }
@@ -46,11 +35,11 @@ public:
         std::ofstream(process() / "root/dev" / ("nvidia" + std::to_string(minor))) << "";
     }
     [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
-        return visible_gpus_of(kTgid, of_node, path_.string());
+        return visible_gpus_of(kTgid, of_node, directory_.path().string());
     }
 
 private:
-    fs::path path_;
+    harness::TemporaryDirectory directory_;
 };
 
 }  // namespace

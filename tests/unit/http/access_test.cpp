@@ -18,6 +18,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using namespace gpusnoop;
@@ -33,9 +34,6 @@ const std::string alices_login = "Authorization: Basic YWxpY2U6Y29ycmVjdCBob3JzZ
 
 struct Files {
     Files() {
-        std::string name = std::filesystem::temp_directory_path() / "access-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        directory = name;
         log = std::tmpfile();
         REQUIRE(log != nullptr);
         log::setup(log::Level::info, log::Format::logfmt, log);
@@ -43,7 +41,6 @@ struct Files {
     ~Files() {
         log::setup(log::Level::info, log::Format::logfmt);
         std::fclose(log);
-        std::filesystem::remove_all(directory);
     }
     Files(const Files &) = delete;
     Files &operator=(const Files &) = delete;
@@ -68,7 +65,7 @@ struct Files {
         return times;
     }
 
-    std::filesystem::path directory;
+    harness::TemporaryDirectory directory;
     std::FILE *log = nullptr;
 };
 

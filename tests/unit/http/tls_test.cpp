@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exporter/http/server.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using gpusnoop::Fd;
@@ -34,9 +35,6 @@ using Owned = std::unique_ptr<T, void (*)(T *)>;
 class TlsServer {
 public:
     explicit TlsServer(const std::vector<Route> &routes) {
-        std::string name = std::filesystem::temp_directory_path() / "tls-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        directory_ = name;
         make_certificate();
         std::ofstream(directory_ / "web.yaml")
             << "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n";
@@ -48,9 +46,6 @@ public:
         REQUIRE(server);
         server_ = *std::move(server);
     }
-    ~TlsServer() { std::filesystem::remove_all(directory_); }
-    TlsServer(const TlsServer &) = delete;
-    TlsServer &operator=(const TlsServer &) = delete;
 
     [[nodiscard]] std::uint16_t port() const { return server_->port(); }
 
@@ -72,7 +67,7 @@ private:
                                      nullptr) == 1);
     }
 
-    std::filesystem::path directory_;
+    harness::TemporaryDirectory directory_;
     std::unique_ptr<Server> server_;
 };
 

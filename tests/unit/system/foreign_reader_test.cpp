@@ -20,10 +20,9 @@
 #include <thread>
 
 #include "exporter/symbols/elf/elf_file.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/harness/directory.h"
 
 using namespace gpusnoop;
-using namespace gpusnoop::test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -50,10 +49,10 @@ std::string start_of(const Fd &file) {
 }  // namespace
 
 TEST_CASE("a foreign reader opens a file, and hands it over") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     std::ofstream(directory / "file") << "some text";
     const auto child = reader();
-    const auto opened = answer_of(*child, child->open("", directory / "file", true));
+    const auto opened = answer_of(*child, child->open("", (directory / "file").string(), true));
     CHECK(opened.error == 0);
     CHECK(opened.bytes == 9);
     CHECK(opened.number != 0);
@@ -65,32 +64,33 @@ TEST_CASE("a foreign reader opens a file, and hands it over") {
 }
 
 TEST_CASE("a foreign reader opens nothing outside of a root") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     std::ofstream(directory / "file") << "some text";
     std::filesystem::create_directory(directory / "root");
     std::filesystem::create_symlink("../file", directory / "root/link");
     const auto child = reader();
-    CHECK(answer_of(*child, child->open(directory / "root", "link")).error != 0);
-    CHECK(answer_of(*child, child->open(directory / "root", "/../file")).error == ENOENT);
-    CHECK(answer_of(*child, child->open(directory / "", "file")).error == 0);
+    CHECK(answer_of(*child, child->open((directory / "root").string(), "link")).error != 0);
+    CHECK(answer_of(*child, child->open((directory / "root").string(), "/../file")).error ==
+          ENOENT);
+    CHECK(answer_of(*child, child->open((directory / "").string(), "file")).error == 0);
 }
 
 TEST_CASE("a foreign reader opens nothing that may wait, or that is no file") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     const auto child = reader();
     REQUIRE(::mkfifo((directory / "fifo").c_str(), 0600) == 0);
-    CHECK(answer_of(*child, child->open("", directory / "fifo")).error == EINVAL);
+    CHECK(answer_of(*child, child->open("", (directory / "fifo").string())).error == EINVAL);
     CHECK(answer_of(*child, child->open("", "/dev/null")).error == EINVAL);
-    CHECK(answer_of(*child, child->open("", directory / "nothing")).error == ENOENT);
+    CHECK(answer_of(*child, child->open("", (directory / "nothing").string())).error == ENOENT);
 
     ::signal(SIGIO, SIG_IGN);
     std::ofstream(directory / "leased") << "some text";
     const Fd leased(::open((directory / "leased").c_str(), O_RDWR | O_CLOEXEC));
     if (::fcntl(leased.get(), F_SETLEASE, F_WRLCK) == 0) {
-        CHECK(answer_of(*child, child->open("", directory / "leased")).error == EAGAIN);
+        CHECK(answer_of(*child, child->open("", (directory / "leased").string())).error == EAGAIN);
         REQUIRE(::fcntl(leased.get(), F_SETLEASE, F_UNLCK) == 0);
     }
-    CHECK(answer_of(*child, child->open("", directory / "leased")).error == 0);
+    CHECK(answer_of(*child, child->open("", (directory / "leased").string())).error == 0);
 }
 
 TEST_CASE("a copy of an ELF file answers as the file does") {
@@ -121,10 +121,10 @@ TEST_CASE("a copy of an ELF file answers as the file does") {
 }
 
 TEST_CASE("a copy of a file that is no ELF file has its size and its start") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     std::ofstream(directory / "file") << std::string(5000, 'x');
     const auto child = reader();
-    CHECK(answer_of(*child, child->open("", directory / "file")).error == 0);
+    CHECK(answer_of(*child, child->open("", (directory / "file").string())).error == 0);
     const auto copy = answer_of(*child, child->copy(ForeignReader::Part::symbols));
     REQUIRE(copy.error == 0);
     CHECK(start_of(copy.file) == std::string(64, 'x'));

@@ -11,13 +11,12 @@
 #include <optional>
 
 #include "exporter/system/listen_address.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/http/http_client.h"
-#include "tests/unit/temporary_directory.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::http;
 using namespace gpusnoop::http::test;
-using namespace gpusnoop::test;
 
 namespace {
 
@@ -56,7 +55,7 @@ TEST_CASE("addresses of Unix sockets") {
 }
 
 TEST_CASE("one server answers at all its addresses") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     const std::string path = directory / "a, b.sock";
     std::vector<Listener> listeners;
     for (const std::string &address :
@@ -79,7 +78,7 @@ TEST_CASE("one server answers at all its addresses") {
 }
 
 TEST_CASE("a Unix socket is its user's and group's, and goes with the server") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     const std::string path = directory / "s";
     const mode_t before = ::umask(0077);
     auto listener = Listener::open("unix:" + path);
@@ -97,7 +96,7 @@ TEST_CASE("a Unix socket is its user's and group's, and goes with the server") {
 }
 
 TEST_CASE("a Unix socket that nobody listens on makes room, and nothing else does") {
-    const TemporaryDirectory directory;
+    const harness::TemporaryDirectory directory;
     const std::string path = directory / "s";
     const std::string address = "unix:" + path;
     const std::string in_use = "cannot listen on " + address + ": address already in use";

@@ -83,3 +83,16 @@ tcpSocket: {port: metrics}
 httpGet: {path: {{ index . 1 }}, port: metrics, scheme: {{ $scheme }}}
 {{- end -}}
 {{- end -}}
+
+{{/* A threshold as rules have it: sizes such as 64MiB are numbers of bytes. */}}
+{{- define "gpusnoop.threshold" -}}
+{{- $value := toString . -}}
+{{- range $power, $unit := list "KiB" "MiB" "GiB" "TiB" -}}
+{{- if regexMatch (printf "^[0-9]+%s$" $unit) $value -}}
+{{- $bytes := trimSuffix $unit $value | int64 -}}
+{{- range until (add1 $power | int) -}}{{- $bytes = mul $bytes 1024 -}}{{- end -}}
+{{- $value = toString $bytes -}}
+{{- end -}}
+{{- end -}}
+{{- $value -}}
+{{- end -}}

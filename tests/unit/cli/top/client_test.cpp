@@ -19,6 +19,7 @@
 #include "exporter/cli/top/access.h"
 #include "exporter/cli/top/libcurl.h"
 #include "exporter/http/server.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using namespace gpusnoop;
@@ -47,15 +48,6 @@ Result<Answer> fetch(const Address &address, const Access &access = {}) {
 Address at(std::uint16_t port, const std::string &path = "") {
     return Address{.host = "127.0.0.1", .port = port, .path = path};
 }
-
-struct Folder {
-    Folder() { REQUIRE(::mkdtemp(path.data()) != nullptr); }
-    ~Folder() { std::filesystem::remove_all(path); }
-    Folder(const Folder &) = delete;
-    Folder &operator=(const Folder &) = delete;
-
-    std::string path = std::filesystem::temp_directory_path() / "top-client-XXXXXX";
-};
 
 // A server of one connection, which answers with these bytes.
 std::string sentence_about(const std::string &bytes, bool tls = false) {
@@ -118,8 +110,8 @@ TEST_CASE("a client gets whole answers, and says why there is none") {
 }
 
 TEST_CASE("a client asks over a Unix socket") {
-    const Folder folder;
-    const std::string path = folder.path + "/http.sock";
+    const harness::TemporaryDirectory folder;
+    const std::string path = folder / "http.sock";
     auto server = http::Server::listen("unix:" + path, {{"/page", http::test::answers("here")}});
     REQUIRE(server);
     const auto fetched = fetch(*parse_address("unix:" + path));
@@ -166,8 +158,8 @@ TEST_CASE("servers that speak no HTTP, or stop in the middle, are no answer") {
 }
 
 TEST_CASE("a login is the first line of its file, and no error shows it") {
-    const Folder folder;
-    const std::string file = folder.path + "/login";
+    const harness::TemporaryDirectory folder;
+    const std::string file = folder / "login";
     const auto login_of = [&](const std::string &text) {
         std::ofstream(file) << text;
         return read_login(file);

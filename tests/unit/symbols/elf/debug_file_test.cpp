@@ -16,6 +16,7 @@
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/symbols/stacks/stack_namer.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/symbols/elf/elf_questions.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 
@@ -34,15 +35,11 @@ fs::path standin(const std::string &name) {
 class Root {
 public:
     explicit Root(const std::string &kind) : kind_(kind) {
-        REQUIRE(::mkdtemp(path_.data()) != nullptr);
         fs::create_directories(path() / "opt/lib");
         fs::copy(standin(kind) / "libstripped.so.1", library());
     }
-    ~Root() { fs::remove_all(path()); }
-    Root(const Root &) = delete;
-    Root &operator=(const Root &) = delete;
 
-    [[nodiscard]] fs::path path() const { return path_.data(); }
+    [[nodiscard]] fs::path path() const { return directory_.path(); }
     [[nodiscard]] fs::path library() const { return path() / "opt/lib/libstripped.so.1"; }
     void put_debug_file(const fs::path &at) const { put(standin(kind_), at); }
     void put(const fs::path &from, const fs::path &at) const {
@@ -59,7 +56,7 @@ public:
 
 private:
     std::string kind_;
-    std::array<char, 32> path_{"/tmp/debug-file-XXXXXX"};
+    harness::TemporaryDirectory directory_;
 };
 
 std::string id_path(const std::string &kind) {
