@@ -130,7 +130,7 @@ class Cuda:
             else:
                 steps = self.work.activities[copy.activity]
                 for process in self.work.processes:
-                    self.gauge("gpusnoop_cuda_memcpy_async_in_flight_estimated_bytes", process, {"stream": "1"},
+                    self.gauge("gpusnoop_cuda_memcpy_async_in_flight_estimated_bytes", process, {},
                                self.clock.sampled(lambda second, copy=copy, steps=steps:
                                                   copy.bytes * min(4.0, copy.per_step * steps(second) / 4)))
         for memset in self.work.of(work.Memset):

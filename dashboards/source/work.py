@@ -69,10 +69,9 @@ def _copies():
         timeseries("Mean size of copies", "Bytes for each copy, by direction.", "bytes",
                    (mean("direction", "cuda_memcpy_size_bytes", PROGRAM), "{{direction}}"), width=8),
         timeseries("Asynchronous copies in flight", "Estimate of the bytes that were submitted and not "
-                   "waited for yet, by stream.", "bytes",
-                   (top(10, total("comm, pid, stream",
-                                  own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
-                    "{{comm}} {{pid}} stream {{stream}}"), width=8),
+                   "waited for yet, by process.", "bytes",
+                   (top(10, total("comm, pid", own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
+                    "{{comm}} {{pid}}"), width=8),
         timeseries("Memsets", "Bytes of successful memsets per second.", "Bps",
                    (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM)),
                     "{{comm}} {{mode}}"), width=4),

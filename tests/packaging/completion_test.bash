@@ -35,7 +35,8 @@ check '--library' trace functions --l
 check '--library' trace func --l
 check '--syscall' trace syscall --s
 check '' trace syscall --syscall ''
-check '--batch' top --once --b
+check '--batch --by' top --once --b
+check 'function process' top --by ''
 check '' trace cuda --pid ''
 check '' frobnicate
 check 'calls errors max seconds slow' top --sort ''
