@@ -21,8 +21,9 @@ from checks.metrics import Catalog
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What variables are replaced by where only the form of a query matters.
-ANY_VALUES = {"job": ".+", "instance": ".+", "comm": ".*", "library": ".*", "function": ".*",
-              "__rate_interval": "5m", "__range": "1h", "__interval": "1m"}
+ANY_VALUES = {"cluster": ".*", "job": ".+", "instance": ".+", "comm": ".*", "library": ".*", "function": ".*",
+              "slurm_job_id": ".*", "container_id": ".*", "gpu": ".*", "namespace": ".*", "pod": ".*",
+              "__rate_interval": "5m", "__range": "1h", "__range_s": "3600", "__interval": "1m"}
 
 
 class Known(Catalog):

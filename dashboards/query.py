@@ -20,6 +20,8 @@ from checks import dashboard as walk
 from checks import prometheus
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Variables of labels that none of the series may have.
+OPTIONAL = {"cluster", "namespace", "pod", "slurm_job_id", "container_id"}
 
 
 class Asker:
@@ -31,7 +33,7 @@ class Asker:
         self.start = self.end - seconds
         self.step = max(1, seconds // points)
         self.built_in = {"__rate_interval": rate_interval, "__interval": f"{self.step}s",
-                         "__range": f"{seconds}s"}
+                         "__range": f"{seconds}s", "__range_s": str(seconds)}
 
     def variables(self, dashboard, chosen=None):
         """Each variable's values, in the order of the dashboard: later ones depend on earlier ones. `chosen`: of
@@ -44,9 +46,14 @@ class Asker:
                                            variable["query"]["query"]).groups()
             found = self.source.label_values(walk.substituted(selector, values), label, self.start,
                                              self.end)
-            if not found:
+            # Series without the label are among all of them, and there may be no other.
+            everything = variable.get("allValue") == ".*"
+            if not found and not (everything and name in OPTIONAL):
                 raise LookupError(f"the variable {name} has no values")
-            values[name] = prometheus.chosen([chosen[name]] if name in (chosen or {}) else found)
+            if name in (chosen or {}):
+                values[name] = prometheus.chosen([chosen[name]])
+            else:
+                values[name] = ".*" if everything else prometheus.chosen(found)
         return values
 
     def ask(self, target, values):

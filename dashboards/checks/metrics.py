@@ -1,18 +1,22 @@
 """Which metrics there are: ours, from docs/metrics.md, and those of others that dashboards join."""
 
 import dataclasses
+import pathlib
 import re
+
+from . import promql
 
 _ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|")
 # The scrape adds these.
-_TARGET = {"job", "instance"}
+_TARGET = {"cluster", "job", "instance"}
 
 # Of other exporters, and of Prometheus itself, with the labels that dashboards may use.
 FOREIGN = {
     "up": _TARGET,
     "scrape_duration_seconds": _TARGET,
     "scrape_samples_scraped": _TARGET,
-    "ALERTS": _TARGET | {"alertname", "alertstate", "severity"},
+    "ALERTS": _TARGET | {"alertname", "alertstate", "severity", "comm", "script", "slurm_job_id", "namespace", "pod",
+                         "gpu", "pid", "function", "error", "probe"},
     # dcgm-exporter: each GPU by UUID; its label gpu need not be ours.
     "DCGM_FI_DEV_FB_USED": {"UUID"},
     "DCGM_FI_DEV_GPU_UTIL": {"UUID"},
@@ -30,8 +34,27 @@ class Family:
     labels: set
 
 
+RECORDING = pathlib.Path(__file__).resolve().parents[1] / "rules" / "gpusnoop_recording.yaml"
+
+
+def recorded(text):
+    """The series that the recording rules make, each with the labels that it can have: those by which its rule sums up,
+    or of a rule that does not, those of what it reads."""
+    found = {}
+    for name, expression in re.findall(r"- record: (\S+)\n\s+expr: (\|\n(?:\s{10}.*\n)+|.*\n)", text):
+        query = promql.read(expression.removeprefix("|"))
+        labels = query.grouped_by or set().union(*(found.get(one.metric, set()) for one in query.selectors))
+        if name.startswith("gpu:"):
+            labels = labels.union(*(found.get(one.metric, set()) for one in query.selectors))
+        # What is by job, namespace or pod is no node's any more.
+        found[name] = labels - ({"instance"} if name.startswith(("job:", "namespace:", "pod:")) else set())
+    return found
+
+
 class Catalog:
-    """The families of docs/metrics.md, or a list of the same form."""
+    """The families of docs/metrics.md, or a list of the same form; and what the rules record of them."""
+
+    made = recorded(RECORDING.read_text(encoding="utf-8"))
 
     def __init__(self, text):
         self.families = {}
@@ -55,6 +78,8 @@ class Catalog:
         """Of our series, or of another's; None if there is no such."""
         if series in FOREIGN:
             return FOREIGN[series]
+        if series in self.made:
+            return self.made[series]
         family = self.family(series)
         if not family:
             return None

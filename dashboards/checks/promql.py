@@ -29,6 +29,7 @@ class Selector:
     matchers: dict  # label -> (operator, value)
     window: str     # what stands in [ ], or nothing
     function: str   # whose argument it is, or nothing
+    at_end: bool = False  # read at the end of the range, whichever moment is asked for
 
 
 @dataclasses.dataclass
@@ -37,6 +38,7 @@ class Query:
     grouped_by: set     # labels named by `by` and added by group_left and group_right
     other_labels: set   # named by on, ignoring and without
     replaced: set       # labels that label_replace makes
+    matched_on: list = dataclasses.field(default_factory=list)  # the labels of each on (...)
 
 
 def _tokens(text):
@@ -125,9 +127,11 @@ class _Reader:
                 if self.peek() == "(" or not text.startswith("group_"):
                     names = self.labels()
                     by = text in ("by", "group_left", "group_right")
+                    if text == "on":
+                        self.query.matched_on.append(names)
                     (self.query.grouped_by if by else self.query.other_labels).update(names)
-            elif kind == "name" and (text.lower() in _WORDS):
-                pass
+            elif kind == "name" and (text.lower() in _WORDS or text.startswith("$__")):
+                pass  # Grafana's own variables are durations and numbers.
             elif kind == "name" and self.peek() == "(":
                 self.next()
                 open_functions.append(text)
@@ -141,7 +145,8 @@ class _Reader:
             elif kind == "name":
                 matchers = self.matchers()
                 self.query.selectors.append(Selector(
-                    text, matchers, self.window(), open_functions[-1] if open_functions else ""))
+                    text, matchers, self.window(), open_functions[-1] if open_functions else "",
+                    self.peek() == "@" and self.peek(1) == "end"))
             elif text == "{" and kind == "sign":
                 raise NotPromql("a selector has no metric")
             elif text == "(" and kind == "sign":

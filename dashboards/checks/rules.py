@@ -9,7 +9,7 @@ import re
 from . import dashboard as walk
 from . import metrics, promql
 
-UNITS = {"short", "none", "s", "bytes", "Bps", "ops", "percentunit", "dateTimeAsIso", "string"}
+UNITS = {"short", "none", "s", "bytes", "binBps", "ops", "percentunit", "dateTimeAsIso", "string"}
 INTERVAL = "$__rate_interval"
 RANGE = "$__range"
 BUILT_IN_FIELDS = {"Value", "Time"}
@@ -60,6 +60,13 @@ def template_job(dashboard, _):
 def template_instance(dashboard, _):
     """There is a variable instance, of several values."""
     yield from _template_label(dashboard, "instance")
+
+
+def template_cluster(dashboard, _):
+    """There is a variable cluster, for those who have several; all of them are nodes without that label as well."""
+    variable = walk.variables(dashboard).get("cluster")
+    if not variable or variable.get("allValue") != ".*" or not variable.get("multi"):
+        yield "no variable cluster of several values, all of which are .*"
 
 
 def template_label_promql(dashboard, catalog):
@@ -151,29 +158,69 @@ def target_rate_interval(dashboard, _):
     """Rates are over $__rate_interval; what is counted or grew, over that or all of the range."""
     for panel, _target, query in _queries(dashboard):
         for selector in query.selectors:
-            if selector.function in ("rate", "irate") and selector.window != INTERVAL:
+            # Which lines are shown is decided by all of the range.
+            decides = selector.at_end and selector.window == RANGE
+            if selector.function in ("rate", "irate") and selector.window != INTERVAL and not decides:
                 yield f"{panel.get('title')!r}: {selector.function} over [{selector.window}]"
             if selector.function in ("increase", "delta", "deriv") and \
                     selector.window not in (INTERVAL, RANGE):
                 yield f"{panel.get('title')!r}: {selector.function} over [{selector.window}]"
 
 
-def _target_label(dashboard, label):
+def _target_label(dashboard, catalog, label):
     for panel, _target, query in _queries(dashboard):
         for selector in query.selectors:
+            is_summed_up = selector.metric in catalog.made and label not in catalog.made[selector.metric]
+            if selector.metric == "ALERTS" or is_summed_up:
+                continue
             if selector.metric not in metrics.JOINED and \
                     selector.matchers.get(label) != ("=~", f"${label}"):
                 yield f"{panel.get('title')!r} reads {selector.metric} of every {label}"
 
 
-def target_job(dashboard, _):
+def target_cluster(dashboard, catalog):
+    """Every selector has cluster=~"$cluster"."""
+    yield from _target_label(dashboard, catalog, "cluster")
+
+
+def target_job(dashboard, catalog):
     """Every selector has job=~"$job"."""
-    yield from _target_label(dashboard, "job")
+    yield from _target_label(dashboard, catalog, "job")
 
 
-def target_instance(dashboard, _):
+def target_instance(dashboard, catalog):
     """Every selector has instance=~"$instance"."""
-    yield from _target_label(dashboard, "instance")
+    yield from _target_label(dashboard, catalog, "instance")
+
+
+def joins_cluster(dashboard, _):
+    """What is joined or compared by node is joined by its cluster too: two clusters may have nodes of one name."""
+    for panel, _target, query in _queries(dashboard):
+        for labels in query.matched_on:
+            if "instance" in labels and not {"cluster", "job"} <= labels:
+                yield f"{panel.get('title')!r} matches nodes without their cluster: on ({', '.join(sorted(labels))})"
+
+
+def programs_apart(dashboard, _):
+    """Two jobs of an interpreter are two lines: what is shown by comm is shown by script and Slurm job as well."""
+    for panel, _target, query in _queries(dashboard):
+        if "comm" in query.grouped_by and not {"script", "slurm_job_id"} <= query.grouped_by:
+            yield f"{panel.get('title')!r} has one line for all scripts of an interpreter"
+
+
+def steady_lines(dashboard, _):
+    """The lines of a graph are the same over all of it: topk at the range's end."""
+    for panel, target, query in _queries(dashboard):
+        if panel.get("type") == "timeseries" and "topk" in target.get("expr", "") and \
+                not any(selector.at_end for selector in query.selectors):
+            yield f"{panel.get('title')!r} has other lines at each step: topk without @ end()"
+
+
+def nothing_is_said(dashboard, _):
+    """Where there is nothing, a panel says so in words or as 0."""
+    for panel in walk.panels(dashboard):
+        if not panel.get("fieldConfig", {}).get("defaults", {}).get("noValue"):
+            yield f"{panel.get('title')!r} has no noValue"
 
 
 def target_counter_agg(dashboard, catalog):
@@ -181,7 +228,9 @@ def target_counter_agg(dashboard, catalog):
     for panel, _target, query in _queries(dashboard):
         for selector in query.selectors:
             rated = selector.function in ("rate", "irate", "increase")
-            if catalog.is_counter(selector.metric) and not rated:
+            # What a counter has grown by, its first value included, asks whether there was one.
+            asks = any(one.metric == selector.metric and one.function == "last_over_time" for one in query.selectors)
+            if catalog.is_counter(selector.metric) and not rated and not asks:
                 yield f"{panel.get('title')!r} reads the counter {selector.metric} without rate"
             elif rated and catalog.family(selector.metric) and \
                     not catalog.is_counter(selector.metric):
@@ -296,6 +345,7 @@ ALL = {
     "template-datasource": template_datasource,
     "template-job": template_job,
     "template-instance": template_instance,
+    "template-cluster": template_cluster,
     "template-label-promql": template_label_promql,
     "template-on-time-change-reload": template_on_time_change_reload,
     "panel-datasource": panel_datasource,
@@ -304,8 +354,13 @@ ALL = {
     "panel-no-targets": panel_no_targets,
     "target-promql": target_promql,
     "target-rate-interval": target_rate_interval,
+    "target-cluster": target_cluster,
     "target-job": target_job,
     "target-instance": target_instance,
+    "joins-cluster": joins_cluster,
+    "programs-apart": programs_apart,
+    "steady-lines": steady_lines,
+    "nothing-is-said": nothing_is_said,
     "target-counter-agg": target_counter_agg,
     "uneditable-dashboard": uneditable_dashboard,
     "metric-exists": metric_exists,

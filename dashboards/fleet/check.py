@@ -91,7 +91,9 @@ class Check:
         except prometheus.Refused as error:
             self.findings.met("refused, one value", dashboard, panel, target, f"{chosen}: {error}")
             return
-        if panel["type"] == "stat" and not prometheus.has_data(answer):
+        # One that has no number says which exporter it needs; others read 0.
+        is_number = panel["fieldConfig"]["defaults"].get("noValue") == "0"
+        if panel["type"] == "stat" and is_number and not prometheus.has_data(answer):
             self.findings.met("no data, one value", dashboard, panel, target, f"with {chosen}")
 
     @staticmethod

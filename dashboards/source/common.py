@@ -1,10 +1,15 @@
 """What all dashboards share: their names, variables, annotations and links."""
 
+import pathlib
+import re
+
 from . import model
-from .promql import CHOSEN, PREFIX, own, process
+from .model import Column
+from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, own, process
 
 # A dashboard's address never changes: links of other people's lead there.
 OVERVIEW = "gpusnoop-overview"
+WORKLOAD = "gpusnoop-workload"
 NODE = "gpusnoop-node"
 MEMORY = "gpusnoop-cuda-memory"
 COPIES = "gpusnoop-cuda-work"
@@ -36,7 +41,22 @@ VALID_MAPPING = [{"type": "value", "options": {
     "1": {"text": "valid", "color": "green", "index": 1},
 }}]
 
-_FIELD = "${__data.fields.%s}"
+# ALERTS, numbered by how bad they are.
+SEVERITY_MAPPING = [{"type": "value", "options": {
+    "3": {"text": "critical", "color": "red", "index": 0},
+    "2": {"text": "warning", "color": "orange", "index": 1},
+    "1": {"text": "info", "color": "text", "index": 2},
+}}]
+SEVERITY_COLORS = model.thresholds("text", 2, "orange", 3, "red")
+_THRESHOLDS = pathlib.Path(__file__).resolve().parents[1] / "rules" / "source" / "thresholds.yaml"
+RUNBOOKS = re.search(r"^runbooks: (\S+)", _THRESHOLDS.read_text(encoding="utf-8"), re.M)[1]
+
+_FIELD = "${__data.fields.%s:percentencode}"
+_EXPORTER = "http://${__data.fields.node}/api/v1/"
+
+# What a healthy fleet reads where there is nothing to show.
+NEEDS_DCGM = "needs dcgm-exporter"
+NEEDS_KUBE = "needs kube-state-metrics"
 
 
 def node_cell(title="node"):
@@ -48,27 +68,71 @@ def program_cell(uid, title, node="node", program="program"):
     return model.link_to(uid, title, instance=_FIELD % node, comm=_FIELD % program)
 
 
+def alert_cell():
+    """What to do: the alert's runbook."""
+    return model.address(f"{RUNBOOKS}/${{__data.fields.alert}}.md", "Runbook")
+
+
+def program_columns(link=None):
+    """Two jobs of an interpreter are two lines."""
+    return [Column("comm", "program", link=link), Column("script", "script"), Column("slurm_job_id", "Slurm job")]
+
+
+def node_columns():
+    return [Column("cluster", "cluster"), Column("instance", "node", link=node_cell())]
+
+
+def pid_column():
+    """With what the process has allocated and where, of the exporter itself."""
+    return Column("pid", "pid", link=model.address(f"{_EXPORTER}allocations?pid=${{__data.fields.pid}}",
+                                                   "Its allocations by stack, at its node's exporter"))
+
+
+def slow_calls_link():
+    """The last slow calls of a function with arguments and stacks, of the exporter itself."""
+    return model.address(f"{_EXPORTER}slow_calls?function={_FIELD % 'function'}",
+                         "Its slow calls with stacks, at the node's exporter")
+
+
 JOB = model.query_variable(
-    "job", "job", f"label_values({PREFIX}build_info, job)",
+    "job", "job", f'label_values({PREFIX}build_info{{cluster=~"$cluster"}}, job)',
     "The scrape jobs that have a gpusnoop_exporter")
 INSTANCE = model.query_variable(
-    "instance", "instance", f'label_values({PREFIX}build_info{{job=~"$job"}}, instance)',
+    "instance", "instance", f"label_values({PREFIX}build_info{{{IN_JOB}}}, instance)",
     "Nodes, by the address that is scraped")
+CLUSTER = model.query_variable(
+    "cluster", "cluster", f"label_values({PREFIX}build_info, cluster)",
+    "Clusters, if the exporters' targets have this label", everything=".*")
+GPUS = model.query_variable(
+    "gpu", "GPU", f"label_values({PREFIX}gpu_info{{{CHOSEN}}}, gpu)", "GPUs by the node's index", everything=".*")
 
 
-def program_variable(family):
-    return model.query_variable(
-        "comm", "Program", f"label_values({PREFIX}{family}{{{CHOSEN}}}, comm)",
-        "Names of processes (label comm)", everything=".*")
+def label_variable(name, label, family, description, *matchers, prefix=PREFIX):
+    """Of a label that not every series has: all of them are those without it as well."""
+    selector = ", ".join((CHOSEN, *matchers))
+    return model.query_variable(name, label, f"label_values({prefix}{family}{{{selector}}}, {name})", description,
+                                everything=".*")
 
+
+def program_variables(family):
+    """What promql.PROGRAM asks for."""
+    return [label_variable("slurm_job_id", "Slurm job", family, "Jobs of Slurm (label slurm_job_id)"),
+            label_variable("comm", "Program", family, "Names of processes (label comm)",
+                           'slurm_job_id=~"$slurm_job_id"'),
+            label_variable("container_id", "Container", family, "Containers (label container_id)",
+                           'slurm_job_id=~"$slurm_job_id"', 'comm=~"$comm"')]
+
+
+# Alerts of a whole cluster have no instance.
+FIRING = ('ALERTS{alertstate="firing", alertname=~"Gpusnoop.*", '
+          'cluster=~"$cluster", job=~"$job|", instance=~"$instance|"}')
 
 ANNOTATIONS = [
     model.annotation(
         "Alerts",
-        # Alerts of a whole cluster have no instance.
-        'ALERTS{alertstate="firing", alertname=~"Gpusnoop.*", job=~"$job|", instance=~"$instance|"}',
+        FIRING,
         "red",
-        title="{{alertname}}", text="{{instance}} {{comm}}", tags="severity"),
+        title="{{alertname}}", text="{{cluster}} {{instance}} {{comm}} {{script}} {{slurm_job_id}}", tags="severity"),
     model.annotation(
         "Exporter started", f"1000 * {process('process_start_time_seconds')}", "blue",
         title="Exporter started", text="{{instance}}", tags="instance", by_value=True),
@@ -85,7 +149,7 @@ INCOMPLETE = 'complete="false"'
 LOWER_BOUND = model.annotation(
     "Memory known in part",
     f"1000 * {process('process_start_time_seconds')}\n"
-    f"  and on (job, instance) {own('process_info', INCOMPLETE)}", "orange",
+    f"  and on ({BY_NODE}) {own('process_info', INCOMPLETE)}", "orange",
     title="Restart: memory of processes that ran before is a lower bound", text="{{instance}}",
     tags="instance", by_value=True)
 
@@ -93,5 +157,5 @@ LOWER_BOUND = model.annotation(
 def dashboard(uid, title, description, rows, *, variables=(), annotations=()):
     return model.dashboard(
         uid, f"gpusnoop / {title}", description, rows,
-        variables=[JOB, INSTANCE, *variables], annotations=[*ANNOTATIONS, *annotations],
+        variables=[CLUSTER, JOB, INSTANCE, *variables], annotations=[*ANNOTATIONS, *annotations],
         tags=("cuda", "ebpf", "prometheus"))

@@ -1,21 +1,23 @@
 """Calls of single functions: how long, how many slow, which errors."""
 
-from .common import FUNCTIONS, WARNING_COLORS, dashboard, program_variable
+from .common import (ERROR_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns, program_variables,
+                     slow_calls_link)
 from .model import Column, Row, bars, heatmap, query_variable, stat, table, timeseries
-from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, highest, increase, mean, own, quantile, rate,
-                     top, total)
+from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, top,
+                     total, wide, within, zero)
 
 LIBRARY = 'library=~"$library"'
 FUNCTION = 'function=~"$function"'
 SELECTED = (PROGRAM, LIBRARY, FUNCTION)
 NAME = "{{library}} {{function}}"
 BY_FUNCTION = "library, function"
+OF_PROGRAM = "comm, library, function"
 
 
 def _variables():
     calls = f"{PREFIX}function_calls_total{{{CHOSEN}, {PROGRAM}"
     return [
-        program_variable("function_calls_total"),
+        *program_variables("function_calls_total"),
         query_variable("library", "Library", f"label_values({calls}}}, library)",
                        "File names of libraries and programs with traced functions", everything=".*"),
         query_variable("function", "Function", f"label_values({calls}, {LIBRARY}}}, function)",
@@ -27,44 +29,45 @@ def _selected():
     return Row(
         "Functions that are selected above",
         stat("Calls", "Calls that ended; of functions that are followed at their entry only, calls that "
-             "began.", "ops", total("", rate("function_calls_total", *SELECTED)), width=6),
+             "began.", "ops", zero(total("", rate("function_calls_total", *SELECTED))), width=6, trend=True),
         stat("Mean duration", "Time inside a call, on average.", "s",
-             mean("", "function_duration_seconds", *SELECTED), width=6),
+             mean("", "function_duration_seconds", *SELECTED), width=6, trend=True, nothing="no calls"),
         stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.",
-             "ops", total("", rate("function_slow_calls_total", *SELECTED)), width=6,
-             colors=WARNING_COLORS),
+             "ops", zero(total("", rate("function_slow_calls_total", *SELECTED))), width=6,
+             colors=WARNING_COLORS, trend=True),
         stat("Failing calls", "Calls that returned an error.", "ops",
-             total("", rate("function_errors_total", *SELECTED)), width=6, colors=WARNING_COLORS),
+             zero(total("", rate("function_errors_total", *SELECTED))), width=6, colors=ERROR_COLORS, trend=True),
         heatmap("Durations", "How long calls take. Select one function to see it alone: with "
                 "functions of different buckets, bars of one add to those of others.", "s",
-                buckets("function_duration_seconds", *SELECTED)),
-        timeseries("Duration, 99 of 100 calls", "What 99 of 100 calls stay below, of the ten slowest.",
-                   "s", (top(10, quantile(0.99, BY_FUNCTION, "function_duration_seconds", *SELECTED)),
-                         NAME), logarithmic=True),
-        timeseries("Duration, half of the calls", "What half of the calls stay below, of the ten "
+                buckets("function_duration_seconds", *SELECTED), exemplars=True),
+        timeseries("Duration, p99", "What 99 of 100 calls stay below, of the ten slowest.",
+                   "s", (lines(10, quantile(0.99, BY_FUNCTION, "function_duration_seconds", *SELECTED)),
+                         NAME), logarithmic=True, exemplars=True),
+        timeseries("Duration, p50", "What half of the calls stay below, of the ten "
                    "slowest.", "s",
-                   (top(10, quantile(0.5, BY_FUNCTION, "function_duration_seconds", *SELECTED)), NAME),
+                   (lines(10, quantile(0.5, BY_FUNCTION, "function_duration_seconds", *SELECTED)), NAME),
                    width=8, logarithmic=True),
         timeseries("Calls by function", "The ten that are called the most.", "ops",
-                   (top(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME),
+                   (lines(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME),
                    width=8),
         timeseries("Threads inside", "Time inside calls per second: how many threads are inside, on "
                    "average.", "short",
-                   (top(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))),
+                   (lines(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))),
                     NAME), width=8),
         table("Functions", "All that were called in this range.",
-              [Column("comm", "program"),
+              [*program_columns(),
                Column("library", "library"),
                Column("function", "function"),
                Column("Value #A", "calls", "short"),
                Column("Value #B", "slow", "short", colors=WARNING_COLORS),
-               Column("Value #C", "shortest in the last minute", "s"),
-               Column("Value #D", "longest in the last minute", "s")],
-              top(100, total("comm, library, function",
-                             increase("function_calls_total", *SELECTED))),
-              total("comm, library, function", increase("function_slow_calls_total", *SELECTED)),
-              f"min by (comm, library, function) ({own('function_duration_min_seconds', *SELECTED)})",
-              highest("comm, library, function", own("function_duration_max_seconds", *SELECTED)),
+               Column("Value #C", "failed", "short", colors=ERROR_COLORS),
+               Column("Value #D", "shortest, last minute", "s"),
+               Column("Value #E", "longest, last minute", "s")],
+              *within(OF_PROGRAM, top(100, total(OF_PROGRAM, increase("function_calls_total", *SELECTED))),
+                      total(OF_PROGRAM, grown("function_slow_calls_total", *SELECTED)),
+                      total(OF_PROGRAM, grown("function_errors_total", *SELECTED)),
+                      f"min by ({wide(OF_PROGRAM)}) ({own('function_duration_min_seconds', *SELECTED)})",
+                      highest(OF_PROGRAM, own("function_duration_max_seconds", *SELECTED))),
               width=24, height=10, sort="calls"),
     )
 
@@ -72,25 +75,32 @@ def _selected():
 def _slow():
     return Row(
         "Slow and failing calls",
+        table("Slow calls by node", "The functions with the most slow calls in this range; each leads to its last slow calls, "
+              "with arguments and stack, at the exporter of its node.",
+              [*node_columns(), *program_columns(), Column("library", "library"),
+               Column("function", "function", link=slow_calls_link()),
+               Column("Value", "slow calls", colors=WARNING_COLORS)],
+              top(30, total(f"instance, {OF_PROGRAM}", grown("function_slow_calls_total", *SELECTED)) + " > 0"),
+              width=24, height=7),
         timeseries("Slow calls by function", "Calls that took as long as their function's "
                    "slow_threshold or longer. Each one is at /api/v1/slow_calls of its node, in its log, "
                    "and in the sinks.", "short",
-                   (top(10, total("comm, library, function",
+                   (lines(10, total("comm, library, function",
                                   increase("function_slow_calls_total", *SELECTED,
                                            over="$__rate_interval"))),
-                    "{{comm}} {{library}} {{function}}")),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{library}} {{function}}"), shade="orange", exemplars=True),
         timeseries("Longest calls", "The longest call that ended in the last whole minute.", "s",
-                   (top(10, highest("comm, library, function",
+                   (lines(10, highest("comm, library, function",
                                     own("function_duration_max_seconds", *SELECTED))),
-                    "{{comm}} {{library}} {{function}}"), logarithmic=True),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{library}} {{function}}"), logarithmic=True),
         timeseries("Failing calls by error", "Calls that returned an error, by its name.", "ops",
-                   (top(10, total("library, function, error",
+                   (lines(10, total("library, function, error",
                                   rate("function_errors_total", *SELECTED))),
-                    "{{library}} {{function}} {{error}}")),
+                    "{{library}} {{function}} {{error}}"), shade="red"),
         timeseries("Share of failing calls", "Of the calls of a function: those that returned an "
                    "error.", "percentunit",
                    (f"{total(BY_FUNCTION, rate('function_errors_total', *SELECTED))}\n  / "
-                    f"{total(BY_FUNCTION, rate('function_calls_total', *SELECTED))}", NAME)),
+                    f"{total(BY_FUNCTION, rate('function_calls_total', *SELECTED))}", NAME), shade="red"),
     )
 
 
@@ -101,58 +111,65 @@ def _library(title, files, what):
     return Row(
         title,
         timeseries(f"{name}: calls", f"Calls per second {what}.", "ops",
-                   (top(10, total("function", rate("function_calls_total", *of))), "{{function}}"),
+                   (lines(10, total("function", rate("function_calls_total", *of))), "{{function}}"),
                    width=8),
         timeseries(f"{name}: duration", "What 99 of 100 calls stay below, of the ten slowest. They "
                    "submit work and return: a long one loads kernels, or waits for a full queue.", "s",
-                   (top(10, quantile(0.99, "function", "function_duration_seconds", *of)),
+                   (lines(10, quantile(0.99, "function", "function_duration_seconds", *of)),
                     "{{function}}"), width=8, logarithmic=True),
         heatmap(f"{name}: all durations", "How long calls take.", "s",
                 buckets("function_duration_seconds", *of), width=8),
         timeseries(f"{name}: failing calls", "By the error's name.", "ops",
                    (total("function, error", rate("function_errors_total", *of)),
-                    "{{function}} {{error}}")),
+                    "{{function}} {{error}}"), shade="red"),
         timeseries(f"{name}: slow calls", "Calls that took as long as the function's slow_threshold, or "
                    "longer.", "short",
                    (total("comm, function", increase("function_slow_calls_total", *of,
                                                      over="$__rate_interval")),
-                    "{{comm}} {{function}}")),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{function}}"), shade="orange", exemplars=True),
+        collapsed=True,
     )
+
+
+# Ranks of one job: of other jobs of the same size they are none of its.
+OF_JOB = "cluster, comm, function, nranks"
+JOB_RANK = f"{OF_JOB}, rank"
 
 
 def _nccl():
     of = (PROGRAM, 'library=~"lib[nr]ccl.*"')
-    operations = total("function, nranks, rank", increase("nccl_operations_total", PROGRAM))
-    ahead = f"max by (function, nranks) ({operations})"
+    operations = total(JOB_RANK, increase("nccl_operations_total", PROGRAM))
+    ahead = f"max by ({wide(OF_JOB)}) ({operations})"
     return Row(
         "NCCL and its stragglers",
         timeseries("NCCL: operations by rank", "Operations per second of each rank. The ranks of a "
                    "communicator do the same: the one whose line is lower is the one that the others wait for.",
-                   "ops", (total("rank, nranks", rate("nccl_operations_total", PROGRAM)),
-                           "rank {{rank}} of {{nranks}}")),
+                   "ops", (total("comm, rank, nranks", rate("nccl_operations_total", PROGRAM)),
+                           "{{comm}} {{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}}")),
         bars("NCCL: behind the rank that is ahead", "By how many operations of this range each rank is "
              "behind the one that did the most, of the same function and size of communicator. In step, it is 0, or "
-             "moves around it. Several jobs of one size show as one: choose a program.", "short",
-             (f"topk(20, {ahead}\n  - on (function, nranks) group_right () {operations})",
-              "{{function}} rank {{rank}} of {{nranks}}")),
+             "moves around it. Two jobs of one program, script and size show as one: choose a container.", "short",
+             (f"topk(20, {ahead}\n  - on ({wide(OF_JOB)}) group_right () {operations})",
+              "{{comm}} {{script}} {{slurm_job_id}} {{function}} rank {{rank}} of {{nranks}}")),
         timeseries("NCCL: spread of ranks", "Between the rank that did the most operations per second and the "
                    "one that did the fewest, as a share of the most. It stays near 0 in a job that is in step.",
                    "percentunit",
-                   (f"1 - min by (function, nranks) ({total('function, nranks, rank', rate('nccl_operations_total', PROGRAM))})\n"
-                    f"  / (max by (function, nranks) ({total('function, nranks, rank', rate('nccl_operations_total', PROGRAM))}) > 0)",
-                    "{{function}} of {{nranks}}")),
-        timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "Bps",
+                   (f"1 - min by ({wide(OF_JOB)}) ({total(JOB_RANK, rate('nccl_operations_total', PROGRAM))})\n"
+                    f"  / (max by ({wide(OF_JOB)}) ({total(JOB_RANK, rate('nccl_operations_total', PROGRAM))}) > 0)",
+                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} of {{nranks}}")),
+        timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "binBps",
                    (total("function, datatype", rate("nccl_bytes_total", PROGRAM)),
                     "{{function}} {{datatype}}")),
-        timeseries("NCCL: bytes by node", "What each node's ranks were asked to communicate.", "Bps",
-                   (total("instance", rate("nccl_bytes_total", PROGRAM)), "{{instance}}"), width=8),
+        timeseries("NCCL: bytes by node", "What each node's ranks were asked to communicate.", "binBps",
+                   (total("instance", rate("nccl_bytes_total", PROGRAM)), "{{cluster}} {{instance}}"), width=8),
         timeseries("NCCL: time inside calls, by node", "What 99 of 100 calls stay below. A node whose calls "
                    "are shorter than the others' comes last: the others wait for it in theirs.", "s",
-                   (quantile(0.99, "instance", "function_duration_seconds", *of), "{{instance}}"),
+                   (quantile(0.99, "instance", "function_duration_seconds", *of), "{{cluster}} {{instance}}"),
                    width=8, logarithmic=True),
         timeseries("NCCL: failing calls", "By the error's name.", "ops",
                    (total("instance, function, error", rate("function_errors_total", *of)),
-                    "{{instance}} {{function}} {{error}}"), width=8),
+                    "{{cluster}} {{instance}} {{function}} {{error}}"), width=8, shade="red"),
+        collapsed=True,
     )
 
 

@@ -1,33 +1,35 @@
 """How the exporters themselves are."""
 
 from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING,
-                     WARNING_COLORS, YES_MAPPING, dashboard, node_cell)
+                     WARNING_COLORS, YES_MAPPING, dashboard, node_columns)
 from .model import Column, Row, stat, table, timeseries
-from .promql import increase, own, process, rate, top, total, up
+from .promql import NODE, grown, increase, lines, own, process, rate, top, total, up, within, zero
 
 BY_PROBE = "instance, probe"
-PROBE = "{{instance}} {{probe}}"
+PROBE = "{{cluster}} {{instance}} {{probe}}"
+# Those that failed come first, and then some of the others.
+STATES = (f"topk(200, 2 * ({own('probe_state', STATE_FAILED)} == 1) or {own('probe_state')} == 1)")
 
 
 def _state():
     return Row(
         "Now",
         stat("Exporters down", "Exporters that did not answer the last scrape.", "short",
-             f"count({up()}) - sum({up()})", colors=ERROR_COLORS),
+             zero(f"count({up()}) - sum({up()})"), colors=ERROR_COLORS),
         stat("Probes failed", "Enabled probes that an error keeps from working. Probes that their node does not "
              "support do not count.", "short",
-             total("", own("probe_state", STATE_FAILED)), colors=ERROR_COLORS),
+             zero(total("", own("probe_state", STATE_FAILED))), colors=ERROR_COLORS),
         stat("Invalid configurations", "Exporters whose last reload failed: they go on with the "
              "configuration from before.", "short",
-             f"count({own('config_last_reload_successful')}) - "
-             f"sum({own('config_last_reload_successful')})", colors=ERROR_COLORS),
+             zero(f"count({own('config_last_reload_successful')}) - "
+                  f"sum({own('config_last_reload_successful')})"), colors=ERROR_COLORS),
         stat("Events lost", "Calls that were entered and could not be counted.", "ops",
-             total("", rate("probe_events_lost_total")), colors=WARNING_COLORS),
+             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS, trend=True),
         stat("Label sets folded", "Label sets that did not fit their family's budget, and were counted as "
-             "other, in this range.", "short", total("", increase("series_folded_total")),
+             "other, in this range.", "short", zero(total("", grown("series_folded_total"))),
              colors=WARNING_COLORS),
         stat("Series", "Label sets of all families. A histogram has a series for each bucket of one.",
-             "short", total("", own("series"))),
+             "short", zero(total("", own("series"))), trend=True),
     )
 
 
@@ -36,27 +38,27 @@ def _probes():
         "Probes",
         table("Probes", "Each probe of each node: its state, and what it is attached to. unsupported: the "
               "kernel or the node lacks the thing that it looks at; failed: by an error.",
-              [Column("instance", "node", link=node_cell()),
+              [*node_columns(),
                Column("probe", "probe"),
                Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS),
                Column("Value #B", "functions", "short"),
                Column("Value #C", "failures to attach", "short", colors=WARNING_COLORS),
                Column("Value #D", "calls in flight", "short")],
-              f"{own('probe_state')} == 1",
-              total(BY_PROBE, own("probe_attached_functions")),
-              total(BY_PROBE, increase("probe_attach_failures_total")),
-              total(BY_PROBE, own("probe_in_flight_calls")),
+              *within(BY_PROBE, STATES,
+                      total(BY_PROBE, own("probe_attached_functions")),
+                      total(BY_PROBE, grown("probe_attach_failures_total")),
+                      total(BY_PROBE, own("probe_in_flight_calls"))),
               width=24, sort="node", descending=False),
         timeseries("Events", "Calls that returned and sent their event.", "ops",
-                   (total(BY_PROBE, rate("probe_events_total")), PROBE), width=8),
+                   (lines(10, total(BY_PROBE, rate("probe_events_total"))), PROBE), width=8),
         timeseries("Events lost by reason", "Calls that were entered and have no event. ring_full: the "
                    "exporter was too slow, or its buffer too small; throttled: the process was over "
                    "max_calls_per_second.", "ops",
-                   (total("instance, probe, reason", rate("probe_events_lost_total")),
-                    PROBE + " {{reason}}"), width=8),
+                   (lines(10, total("instance, probe, reason", rate("probe_events_lost_total"))),
+                    PROBE + " {{reason}}"), width=8, shade="orange"),
         timeseries("Share that is lost", "Of the calls that were entered.", "percentunit",
-                   (f"{total(BY_PROBE, rate('probe_events_lost_total'))}\n  / "
-                    f"{total(BY_PROBE, rate('probe_entries_total'))}", PROBE), width=8),
+                   (lines(10, f"{total(BY_PROBE, rate('probe_events_lost_total'))}\n  / "
+                              f"{total(BY_PROBE, rate('probe_entries_total'))}"), PROBE), width=8, shade="orange"),
         timeseries("Calls that do not end as they began", "stale: left by longjmp or with their thread; "
                    "unmatched: a return without an entry; nested: inside a traced call, part of it.", "ops",
                    (total("probe", rate("probe_stale_calls_total")), "{{probe}} stale"),
@@ -64,23 +66,26 @@ def _probes():
                    (total("probe", rate("probe_nested_calls_total")), "{{probe}} nested"), width=8),
         timeseries("Programs that died in a traced call", "Of SIGILL, SIGTRAP, SIGSEGV or SIGSYS, in a thread "
                    "that was in a traced call: a fault of their own, or harm that the probes did.", "short",
-                   (total("instance, probe, signal",
-                          increase("process_deaths_in_traced_calls_total", over="$__rate_interval")),
-                    PROBE + " {{signal}}"), width=8),
+                   (lines(10, total("instance, probe, signal",
+                                    increase("process_deaths_in_traced_calls_total", over="$__rate_interval"))),
+                    PROBE + " {{signal}}"), width=8, shade="red"),
         timeseries("Cost of a run", "Time inside the probe's programs, for each run. The kernel measures "
                    "it only while kernel.bpf_stats_enabled is 1.", "s",
-                   (f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "
-                    f"{total(BY_PROBE, rate('probe_runs_total'))}", PROBE), width=8),
+                   (lines(10, f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "
+                              f"{total(BY_PROBE, rate('probe_runs_total'))}"), PROBE), width=8),
+        timeseries("What programs pay", "Time inside the probe's programs: what traced calls take longer, all together. "
+                   "100% is one core. The kernel measures it only while kernel.bpf_stats_enabled is 1.", "percentunit",
+                   (lines(10, total(BY_PROBE, rate("probe_run_seconds_total"))), PROBE), width=8),
         timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason; the log says "
                    "which.", "short",
-                   (total("instance, probe, reason",
-                          increase("probe_attach_failures_total", over="$__rate_interval")),
+                   (lines(10, total("instance, probe, reason",
+                                    increase("probe_attach_failures_total", over="$__rate_interval"))),
                     PROBE + " {{reason}}"),
-                   (total("instance", own("discovery_slow_files")), "{{instance}} files that do not answer"),
+                   (lines(10, total("instance", own("discovery_slow_files"))), "{{cluster}} {{instance}} files that do not answer"),
                    width=8),
         timeseries("Age of the last round of discovery", "Time since discovery completed its last round: past 10 s, "
                    "new ones are not found.", "s",
-                   (top(10, total("instance", own("discovery_last_round_age_seconds"))), "{{instance}}"),
+                   (lines(10, total("instance", own("discovery_last_round_age_seconds"))), "{{cluster}} {{instance}}"),
                    width=8),
     )
 
@@ -89,25 +94,25 @@ def _series():
     return Row(
         "Series",
         timeseries("Series by family", "Label sets of each family, of the ten largest.", "short",
-                   (top(10, total("metric", own("series"))), "{{metric}}"), width=8),
+                   (lines(10, total("metric", own("series"))), "{{metric}}"), width=8),
         timeseries("Folded by family", "Label sets that were counted as other: raise series.budgets of that "
                    "family, or look for what makes so many.", "short",
                    (total("metric", increase("series_folded_total", over="$__rate_interval")),
                     "{{metric}}"), width=8),
         timeseries("Samples of a scrape", "What Prometheus takes from each exporter.", "short",
-                   (process("scrape_samples_scraped"), "{{instance}}"), width=8),
+                   (lines(10, process("scrape_samples_scraped")), "{{cluster}} {{instance}}"), width=8),
         timeseries("Duration of a scrape", "How long Prometheus waits for the page.", "s",
-                   (process("scrape_duration_seconds"), "{{instance}}"), width=8),
+                   (lines(10, process("scrape_duration_seconds")), "{{cluster}} {{instance}}"), width=8),
         timeseries("Slow calls without details", "Slow calls that are counted, but of which not all is "
                    "known, and those that the log has left out.", "ops",
                    (total("reason", rate("slow_call_details_lost_total")), "without details: {{reason}}"),
                    (total("", rate("slow_calls_not_logged_total")), "not in the log"), width=8),
         timeseries("Sinks and log", "Events that sinks have taken, events that they never got, and lines "
                    "that found no room in the log.", "ops",
-                   (total("instance, sink", rate("sink_events_total")), "{{instance}} {{sink}}"),
-                   (total("instance, sink, reason", rate("sink_events_lost_total")),
-                    "{{instance}} {{sink}} lost: {{reason}}"),
-                   (total("instance", rate("log_lines_lost_total")), "{{instance}} log, lines lost"), width=8),
+                   (lines(10, total("instance, sink", rate("sink_events_total"))), "{{cluster}} {{instance}} {{sink}}"),
+                   (lines(10, total("instance, sink, reason", rate("sink_events_lost_total"))),
+                    "{{cluster}} {{instance}} {{sink}} lost: {{reason}}"),
+                   (lines(10, total("instance", rate("log_lines_lost_total"))), "{{cluster}} {{instance}} log, lines lost"), width=8),
     )
 
 
@@ -115,16 +120,16 @@ def _process():
     return Row(
         "The exporter's process",
         timeseries("CPU", "CPU time: 100% is one core.", "percentunit",
-                   (process("process_cpu_seconds_total", rated=True), "{{instance}}"), width=6),
+                   (lines(10, process("process_cpu_seconds_total", rated=True)), "{{cluster}} {{instance}}"), width=6),
         timeseries("Resident memory", "Memory that the exporter has.", "bytes",
-                   (process("process_resident_memory_bytes"), "{{instance}}"), width=6),
+                   (lines(10, process("process_resident_memory_bytes")), "{{cluster}} {{instance}}"), width=6),
         timeseries("Virtual memory", "Address space, and the most that it may take if that is limited.",
-                   "bytes", (process("process_virtual_memory_bytes"), "{{instance}}"), width=6),
+                   "bytes", (lines(10, process("process_virtual_memory_bytes")), "{{cluster}} {{instance}}"), width=6),
         timeseries("Open files", "Share of the open files that are allowed.", "percentunit",
-                   (f"({process('process_open_fds')})\n  / on (job, instance) ({process('process_max_fds')})",
-                    "{{instance}}"), width=3),
+                   (lines(10, f"({process('process_open_fds')})\n  / on ({NODE}) ({process('process_max_fds')})"),
+                    "{{cluster}} {{instance}}"), width=3),
         timeseries("Threads", "Threads of the exporter.", "short",
-                   (process("process_threads"), "{{instance}}"), width=3),
+                   (lines(10, process("process_threads")), "{{cluster}} {{instance}}"), width=3),
     )
 
 
@@ -132,7 +137,7 @@ def _what():
     return Row(
         "What runs where",
         table("Exporters", "Version, when it started, and when it last read a valid configuration.",
-              [Column("instance", "node", link=node_cell()),
+              [*node_columns(),
                Column("version", "version"),
                Column("revision", "revision"),
                Column("compiler", "compiler"),
@@ -140,17 +145,17 @@ def _what():
                Column("Value #B", "started", "dateTimeAsIso"),
                Column("Value #C", "configuration", mappings=VALID_MAPPING),
                Column("Value #D", "configuration read", "dateTimeAsIso")],
-              own("build_info"),
-              total("instance", f"1000 * {process('process_start_time_seconds')}"),
-              total("instance", own("config_last_reload_successful")),
-              total("instance", f"{own('config_last_reload_success_timestamp_seconds')} * 1000"),
+              *within("instance", top(200, own("build_info")),
+                      total("instance", f"1000 * {process('process_start_time_seconds')}"),
+                      total("instance", own("config_last_reload_successful")),
+                      total("instance", f"{own('config_last_reload_success_timestamp_seconds')} * 1000")),
               sort="node", descending=False),
         table("Kernel features", "What each node's kernel offers, found by trying it: it decides how probes "
               "attach, and what that costs.",
-              [Column("instance", "node", link=node_cell()),
+              [*node_columns(),
                Column("feature", "feature"),
                Column("Value", "there", mappings=YES_MAPPING)],
-              own("kernel_feature"), sort="node", descending=False),
+              top(200, own("kernel_feature")), sort="node", descending=False),
     )
 
 

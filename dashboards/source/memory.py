@@ -1,50 +1,64 @@
 """CUDA memory: who holds it, who allocates, and who does not give it back."""
 
-from .common import LOWER_BOUND, MEMORY, WARNING_COLORS, dashboard, node_cell, program_variable
+from .common import (GPUS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, dashboard, node_columns, pid_column,
+                     program_columns, program_variables)
 from .model import Column, Row, stat, table, timeseries
-from .promql import PROGRAM, in_pod, increase, own, rate, top, total
+from .promql import (GPU, NODE, ON_GPU, PROGRAM, grown, in_pod, increase, lines, own, rate, recorded, top, total, within,
+                     zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
-PROCESS_NAME = "{{comm}} {{pid}} on {{instance}}"
+PROCESS_NAME = "{{comm}} {{script}} {{slurm_job_id}} {{pid}} on {{cluster}} {{instance}}"
+BY_SITE = "instance, comm, container_id, pid, site"
 
 
 def _held():
-    bytes_held = own("cuda_memory_outstanding_bytes", PROGRAM)
+    bytes_held = own("cuda_memory_outstanding_bytes", PROGRAM, GPU)
+    of_gpus = own("cuda_memory_outstanding_bytes", ON_GPU, PROGRAM, GPU)
+    on_each = total("instance, gpu", of_gpus)
+    there = f"sum by ({NODE}, gpu) ({recorded('gpu:device_memory_total_bytes:sum', GPU)})"
     return Row(
         "Held now",
-        stat("Memory held", "Allocated and not freed, of every kind of memory.", "bytes",
-             total("", bytes_held), width=6),
-        stat("Allocations held", "Allocations that are not freed.", "short",
-             total("", own("cuda_memory_outstanding_allocations", PROGRAM)), width=6),
-        stat("Older than an hour", "What is held and was allocated more than an hour ago.", "bytes",
-             total("", own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM)), width=6),
-        stat("Frees of untracked memory", "Frees of memory that was allocated before the exporter "
+        stat("GPU memory held", "Allocated and not freed: device, async, managed and vmm, without pinned host memory.",
+             "bytes", zero(total("", of_gpus)), trend=True),
+        stat("Of all there is", "GPU memory held, of the memory that the GPUs have on which it is. Needs dcgm-exporter "
+             "and the recording rules.", "percentunit",
+             f"sum({on_each} and on ({NODE}, gpu) {there})\n  / sum({there} and on ({NODE}, gpu) {on_each})",
+             trend=True, nothing=NEEDS_DCGM),
+        stat("Growth in this range", "What is held now less what was held at its start.", "bytes",
+             zero(total("", f"delta({of_gpus}[$__range])")), colors=WARNING_COLORS),
+        stat("Older than an hour", "What is held and was allocated more than an hour ago, on all GPUs and of all kinds.",
+             "bytes", zero(total("", own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM))), trend=True),
+        stat("Pinned host memory", "Host memory that is locked for copies.", "bytes",
+             zero(total("", own("cuda_memory_outstanding_bytes", 'memory_kind="pinned_host"', PROGRAM, GPU))),
+             trend=True),
+        stat("Untracked frees", "Frees of memory that was allocated before the exporter "
              "started, or whose record was lost.", "ops",
-             total("", rate("cuda_memory_untracked_frees_total", PROGRAM)), width=6,
-             colors=WARNING_COLORS),
+             zero(total("", rate("cuda_memory_untracked_frees_total", PROGRAM, GPU))), colors=WARNING_COLORS),
         timeseries("Memory held by process", "Allocated and not freed, of the ten that hold the most. "
                    "A line that only climbs is a leak.", "bytes",
-                   (top(10, total(BY_PROCESS, bytes_held)), PROCESS_NAME)),
+                   (lines(10, total(BY_PROCESS, bytes_held)), PROCESS_NAME)),
         timeseries("Memory held by kind", "device: cudaMalloc; async: stream-ordered; managed: "
                    "unified; pinned_host: host memory that is locked; vmm: with handles (cuMemCreate).",
                    "bytes", (total("memory_kind", bytes_held), "{{memory_kind}}"), width=6, stack=True),
         timeseries("Memory held by GPU", "gpu is the host's index, or unknown.", "bytes",
-                   (total("instance, gpu", bytes_held), "{{instance}} gpu {{gpu}}"), width=6,
+                   (total("instance, gpu", bytes_held), "{{cluster}} {{instance}} gpu {{gpu}}"), width=6,
                    stack=True),
         timeseries("Allocations held by process", "Many small allocations that are not freed show here "
                    "before they show in bytes.", "short",
-                   (top(10, total(BY_PROCESS,
-                                  own("cuda_memory_outstanding_allocations", PROGRAM))),
+                   (lines(10, total(BY_PROCESS,
+                                  own("cuda_memory_outstanding_allocations", PROGRAM, GPU))),
                     PROCESS_NAME)),
         timeseries("Mean size of what is held", "Bytes for each allocation that is not freed.", "bytes",
                    (f"{total('comm', bytes_held)}\n  / "
                     f"{total('comm', own('cuda_memory_outstanding_allocations', PROGRAM))}",
-                    "{{comm}}")),
+                    "{{comm}} {{script}} {{slurm_job_id}}")),
     )
 
 
 def _leaks():
     site = own("cuda_memory_site_outstanding_bytes", PROGRAM)
+    sites = top(30, total(BY_SITE, site))
+    unfreed = total("instance, comm", grown("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM, GPU))
     return Row(
         "Leaks",
         timeseries("Memory by age", "What is held and older than a minute, ten minutes, an hour. "
@@ -53,30 +67,36 @@ def _leaks():
                     "older than {{age}}")),
         timeseries("Old memory by process", "What is held and older than an hour, of the ten that "
                    "hold the most.", "bytes",
-                   (top(10, total(BY_PROCESS,
+                   (lines(10, total(BY_PROCESS,
                                   own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM))),
                     PROCESS_NAME)),
         table("Call sites", "Where in the program the memory that is held was allocated: the sites that "
-              "hold the most in each process. All of them, with stacks, are at /api/v1/allocations "
-              "of the node. Namespaces and pods need kube-state-metrics.",
-              [Column("instance", "node", link=node_cell()),
-               Column("comm", "program"),
+              "hold the most in each process. A pid leads to all of them with their stacks, at the "
+              "exporter of its node. Namespaces and pods need kube-state-metrics.",
+              [*node_columns(),
+               *program_columns(),
                Column("namespace", "namespace"),
                Column("pod", "pod"),
-               Column("pid", "pid"),
+               pid_column(),
                Column("site", "call site"),
                Column("Value #A", "held", "bytes"),
                Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              in_pod(top(30, total("instance, comm, container_id, pid, site", site))),
-              total("instance, comm, container_id, pid, site", f"delta({site}[$__range])"),
+              in_pod(sites), *within(BY_SITE, sites, total(BY_SITE, f"delta({site}[$__range])"))[1:],
               width=24, height=10, sort="held"),
+        table("Not freed at exit, by program", "Memory that programs had not freed when they ended in this range. The "
+              "driver takes it back: it shows programs that do not clean up, or that were killed.",
+              [*node_columns(), *program_columns(), Column("Value #A", "bytes", "bytes"),
+               Column("Value #B", "allocations")],
+              *within("instance, comm", top(20, f"{unfreed} > 0"),
+                      total("instance, comm", grown("cuda_memory_unfreed_at_exit_allocations_total", PROGRAM, GPU))),
+              width=24, height=6, sort="bytes"),
         timeseries("Not freed at exit", "Bytes that programs had not freed when they ended.", "bytes",
-                   (total("comm", increase("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM,
-                                           over="$__rate_interval")), "{{comm}}")),
+                   (total("comm", increase("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM, GPU,
+                                           over="$__rate_interval")), "{{comm}} {{script}} {{slurm_job_id}}")),
         timeseries("Allocations not freed at exit", "How many allocations programs had not freed when "
                    "they ended.", "short",
-                   (total("comm", increase("cuda_memory_unfreed_at_exit_allocations_total", PROGRAM,
-                                           over="$__rate_interval")), "{{comm}}")),
+                   (total("comm", increase("cuda_memory_unfreed_at_exit_allocations_total", PROGRAM, GPU,
+                                           over="$__rate_interval")), "{{comm}} {{script}} {{slurm_job_id}}")),
     )
 
 
@@ -84,32 +104,32 @@ def _rates():
     return Row(
         "Allocating and freeing",
         timeseries("Allocations", "Successful allocations per second, by program.", "ops",
-                   (top(10, total("comm", rate("cuda_memory_allocations_total", PROGRAM))),
-                    "{{comm}}"), width=8),
+                   (lines(10, total("comm", rate("cuda_memory_allocations_total", PROGRAM, GPU))),
+                    "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
         timeseries("Frees", "Successful frees per second of memory whose allocation was seen, by "
                    "program.", "ops",
-                   (top(10, total("comm", rate("cuda_memory_frees_total", PROGRAM))), "{{comm}}"),
+                   (lines(10, total("comm", rate("cuda_memory_frees_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
                    width=8),
         timeseries("Frees of untracked memory by program", "Memory from before the exporter's start. Later on it should "
                    "be none.", "ops",
-                   (top(10, total("comm", rate("cuda_memory_untracked_frees_total", PROGRAM))),
-                    "{{comm}}"), width=8),
-        timeseries("Allocated", "Bytes asked for per second, by kind of memory.", "Bps",
-                   (total("memory_kind", rate("cuda_memory_allocated_bytes_total", PROGRAM)), "{{memory_kind}}"),
+                   (lines(10, total("comm", rate("cuda_memory_untracked_frees_total", PROGRAM, GPU))),
+                    "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
+        timeseries("Allocated", "Bytes asked for per second, by kind of memory.", "binBps",
+                   (total("memory_kind", rate("cuda_memory_allocated_bytes_total", PROGRAM, GPU)), "{{memory_kind}}"),
                    width=8),
-        timeseries("Freed", "Bytes given back per second, by kind of memory.", "Bps",
-                   (total("memory_kind", rate("cuda_memory_freed_bytes_total", PROGRAM)), "{{memory_kind}}"),
+        timeseries("Freed", "Bytes given back per second, by kind of memory.", "binBps",
+                   (total("memory_kind", rate("cuda_memory_freed_bytes_total", PROGRAM, GPU)), "{{memory_kind}}"),
                    width=8),
-        timeseries("Growth", "Allocated less freed: what the memory that is held grows by.", "Bps",
+        timeseries("Growth", "Allocated less freed: what the memory that is held grows by.", "binBps",
                    (f"{total('comm', rate('cuda_memory_allocated_bytes_total', PROGRAM))}\n  - "
-                    f"{total('comm', rate('cuda_memory_freed_bytes_total', PROGRAM))}", "{{comm}}"),
+                    f"{total('comm', rate('cuda_memory_freed_bytes_total', PROGRAM))}", "{{comm}} {{script}} {{slurm_job_id}}"),
                    width=8, minimum=None),
         timeseries("Failing allocations", "Allocations that returned an error, such as "
                    "cudaErrorMemoryAllocation.", "ops",
                    (total("comm, function, error",
                           rate("cuda_api_errors_total",
                                'function=~"cu(da)?(Mem|Host|Malloc|Free).*"', PROGRAM)),
-                    "{{comm}} {{function}} {{error}}"), width=24),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=24, shade="red"),
     )
 
 
@@ -118,5 +138,5 @@ def make():
         MEMORY, "CUDA memory and leaks",
         "Which programs hold GPU memory, where they allocated it, how old it is, and what they never gave "
         "back.",
-        [_held(), _leaks(), _rates()], variables=[program_variable("cuda_memory_allocations_total")],
+        [_held(), _leaks(), _rates()], variables=[*program_variables("cuda_memory_allocations_total"), GPUS],
         annotations=[LOWER_BOUND])

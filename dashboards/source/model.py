@@ -10,7 +10,7 @@ TAG = "gpusnoop"
 COLUMNS = 24
 
 
-def _targets(queries, *, instant=False, form="time_series"):
+def _targets(queries, *, instant=False, form="time_series", exemplars=False):
     """queries: PromQL, or pairs of PromQL and legend."""
     targets = []
     for index, query in enumerate(queries):
@@ -18,6 +18,7 @@ def _targets(queries, *, instant=False, form="time_series"):
         targets.append({
             "datasource": DATASOURCE,
             "editorMode": "code",
+            "exemplar": exemplars,
             "expr": expression,
             "format": form,
             "instant": instant,
@@ -29,10 +30,13 @@ def _targets(queries, *, instant=False, form="time_series"):
 
 
 def _panel(kind, title, description, queries, *, unit, width, height, options, defaults=None,
-           overrides=None, links=None, instant=False, form="time_series", transformations=None):
+           overrides=None, links=None, instant=False, form="time_series", transformations=None, nothing="none",
+           exemplars=False):
+    """`nothing`: what is read where there is no data."""
     field = {
         "color": {"mode": "palette-classic"},
         "mappings": [],
+        "noValue": nothing,
         "thresholds": {"mode": "absolute", "steps": [{"color": "green", "value": None}]},
         "unit": unit,
     }
@@ -42,7 +46,7 @@ def _panel(kind, title, description, queries, *, unit, width, height, options, d
         "title": title,
         "description": description,
         "datasource": DATASOURCE,
-        "targets": _targets(queries, instant=instant, form=form),
+        "targets": _targets(queries, instant=instant, form=form, exemplars=exemplars),
         "fieldConfig": {"defaults": field, "overrides": overrides or []},
         "options": options,
         "gridPos": {"w": width, "h": height},
@@ -61,11 +65,30 @@ def thresholds(*steps):
             "steps": [{"color": color, "value": value} for color, value in zip(colors, values)]}
 
 
+# What a name in a legend means has one colour everywhere. Red is for errors alone.
+_COLORS = {
+    "h2d( sync)?": "blue", "h2d async": "light-blue", "d2h( sync)?": "purple", "d2h async": "light-purple",
+    "d2d( sync)?": "green", "d2d async": "light-green", "h2h( sync)?": "yellow", "h2h async": "light-yellow",
+    "device": "blue", "async": "light-blue", "managed": "purple", "vmm": "green", "pinned_host": "yellow",
+    "older than 1m": "light-blue", "older than 10m": "blue", "older than 1h": "dark-blue",
+}
+
+
+def _fixed_colors():
+    return [{"matcher": {"id": "byRegexp", "options": f"/^\\s*{name}\\s*$/"},
+             "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}]}
+            for name, color in _COLORS.items()]
+
+
 def timeseries(title, description, unit, *queries, width=12, height=8, stack=False, minimum=0,
-               logarithmic=False, points=False, links=None, legend=("mean", "max")):
+               logarithmic=False, points=False, links=None, shade=None, nothing="none in this range",
+               exemplars=False):
+    """`shade`: the colour that all lines have shades of: red for errors, orange for what may be one."""
+    # Areas hide each other, but where there is one line, or where they lie on one another.
+    single = len(queries) == 1 and (isinstance(queries[0], str) or "{{" not in queries[0][1])
     custom = {
         "drawStyle": "points" if points else "line",
-        "fillOpacity": 30 if stack else 8,
+        "fillOpacity": 30 if stack else 10 if single and not logarithmic else 0,
         "lineWidth": 1,
         "showPoints": "auto",
         "spanNulls": False,
@@ -76,29 +99,41 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
     if unit == "percentunit":
         custom["axisSoftMax"] = 0.01  # or an axis of nothing but zeros goes to 10000%
     defaults = {"custom": custom}
+    if shade:
+        defaults["color"] = {"mode": "shades", "fixedColor": shade}
     if minimum is not None and not logarithmic:
         defaults["min"] = minimum
     return _panel(
         "timeseries", title, description, queries, unit=unit, width=width, height=height,
-        defaults=defaults, links=links,
+        defaults=defaults, links=links, overrides=[] if shade else _used(_fixed_colors(), queries), nothing=nothing,
+        exemplars=exemplars,
+        # A list takes a line or two; a table would take half of the panel.
         options={
-            "legend": {"calcs": list(legend), "displayMode": "table", "placement": "bottom",
-                       "showLegend": True, "sortBy": "Max", "sortDesc": True},
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
             "tooltip": {"mode": "multi", "sort": "desc"},
         })
 
 
+def _used(overrides, queries):
+    """Colours by name where the names are those of a label that has fixed values."""
+    legends = [query[1] for query in queries if not isinstance(query, str)]
+    named = any(legend.strip() in ("{{direction}}", "{{direction}} {{mode}}", "{{memory_kind}}", "older than {{age}}")
+                for legend in legends)
+    return overrides if named else []
+
+
 def stat(title, description, unit, *queries, width=4, height=4, colors=None, mappings=None,
-         text="auto", links=None):
+         text="auto", links=None, trend=False, nothing="0"):
+    """`trend`: with a line of the range behind the number."""
     # Whatever has no threshold is a number and no judgement.
     defaults = {"color": {"mode": "thresholds"},
                 "thresholds": colors or thresholds("text"),
                 "mappings": mappings or []}
     return _panel(
-        "stat", title, description, queries, unit=unit, width=width, height=height, instant=True,
-        defaults=defaults, links=links,
+        "stat", title, description, queries, unit=unit, width=width, height=height, instant=not trend,
+        defaults=defaults, links=links, nothing=nothing,
         options={
-            "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
+            "colorMode": "value", "graphMode": "area" if trend else "none", "justifyMode": "auto",
             "orientation": "auto", "textMode": text, "wideLayout": True,
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         })
@@ -117,14 +152,14 @@ def bars(title, description, unit, *queries, width=12, height=8, links=None):
         })
 
 
-def heatmap(title, description, unit, query, *, width=12, height=8):
+def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=False):
     """A histogram over time; unit is that of its buckets' bounds."""
     panel = _panel(
         "heatmap", title, description, [(query, "{{le}}")], unit=unit, width=width, height=height,
-        form="heatmap", defaults={"custom": {"scaleDistribution": {"type": "linear"}}},
+        form="heatmap", exemplars=exemplars, defaults={"custom": {"scaleDistribution": {"type": "linear"}}},
         options={
             "calculate": False,
-            "cellGap": 1,
+            "cellGap": 0,
             "color": {"exponent": 0.5, "fill": "dark-orange", "mode": "scheme", "reverse": False,
                       "scale": "exponential", "scheme": "Oranges", "steps": 64},
             "exemplars": {"color": "rgba(255,0,255,0.7)"},
@@ -138,7 +173,7 @@ def heatmap(title, description, unit, query, *, width=12, height=8):
 
 
 # Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
-_WIDTHS = {"pid": 90, "container_id": 120, "gpu": 70, "probe": 100}
+_WIDTHS = {"pid": 90, "container_id": 120, "gpu": 70, "probe": 100, "cluster": 90, "slurm_job_id": 100, "instance": 160}
 
 
 class Column:
@@ -150,7 +185,8 @@ class Column:
         self.mappings, self.colors = mappings, colors
 
     def override(self):
-        properties = []
+        # A number that a line lacks is 0; a label that it lacks is empty.
+        properties = [{"id": "noValue", "value": "0" if self.field.startswith("Value") else ""}]
         if self.field in _WIDTHS:
             properties.append({"id": "custom.width", "value": _WIDTHS[self.field]})
         if self.unit:
@@ -164,13 +200,11 @@ class Column:
                 {"id": "thresholds", "value": self.colors},
                 {"id": "color", "value": {"mode": "thresholds"}},
                 {"id": "custom.cellOptions", "value": {"type": "color-text"}}]
-        if not properties:
-            return None
         return {"matcher": {"id": "byName", "options": self.title}, "properties": properties}
 
 
 def table(title, description, columns, *queries, width=12, height=8, sort=None,
-          descending=True):
+          descending=True, nothing="none"):
     """One line for each label set. With several queries the columns of their values are
     "Value #A", "Value #B" and so on, and they are joined on the labels that they share."""
     transformations = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
@@ -188,10 +222,10 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
     sort_by = sort or values[0].title
     return _panel(
         "table", title, description, queries, unit="string", width=width, height=height,
-        instant=True, form="table", transformations=transformations,
+        instant=True, form="table", transformations=transformations, nothing=nothing,
         defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True,
                              "minWidth": 90}},
-        overrides=[override for override in (column.override() for column in columns) if override],
+        overrides=[column.override() for column in columns],
         options={
             "cellHeight": "sm",
             "footer": {"countRows": False, "fields": "", "reducer": ["sum"], "show": False},
@@ -203,10 +237,15 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
 def link_to(uid, title, *kept, **variables):
     """From a cell or a line to another dashboard, in the same range and on the same data source.
     `kept` variables are as they are here; the others are set, as to a label at what is clicked."""
-    parts = [f"${{{name}:queryparam}}" for name in ("datasource", "job", *kept)]
+    parts = [f"${{{name}:queryparam}}" for name in dict.fromkeys(("datasource", "cluster", "job", *kept))]
     parts += [f"var-{name}={value}" for name, value in variables.items()]
     return {"title": title, "targetBlank": False,
             "url": f"/d/{uid}?${{__url_time_range}}&{'&'.join(parts)}"}
+
+
+def address(url, title):
+    """From a cell to a page that is no dashboard of Grafana's."""
+    return {"title": title, "targetBlank": True, "url": url}
 
 
 class Row:

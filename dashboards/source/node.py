@@ -1,120 +1,132 @@
 """One node: a row for each probe."""
 
-from .common import (COPIES, FUNCTIONS, KERNEL, MEMORY, NODE, UP_MAPPING, WARNING_COLORS, dashboard,
-                     program_cell)
+from .common import (COPIES, ERROR_COLORS, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING,
+                     WARNING_COLORS, WORKLOAD, dashboard, node_columns, pid_column, program_cell, program_columns)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
-from .promql import PODS, highest, in_pod, own, process, quantile, rate, top, total, up
+from .promql import NODE as BY_NODE
+from .promql import (GPU, ON_GPU, PODS, count, highest, in_pod, lines, own, process, quantile, rate, top, total, up, within,
+                     zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
-GPU_BY_UUID = f"max by (uuid, instance, gpu) ({own('gpu_info')})"
+GPU_BY_UUID = f"max by (uuid, {BY_NODE}, gpu) ({own('gpu_info', GPU)})"
+BY_PROCESS = "instance, comm, container_id, pid"
 IN_A_POD = 'pod_uid!=""'
 
 
 def dcgm(family):
     """A family of dcgm-exporter, with our labels of the same GPU: of the chosen nodes only."""
     by_uuid = f'max by (uuid) (label_replace({family}, "uuid", "$1", "UUID", "(.+)"))'
-    return f"{by_uuid}\n  * on (uuid) group_left (instance, gpu) {GPU_BY_UUID}"
+    return f"{GPU_BY_UUID}\n  * on (uuid) group_left () {by_uuid}"
 
 
 def _state():
+    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, linkage, complete", own("process_info")))
     return Row(
         "Node",
         stat("Exporter", "Whether the exporter answered the last scrape.", "short",
-             (up(), "{{instance}}"), width=4, mappings=UP_MAPPING,
+             (up(), "{{cluster}} {{instance}}"), width=4, mappings=UP_MAPPING,
              colors=thresholds("red", 1, "green")),
-        stat("GPUs", "GPUs that the NVIDIA driver lists.", "short", f"count({own('gpu_info')})"),
+        stat("GPUs", "GPUs that the NVIDIA driver lists.", "short", zero(f"count({own('gpu_info', GPU)})")),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
-             f"count({own('process_info')})"),
-        stat("Memory held", "Allocated and not freed, of every kind of memory.", "bytes",
-             total("", own("cuda_memory_outstanding_bytes"))),
+             zero(f"count({own('process_info')})"), trend=True),
+        stat("GPU memory held", "Allocated and not freed, without pinned host memory.", "bytes",
+             zero(total("", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))), trend=True),
         stat("CPU of the exporter", "CPU time that the exporter itself takes: 100% is one core.",
-             "percentunit", total("", process("process_cpu_seconds_total", rated=True))),
+             "percentunit", zero(total("", process("process_cpu_seconds_total", rated=True))), trend=True),
         stat("Events lost", "Calls that were entered and could not be counted.", "ops",
-             total("", rate("probe_events_lost_total")), colors=WARNING_COLORS),
-        table("Processes", "Running processes that have used CUDA: what each is, and what it holds. "
+             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS, trend=True),
+        table("Processes", "Running processes that have used CUDA: what each is, and what it holds on GPUs. A pid leads to "
+              "its allocations with their stacks. "
               "Namespaces and pods need kube-state-metrics in the same Prometheus.",
-              [Column("instance", "node"),
-               Column("comm", "program", link=program_cell(MEMORY, "Memory of this program")),
-               Column("pid", "pid"),
+              [*node_columns(),
+               *program_columns(program_cell(MEMORY, "Memory of this program")),
+               pid_column(),
                Column("namespace", "namespace"),
                Column("pod", "pod"),
                Column("container_id", "container"),
+               Column("user", "user"),
+               Column("systemd_unit", "unit"),
                Column("exe", "executable"),
                Column("linkage", "runtime"),
                Column("complete", "all known"),
                Column("Value #B", "memory held", "bytes"),
                Column("Value #C", "allocations", "short")],
-              in_pod(highest("instance, comm, container_id, pid, exe, linkage, complete", own("process_info"))),
-              total("instance, comm, container_id, pid", own("cuda_memory_outstanding_bytes")),
-              total("instance, comm, container_id, pid", own("cuda_memory_outstanding_allocations")),
+              in_pod(processes),
+              *within(BY_PROCESS, processes,
+                      total(BY_PROCESS, own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
+                      total(BY_PROCESS, own("cuda_memory_outstanding_allocations", GPU)))[1:],
               width=24, sort="memory held"),
     )
 
 
 def _gpus():
-    held = total("instance, gpu", own("cuda_memory_outstanding_bytes",
-                                      'memory_kind=~"device|async|managed|vmm"'))
+    held = total("instance, gpu", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))
     return Row(
         "GPUs, with dcgm-exporter",
         table("GPUs by index", "What the label gpu stands for.",
-              [Column("instance", "node"), Column("gpu", "gpu"), Column("name", "model"),
+              [*node_columns(), Column("gpu", "gpu"), Column("name", "model"),
                Column("uuid", "UUID"), Column("pci_bus_id", "PCI address"),
                Column("Value", "known", "short")],
-              own("gpu_info"), width=24, height=6, sort="gpu", descending=False),
+              own("gpu_info", GPU), width=24, height=6, sort="gpu", descending=False),
         timeseries("Memory: held by programs, in use on the device",
                    "What programs have allocated, and what DCGM says is in use. The rest are "
                    "contexts, code, and what is allocated where no probe sees it. Needs dcgm-exporter in "
                    "the same Prometheus.", "bytes",
-                   (held, "gpu {{gpu}} held"),
-                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use")),
-        timeseries("Launches and utilization",
-                   "Kernel launches per second, and the utilization that DCGM measures. Busy "
-                   "without launches: a long kernel, or a graph. Launches while idle: kernels that are too short. Needs "
-                   "dcgm-exporter in the same Prometheus.", "short",
-                   (total("instance, gpu", rate("cuda_kernel_launches_total")),
-                    "gpu {{gpu}} launches/s"),
-                   (dcgm("DCGM_FI_DEV_GPU_UTIL"), "gpu {{gpu}} busy %")),
+                   (held, "gpu {{gpu}} held {{cluster}} {{instance}}"),
+                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use {{cluster}} {{instance}}")),
+        timeseries("Launches by GPU", "Launches of kernels and of graphs per second.", "ops",
+                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)),
+                    "gpu {{gpu}} kernels {{cluster}} {{instance}}"),
+                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)),
+                    "gpu {{gpu}} graphs {{cluster}} {{instance}}"), width=6),
+        timeseries("Utilization by GPU", "What DCGM measures. Busy without launches: a long kernel, or a graph. "
+                   "Launches while idle: kernels that are too short. Needs dcgm-exporter in the same Prometheus.",
+                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "gpu {{gpu}} {{cluster}} {{instance}}"),
+                   width=6, nothing=NEEDS_DCGM),
     )
 
 
 def _pods():
     by_pod = "namespace, pod"
-    of_process = (f"max by (instance, pid, pod_uid) ({own('process_info', IN_A_POD)})\n"
+    of_process = (f"max by ({BY_NODE}, pid, pod_uid) ({own('process_info', IN_A_POD)})\n"
                   f"  * on (pod_uid) group_left (namespace, pod) {PODS}")
-    held = total("instance, pid", own("cuda_memory_outstanding_bytes"))
+    held = total("instance, pid", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))
     return Row(
         "Pods, with kube-state-metrics",
-        timeseries("Memory held by pod", "Allocated and not freed, by the pod that the process runs in. "
+        timeseries("GPU memory held by pod", "Allocated and not freed, by the pod that the process runs in. "
                    "Needs kube-state-metrics in the same Prometheus.", "bytes",
-                   (f"sum by ({by_pod}) (\n  {held}\n  * on (instance, pid) group_left ({by_pod}) (\n  "
-                    f"{of_process}))", "{{namespace}}/{{pod}}")),
+                   (f"sum by ({by_pod}) (\n  {held}\n  * on ({BY_NODE}, pid) group_left ({by_pod}) (\n  "
+                    f"{of_process}))", "{{namespace}}/{{pod}}"), nothing=NEEDS_KUBE),
         table("GPU processes by pod", "Which pod each GPU process belongs to. Needs "
               "kube-state-metrics in the same Prometheus.",
-              [Column("namespace", "namespace"), Column("pod", "pod"), Column("instance", "node"),
+              [Column("namespace", "namespace"),
+               Column("pod", "pod", link=link_to(WORKLOAD, "This pod", namespace="${__data.fields.namespace}",
+                                                 pod="${__data.fields.pod}")),
+               *node_columns(),
                Column("Value", "processes", "short")],
-              f"count by (instance, namespace, pod) (\n  {of_process})"),
+              count("instance, namespace, pod", f"\n  {of_process}"), nothing=NEEDS_KUBE),
     )
 
 
 def _cuda():
     return Row(
         "Probe cuda: memory, copies, launches",
-        timeseries("Memory held by process", "Allocated and not freed.", "bytes",
-                   (top(10, total("comm, pid", own("cuda_memory_outstanding_bytes"))),
-                    "{{comm}} {{pid}}"),
+        timeseries("GPU memory held by process", "Allocated and not freed.", "bytes",
+                   (lines(10, total("comm, instance, pid", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{pid}}"),
                    links=[link_to(MEMORY, "Memory and leaks", "instance")]),
         timeseries("Allocations and frees", "Successful calls per second.", "ops",
                    (total("", rate("cuda_memory_allocations_total")), "allocations"),
                    (total("", rate("cuda_memory_frees_total")), "frees"),
                    (total("", rate("cuda_memory_untracked_frees_total")), "frees of untracked memory")),
-        timeseries("Copied", "Bytes of successful copies per second, by direction.", "Bps",
+        timeseries("Copied", "Bytes of successful copies per second, by direction.", "binBps",
                    (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), width=8, stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
         timeseries("Kernel launches", "Launches per second, by program.", "ops",
-                   (top(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}}"), width=8),
+                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
         timeseries("Failing calls", "CUDA calls that returned an error.", "ops",
-                   (top(10, total("comm, function, error", rate("cuda_api_errors_total"))),
-                    "{{comm}} {{function}} {{error}}"), width=8),
+                   (lines(10, total("comm, function, error", rate("cuda_api_errors_total"))),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=8, shade="red"),
     )
 
 
@@ -123,16 +135,16 @@ def _func():
     return Row(
         "Probe functions: functions of libraries",
         timeseries("Calls", "Calls per second of traced functions.", "ops",
-                   (top(10, total("library, function", rate("function_calls_total"))),
+                   (lines(10, total("library, function", rate("function_calls_total"))),
                     "{{library}} {{function}}"), width=8, links=to_functions),
-        timeseries("Duration", "What 99 of 100 calls stay below, of the ten slowest.", "s",
-                   (top(10, quantile(0.99, "library, function", "function_duration_seconds")),
+        timeseries("Duration", "The p99 of the ten slowest: what 99 of 100 calls stay below.", "s",
+                   (lines(10, quantile(0.99, "library, function", "function_duration_seconds")),
                     "{{library}} {{function}}"), width=8, logarithmic=True, links=to_functions),
         timeseries("Slow and failing calls", "Calls over their slow_threshold, and calls that returned "
                    "an error.", "ops",
-                   (top(10, total("library, function", rate("function_slow_calls_total"))),
+                   (lines(10, total("library, function", rate("function_slow_calls_total"))),
                     "{{library}} {{function}} slow"),
-                   (top(10, total("library, function, error", rate("function_errors_total"))),
+                   (lines(10, total("library, function, error", rate("function_errors_total"))),
                     "{{library}} {{function}} {{error}}"), width=8, links=to_functions),
     )
 
@@ -142,34 +154,38 @@ def _kernel_rows():
     return [
         Row("Probe pcie: configuration space",
             timeseries("PCIe accesses", "Accesses to the configuration space of devices.", "ops",
-                       (top(10, total("device, op, origin", rate("pcie_config_accesses_total"))),
+                       (lines(10, total("device, op, origin", rate("pcie_config_accesses_total"))),
                         "{{device}} {{op}} by {{origin}}"), links=to_kernel),
             timeseries("PCIe failures", "Accesses that failed, and reads answered with nothing but "
                        "ones: what a GPU does that fell off the bus.", "ops",
                        (total("device", rate("pcie_config_errors_total")), "{{device}} failed"),
                        (total("device", rate("pcie_config_all_ones_reads_total")),
-                        "{{device}} all ones"), links=to_kernel)),
+                        "{{device}} all ones"), links=to_kernel, shade="red"),
+            collapsed=True),
         Row("Probe fence: DMA fences",
             timeseries("Fence events", "What happens to the fences of DRM drivers.", "ops",
                        (total("driver, event", rate("dma_fence_events_total")),
                         "{{driver}} {{event}}"), links=to_kernel),
             timeseries("Fence waits", "What 99 of 100 waits stay below.", "s",
                        (quantile(0.99, "driver", "dma_fence_wait_duration_seconds"), "{{driver}}"),
-                       logarithmic=True, links=to_kernel)),
+                       logarithmic=True, links=to_kernel),
+            collapsed=True),
         Row("Probe nvlink: helpers of the NVIDIA driver",
             timeseries("Helper calls", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset inside "
                        "the driver: not NVLink traffic.", "ops",
                        (total("op", rate("nvlink_helper_calls_total")), "{{op}}"), links=to_kernel),
-            timeseries("Helper bytes", "Bytes that they copy or set: not NVLink traffic.", "Bps",
+            timeseries("Helper bytes", "Bytes that they copy or set: not NVLink traffic.", "binBps",
                        (total("op", rate("nvlink_helper_bytes_total")), "{{op}}"),
-                       links=to_kernel)),
+                       links=to_kernel),
+            collapsed=True),
         Row("Probe syscall: system calls of GPU processes",
             timeseries("System calls", "The ten most frequent ones.", "ops",
-                       (top(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
+                       (lines(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
                        links=to_kernel),
             timeseries("Failing system calls", "By the error's name.", "ops",
-                       (top(10, total("syscall, error", rate("syscall_errors_total"))),
-                        "{{syscall}} {{error}}"), links=to_kernel)),
+                       (lines(10, total("syscall, error", rate("syscall_errors_total"))),
+                        "{{syscall}} {{error}}"), links=to_kernel, shade="red"),
+            collapsed=True),
     ]
 
 
@@ -177,4 +193,4 @@ def make():
     return dashboard(
         NODE, "Node",
         "One node, or several: its GPUs and processes, and what each probe of the exporter sees.",
-        [_state(), _cuda(), _func(), *_kernel_rows(), _gpus(), _pods()])
+        [_state(), _gpus(), _pods(), _cuda(), _func(), *_kernel_rows()], variables=[GPUS])

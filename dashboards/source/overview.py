@@ -1,136 +1,182 @@
-"""The fleet: which node and which program to look at."""
+"""The fleet: what is wrong, and which node and which program to look at. Of recorded series, so that it is as quick for
+thousands of nodes; but errors, of which the first one counts, are read as they are."""
 
-from .common import (ERROR_COLORS, FUNCTIONS, HEALTH, MEMORY, OVERVIEW, STATE_FAILED, UP_MAPPING, WARNING_COLORS,
-                     dashboard, node_cell, program_cell)
+from .common import (ERROR_COLORS, FIRING, FUNCTIONS, HEALTH, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW, SEVERITY_COLORS,
+                     SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD, alert_cell, dashboard, node_cell, node_columns,
+                     program_cell, program_columns)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
-from .promql import highest, in_pod, increase, own, quantile, rate, top, total, up
+from .promql import ON_GPU, count, grown, lines, own, recorded, top, total, within, zero
 
-BY_FUNCTION = "comm, library, function"
-BY_PROCESS = "instance, comm, container_id, pid"
-OLD = own("cuda_memory_outstanding_older_than_bytes", 'age="1h"')
+HELD = recorded("instance:cuda_memory_outstanding_bytes:sum", ON_GPU)
+OLD = recorded("instance:cuda_memory_outstanding_older_than_bytes:sum", 'age="1h"')
+LAUNCHES = recorded("instance:cuda_kernel_launches:rate5m")
+GRAPHS = recorded("instance:cuda_graph_launches:rate5m")
+COPIED = recorded("instance:cuda_memcpy_bytes:rate5m")
+ERRORS = recorded("instance:cuda_api_errors:rate5m")
+SLOW = recorded("instance:function_slow_calls:rate5m")
+IDLE = recorded("program:idle_memory_bytes:sum")
+THERE = recorded("gpu:device_memory_total_bytes:sum")
+USED = recorded("gpu:device_memory_used_bytes:sum")
+UP = recorded("instance:up:min")
+BY_PROGRAM = "instance, comm"
+
+
+def firing(*matchers):
+    return FIRING.replace("}", "".join(f", {one}" for one in matchers) + "}")
+
+
+# Alerts at which somebody looks, and that are about a node.
+OF_A_NODE = firing('severity!="info"', 'instance!=""')
 
 
 def _state():
     to_health = [link_to(HEALTH, "Exporter health")]
     return Row(
         "Now",
-        stat("Exporters", "How many nodes have an exporter that Prometheus scrapes.", "short",
-             f"count({up()})", width=3, links=to_health),
+        stat("Alerts", "Alerts that fire, of every severity. They are listed below.", "short",
+             zero(f"count({FIRING})"), colors=WARNING_COLORS, trend=True),
+        stat("Nodes with trouble", "Nodes of which an alert fires that is more than a note.", "short",
+             zero(f"count({count('instance', OF_A_NODE)})"), colors=ERROR_COLORS, trend=True),
         stat("Exporters down", "Exporters that did not answer the last scrape.", "short",
-             f"count({up()}) - sum({up()})", width=3, colors=ERROR_COLORS, links=to_health),
-        stat("Probes failed", "Enabled probes that an error keeps from working: each shows nothing on its node.",
-             "short", total("", own("probe_state", STATE_FAILED)), width=3,
-             colors=ERROR_COLORS, links=to_health),
+             zero(f"count({UP} == 0)"), colors=ERROR_COLORS, trend=True, links=to_health),
+        stat("Idle holders", "Programs that hold more than 1 GiB of a GPU, and have given it nothing to do for half an hour.",
+             "short", zero(f"count({IDLE})"), colors=WARNING_COLORS, trend=True),
+        stat("GPU memory held", "Allocated and not freed by all running processes, without pinned host memory.", "bytes",
+             zero(total("", HELD)), trend=True),
+        stat("In use, of all there is", "Of the memory of all GPUs, what is in use. Needs dcgm-exporter in the same "
+             "Prometheus.", "percentunit", f"{total('', USED)} / {total('', THERE)}", trend=True, nothing=NEEDS_DCGM),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
-             f"count({own('process_info')})", width=3),
-        stat("Memory held", "Allocated and not freed, of all running processes, of every kind of "
-             "memory.", "bytes", total("", own("cuda_memory_outstanding_bytes")), width=3),
-        stat("Launches", "Kernel launches of all programs.", "ops",
-             total("", rate("cuda_kernel_launches_total")), width=3),
-        stat("Failing CUDA calls", "CUDA calls that return an error.", "ops",
-             total("", rate("cuda_api_errors_total")), width=3, colors=WARNING_COLORS),
-        stat("Events lost", "Calls that were entered and could not be counted: see the exporters' "
-             "health.", "ops", total("", rate("probe_events_lost_total")), width=3,
-             colors=WARNING_COLORS, links=to_health),
+             zero(total("", recorded("instance:processes:count"))), trend=True),
+        stat("Launches", "Launches of kernels and of graphs, of all programs.", "ops",
+             zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), trend=True),
+        stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), trend=True),
+        stat("Failing calls", "CUDA calls that return an error.", "ops", zero(total("", ERRORS)), colors=ERROR_COLORS,
+             trend=True),
+        stat("Slow calls", "Calls of functions that took as long as their slow_threshold or longer.", "ops",
+             zero(total("", SLOW)), trend=True),
+        stat("Events dropped", "Calls that were entered and could not be counted, and probes that failed: see the "
+             "exporters' health.", "ops",
+             zero(total("", recorded("instance:probe_events_lost:rate5m"))), colors=WARNING_COLORS, trend=True,
+             links=to_health),
+        table("Alerts that fire", "The worst first; each leads to its runbook.",
+              [Column("Value", "severity", mappings=SEVERITY_MAPPING, colors=SEVERITY_COLORS),
+               Column("alertname", "alert", link=alert_cell()),
+               *node_columns(),
+               *program_columns(),
+               Column("namespace", "namespace"),
+               Column("pod", "pod"),
+               Column("gpu", "gpu")],
+              top(50, f"3 * {firing(CRITICAL)} or 2 * {firing(WARNING)} or 1 * {firing(INFO)}"),
+              width=16, height=8, sort="severity", nothing="no alert fires"),
+        table("Memory held and nothing done", "Programs that hold more than 1 GiB of a GPU, and have neither launched nor "
+              "copied anything for half an hour.",
+              [Column("instance", "node", link=node_cell()),
+               Column("gpu", "gpu"),
+               Column("comm", "program", link=program_cell(MEMORY, "Memory of this program")),
+               Column("script", "script"),
+               Column("slurm_job_id", "Slurm job"),
+               Column("Value", "held", "bytes")],
+              top(20, total("instance, comm, gpu", IDLE)), width=8, height=8, nothing="no GPU is held idle"),
     )
+
+
+CRITICAL, WARNING, INFO = 'severity="critical"', 'severity="warning"', 'severity!~"critical|warning"'
 
 
 def _nodes():
-    by_node = "instance"
+    trouble = count("instance", OF_A_NODE)
+    # By the number of alerts, then those that are down, and of all the others those that hold the most.
+    worst = top(50, f"({trouble} + 1) or (1 - {UP} > 0) or {total('instance', HELD)} / 1e15 or 0 * {UP}")
     return Row(
         "Nodes",
-        table("Nodes", "Each node with an exporter: whether it answers, what its programs hold, and "
+        table("Nodes", "The fifty nodes with the most alerts: whether the exporter answers, what its programs hold, and "
               "what they do.",
-              [Column("instance", "node", link=node_cell()),
-               Column("Value #A", "exporter", mappings=UP_MAPPING,
-                      colors=thresholds("red", 1, "green")),
-               Column("Value #B", "memory held", "bytes"),
-               Column("Value #C", "launches/s", "ops"),
-               Column("Value #D", "copied/s", "Bps"),
-               Column("Value #E", "failing calls/s", "ops", colors=WARNING_COLORS),
-               Column("Value #F", "slow calls/s", "ops", colors=WARNING_COLORS)],
-              total(by_node, up()),
-              total(by_node, own("cuda_memory_outstanding_bytes")),
-              total(by_node, rate("cuda_kernel_launches_total")),
-              total(by_node, rate("cuda_memcpy_bytes_total")),
-              total(by_node, rate("cuda_api_errors_total")),
-              total(by_node, rate("function_slow_calls_total")),
-              width=24, sort="memory held"),
-        timeseries("Memory held by node", "Allocated and not freed by the programs of each node, of "
-                   "every kind of memory.", "bytes",
-                   (top(10, total(by_node, own("cuda_memory_outstanding_bytes"))), "{{instance}}")),
-        timeseries("Launches by node", "Kernel launches per second of each node's programs. A node "
+              [*node_columns(),
+               Column("Value #B", "alerts", colors=WARNING_COLORS),
+               Column("Value #C", "exporter", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
+               Column("Value #D", "GPU memory held", "bytes"),
+               Column("Value #E", "in use", "percentunit"),
+               Column("Value #F", "held idle", "bytes", colors=WARNING_COLORS),
+               Column("Value #G", "launches/s", "ops"),
+               Column("Value #H", "copied/s", "binBps"),
+               Column("Value #I", "failing/s", "ops", colors=ERROR_COLORS),
+               Column("Value #J", "slow/s", "ops")],
+              *within("instance", worst, trouble, total("instance", UP), total("instance", HELD),
+                      f"{total('instance', USED)} / {total('instance', THERE)}", total("instance", IDLE),
+                      total("instance", f'{LAUNCHES} or label_replace({GRAPHS}, "of", "graphs", "", "")'),
+                      total("instance", COPIED), total("instance", ERRORS), total("instance", SLOW)),
+              width=24, sort="alerts"),
+        timeseries("GPU memory held by node", "Allocated and not freed by the programs of each node, of the ten that hold "
+                   "the most.", "bytes", (lines(10, total("instance", HELD)), "{{cluster}} {{instance}}")),
+        timeseries("Launches by node", "Kernel launches per second of each node's programs, without graphs. A node "
                    "whose line falls while the others' go on has a job that stalls.", "ops",
-                   (top(10, total(by_node, rate("cuda_kernel_launches_total"))), "{{instance}}")),
+                   (lines(10, total("instance", LAUNCHES)), "{{cluster}} {{instance}}")),
     )
 
 
-def _leaks():
+def _programs():
     to_memory = program_cell(MEMORY, "Memory of this program")
+    old = top(20, total(BY_PROGRAM, OLD))
+    held = top(20, total("namespace", recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
     return Row(
-        "Top leaks",
-        table("Old memory, by process", "Processes that hold the most memory that is older than an "
-              "hour. What they need for their whole life is here as well: what grows is the leak. "
-              "Namespaces and pods need kube-state-metrics in the same Prometheus.",
-              [Column("instance", "node", link=node_cell()),
-               Column("comm", "program", link=to_memory),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
-               Column("container_id", "container"),
-               Column("pid", "pid"),
+        "Programs and namespaces",
+        table("Old memory, by program", "Programs that hold the most memory that is older than an hour. What they need for "
+              "their whole life is here as well: what grows is the leak.",
+              [*node_columns(),
+               *program_columns(to_memory),
                Column("Value #A", "older than 1 h", "bytes"),
-               Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              in_pod(top(10, total(BY_PROCESS, OLD))),
-              total(BY_PROCESS, f"delta({OLD}[$__range])"), width=14,
-              sort="older than 1 h"),
-        table("Not freed at exit", "Memory that programs had not freed when they ended. The driver "
-              "takes it back: it shows programs that do not clean up, or that were killed.",
-              [Column("instance", "node", link=node_cell()),
-               Column("comm", "program", link=to_memory),
-               Column("Value #A", "bytes", "bytes"),
-               Column("Value #B", "allocations", "short")],
-              top(10, total("instance, comm", increase("cuda_memory_unfreed_at_exit_bytes_total"))),
-              total("instance, comm", increase("cuda_memory_unfreed_at_exit_allocations_total")),
-              width=10,
-              sort="bytes"),
+               Column("Value #B", "growth", "bytes", colors=WARNING_COLORS)],
+              *within(BY_PROGRAM, old, total(BY_PROGRAM, f"delta({OLD}[$__range])")), width=14, sort="growth"),
+        table("Namespaces", "What the pods of each namespace hold and do. Needs kube-state-metrics in the same Prometheus.",
+              [Column("namespace", "namespace", link=link_to(WORKLOAD, "This namespace",
+                                                             namespace="${__data.fields.namespace}")),
+               Column("Value #A", "GPU memory", "bytes"),
+               Column("Value #B", "launches/s", "ops"),
+               Column("Value #C", "copied/s", "binBps"),
+               Column("Value #D", "failing/s", "ops", colors=ERROR_COLORS)],
+              *within("namespace", held, *(total("namespace", recorded(f"namespace:{name}:rate5m")) for name in
+                                           ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
+              width=10, sort="GPU memory", nothing=NEEDS_KUBE),
     )
 
 
 def _functions():
-    to_function = link_to(FUNCTIONS, "This function", "instance",
-                          function="${__data.fields.function}")
+    to_function = link_to(FUNCTIONS, "This function", "instance", function="${__data.fields.function:percentencode}")
+    by_function = "comm, library, function"
+    slow = top(10, total(by_function, recorded("job:function_slow_calls:rate5m")) + " > 0")
     return Row(
         "Slow functions and errors",
-        table("Slow functions", "Functions with the most calls that took as long as their "
-              "slow_threshold or longer; each call with arguments and stack is at "
-              "/api/v1/slow_calls of its node.",
-              [Column("comm", "program"),
+        table("Slow functions", "Functions with the most calls that took as long as their slow_threshold or longer, in the "
+              "last five minutes.",
+              [*program_columns(),
                Column("library", "library"),
                Column("function", "function", link=to_function),
-               Column("Value #A", "slow calls", "short"),
-               Column("Value #B", "longest in the last minute", "s")],
-              top(10, total(BY_FUNCTION, increase("function_slow_calls_total"))),
-              highest(BY_FUNCTION, own("function_duration_max_seconds")),
-              sort="slow calls"),
-        timeseries("Slowest functions", "What 99 of 100 calls stay below, of the ten functions for "
-                   "which that is the longest. Functions that wait for the GPU are long by nature.",
-                   "s", (top(10, quantile(0.99, "library, function", "function_duration_seconds")),
-                         "{{library}} {{function}}"), logarithmic=True),
-        table("CUDA errors", "CUDA calls that returned an error, by the error's name.",
-              [Column("comm", "program"),
+               Column("Value #A", "slow/s", "ops"),
+               Column("Value #B", "calls/s", "ops"),
+               Column("Value #C", "threads inside")],
+              *within(by_function, slow, total(by_function, recorded("job:function_calls:rate5m")),
+                      total(by_function, recorded("job:function_duration_seconds:rate5m"))),
+              sort="slow/s", nothing="no call is slow"),
+        timeseries("Slowest functions, p99", "What 99 of 100 calls stay below, of the ten functions for "
+                   "which that is the longest. Functions that wait for the GPU are long by nature.", "s",
+                   (lines(10, "histogram_quantile(0.99, sum by (cluster, library, function, le) "
+                          f"({recorded('job:function_duration_seconds_bucket:rate5m')}))"),
+                    "{{cluster}} {{library}} {{function}}"), logarithmic=True),
+        table("CUDA errors", "CUDA calls that returned an error in this range, by the error's name.",
+              [*program_columns(),
                Column("function", "function"),
                Column("error", "error"),
-               Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(20, total("comm, function, error", increase("cuda_api_errors_total")) + " > 0")),
-        table("Errors of other functions", "Calls of traced functions that returned an error, by its "
-              "name.",
-              [Column("comm", "program"),
+               Column("Value", "calls", "short", colors=ERROR_COLORS)],
+              top(20, total("comm, function, error", grown("cuda_api_errors_total")) + " > 0"),
+              nothing="no call has failed"),
+        table("Errors of other functions", "Calls of traced functions that returned an error in this range, by its name.",
+              [*program_columns(),
                Column("library", "library"),
                Column("function", "function", link=to_function),
                Column("error", "error"),
-               Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(20, total("comm, library, function, error", increase("function_errors_total")) +
-                  " > 0")),
+               Column("Value", "calls", "short", colors=ERROR_COLORS)],
+              top(20, total("comm, library, function, error", grown("function_errors_total")) + " > 0"),
+              nothing="no call has failed"),
     )
 
 
@@ -138,22 +184,23 @@ def _exporters():
     return Row(
         "Exporters",
         table("Exporters by node", "Whether each answered the last scrape: those that did not come first.",
-              [Column("instance", "node", link=node_cell()),
+              [*node_columns(),
                Column("job", "job"),
                Column("Value", "state", mappings=UP_MAPPING, colors=thresholds("red", 1, "green"))],
-              up(), sort="state", descending=False),
+              f"bottomk(100, {UP})", sort="state", descending=False),
         table("Versions", "What runs where.",
               [Column("version", "version"),
                Column("revision", "revision"),
                Column("libbpf", "libbpf"),
                Column("Value", "nodes", "short")],
               f"count by (version, revision, libbpf) ({own('build_info')})"),
+        collapsed=True,
     )
 
 
 def make():
     return dashboard(
         OVERVIEW, "Fleet",
-        "All nodes with a gpusnoop_exporter: what their CUDA programs hold and do, and which of them "
+        "All nodes with a gpusnoop_exporter: which alerts fire, what CUDA programs hold and do, and which of them "
         "to look at.",
-        [_state(), _nodes(), _leaks(), _functions(), _exporters()])
+        [_state(), _nodes(), _programs(), _functions(), _exporters()])

@@ -1,12 +1,30 @@
 """Short names for the PromQL that panels are made of.
 
-Every selector of our families has the variables job and instance: they are added here, once.
+Every selector of our families has the variables cluster, job and instance: they are added here, once. So are labels that
+belong together: two clusters may have a node of the same name, and a program that an interpreter runs is told by its script
+and by its Slurm job.
 """
 
+import re
+
 PREFIX = "gpusnoop_"
-CHOSEN = 'job=~"$job", instance=~"$instance"'
-# Where a dashboard has the variables comm and container as well.
-PROGRAM = 'comm=~"$comm"'
+IN_JOB = 'cluster=~"$cluster", job=~"$job"'
+CHOSEN = f'{IN_JOB}, instance=~"$instance"'
+# Where a dashboard has these variables as well.
+PROGRAM = 'comm=~"$comm", slurm_job_id=~"$slurm_job_id", container_id=~"$container_id"'
+GPU = 'gpu=~"$gpu"'
+# Of the memory that is held, what is the GPU's.
+ON_GPU = 'memory_kind!="pinned_host"'
+
+NODE = "cluster, job, instance"
+CONTAINER = f"{NODE}, container_id"
+_TOGETHER = {"instance": NODE, "comm": "comm, script, slurm_job_id"}
+
+
+def wide(labels):
+    """The labels, each with those that belong to it."""
+    return ", ".join(dict.fromkeys(
+        ", ".join(_TOGETHER.get(label, label) for label in labels.split(", ")).split(", ")))
 
 
 def own(name, *matchers):
@@ -14,15 +32,22 @@ def own(name, *matchers):
     return f"{PREFIX}{name}{{{', '.join((CHOSEN,) + matchers)}}}"
 
 
+def recorded(name, *matchers):
+    """A series of the recording rules. Those of a whole job have no instance."""
+    level, _, rest = name.partition(":")
+    chosen = IN_JOB if level in ("job", "namespace", "pod", "rank") else CHOSEN
+    return f"{level}:{PREFIX}{rest}{{{', '.join((chosen,) + matchers)}}}"
+
+
 # "All" jobs are those that have our exporter among them, but a selector cannot say so: up and
 # process_* are every exporter's. Those that are down had a build_info within the last day.
-_OURS = f"max by (job, instance) ({PREFIX}build_info{{{CHOSEN}}})"
-_OURS_LATELY = f"max by (job, instance) (present_over_time({PREFIX}build_info{{{CHOSEN}}}[1d]))"
+_OURS = f"max by ({NODE}) ({PREFIX}build_info{{{CHOSEN}}})"
+_OURS_LATELY = f"max by ({NODE}) (present_over_time({PREFIX}build_info{{{CHOSEN}}}[1d]))"
 
 
 def up():
     """1 or 0 for each of our exporters among the chosen nodes."""
-    return f"up{{{CHOSEN}}} * on (job, instance) {_OURS_LATELY}"
+    return f"up{{{CHOSEN}}} * on ({NODE}) {_OURS_LATELY}"
 
 
 def process(name, rated=False):
@@ -30,7 +55,7 @@ def process(name, rated=False):
     series = f"{name}{{{CHOSEN}}}"
     if rated:
         series = f"rate({series}[$__rate_interval])"
-    return f"{series} * on (job, instance) {_OURS}"
+    return f"{series} * on ({NODE}) {_OURS}"
 
 
 # By the pod's uid: of one pod there may be several series, of several kube-state-metrics.
@@ -38,12 +63,12 @@ PODS = 'max by (pod_uid, namespace, pod) (label_replace(kube_pod_info, "pod_uid"
 
 
 def in_pod(expression):
-    """The expression, whose result has the labels instance and container_id, with namespace and pod where
-    kube-state-metrics tells them."""
+    """The expression, whose result has the labels of a container, with namespace and pod where kube-state-metrics
+    tells them."""
     containers = own("process_info", 'container_id!=""', 'pod_uid!=""')
-    return (f"{expression}\n  * on (instance, container_id) group_left (namespace, pod)\n"
-            f"    max by (instance, container_id, namespace, pod) (\n"
-            f"      max by (instance, container_id, pod_uid) ({containers})\n"
+    return (f"{expression}\n  * on ({CONTAINER}) group_left (namespace, pod)\n"
+            f"    max by ({CONTAINER}, namespace, pod) (\n"
+            f"      max by ({CONTAINER}, pod_uid) ({containers})\n"
             f"      * on (pod_uid) group_left (namespace, pod) {PODS})\n"
             f"  or ignoring (namespace, pod) {expression}")
 
@@ -56,17 +81,59 @@ def increase(name, *matchers, over="$__range"):
     return f"increase({own(name, *matchers)}[{over}])"
 
 
+def grown(name, *matchers):
+    """How much a counter has grown in the range, with a series that appeared in it counted from zero if its node was
+    scraped before, or its exporter has started in the range. increase() does not see the first value of a series, such
+    as a first error. The rules have the same (rules/render.py)."""
+    series = own(name, *matchers)
+    before = "[1h] offset $__range"
+    return (f"({series} unless last_over_time({series}{before})\n"
+            f"    and on ({NODE}) (max_over_time(up{{{CHOSEN}}}{before}) == 1\n"
+            f"      or time() - process_start_time_seconds{{{CHOSEN}}} < $__range_s)\n"
+            f"    or increase({series}[$__range]))")
+
+
 def total(labels, expression):
     """sum by (labels), or the sum of all."""
-    return f"sum by ({labels}) ({expression})" if labels else f"sum({expression})"
+    return f"sum by ({wide(labels)}) ({expression})" if labels else f"sum({expression})"
 
 
 def highest(labels, expression):
-    return f"max by ({labels}) ({expression})"
+    return f"max by ({wide(labels)}) ({expression})"
 
 
-def top(count, expression):
-    return f"topk({count}, {expression})"
+def count(labels, expression):
+    return f"count by ({wide(labels)}) ({expression})" if labels else f"count({expression})"
+
+
+def zero(expression):
+    """The expression, which has one value: nothing to add up is 0, and not "No data"."""
+    return f"{expression} or vector(0)"
+
+
+def top(number, expression):
+    """For tables, which show one moment. Elsewhere others would be the first ones at each step: see lines()."""
+    return f"topk({number}, {expression})"
+
+
+_SELECTOR = re.compile(r"([A-Za-z_:][\w:]*\{[^{}]*\})(\[[^\]]*\])?")
+
+
+def lines(number, expression):
+    """For graphs: the same lines over the whole range, which are those that are the highest over all of it."""
+    def over_range(match):
+        if match[2]:
+            return f"{match[1]}[$__range] @ end()"
+        if ":info{" in match[1]:
+            return f"{match[1]} @ end()"  # which pod it is: over a range, it could be without one and in one
+        return f"max_over_time({match[1]}[$__range] @ end())"
+    return f"{expression}\n  and topk({number}, {_SELECTOR.sub(over_range, expression)})"
+
+
+def within(labels, first, *others):
+    """The queries of a table: the first, and of the others what the first has a line for. Grafana would show all lines
+    of each of them."""
+    return (first, *(f"({other})\n  and on ({wide(labels)}) ({first})" for other in others))
 
 
 def quantile(q, labels, name, *matchers):

@@ -1,8 +1,8 @@
 """What programs have the GPU do: copies, memsets and kernel launches."""
 
-from .common import COPIES, WARNING_COLORS, dashboard, program_variable
+from .common import COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables
 from .model import Column, Row, heatmap, stat, table, timeseries
-from .promql import PROGRAM, buckets, increase, mean, own, quantile, rate, top, total
+from .promql import GPU, PROGRAM, buckets, grown, increase, lines, mean, own, quantile, rate, top, total, zero
 
 SYNC = 'mode="sync"'
 
@@ -10,14 +10,14 @@ SYNC = 'mode="sync"'
 def _now():
     return Row(
         "Now",
-        stat("Copied", "Bytes of successful copies.", "Bps",
-             total("", rate("cuda_memcpy_bytes_total", PROGRAM)), width=6),
-        stat("Kernel launches", "Successful launches, without those inside graphs.", "ops",
-             total("", rate("cuda_kernel_launches_total", PROGRAM)), width=6),
+        stat("Copied", "Bytes of successful copies.", "binBps",
+             zero(total("", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), width=6, trend=True),
+        stat("Kernel launches, without graphs", "Successful launches; those inside graphs are not seen.", "ops",
+             zero(total("", rate("cuda_kernel_launches_total", PROGRAM, GPU))), width=6, trend=True),
         stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", "ops",
-             total("", rate("cuda_graph_launches_total", PROGRAM)), width=6),
+             zero(total("", rate("cuda_graph_launches_total", PROGRAM, GPU))), width=6, trend=True),
         stat("Failing calls", "CUDA calls that returned an error.", "ops",
-             total("", rate("cuda_api_errors_total", PROGRAM)), width=6, colors=WARNING_COLORS),
+             zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=ERROR_COLORS, trend=True),
     )
 
 
@@ -25,15 +25,20 @@ def _bandwidth():
     return Row(
         "Bandwidth of synchronous copies",
         timeseries("Mean bandwidth", "Bytes over the time inside the calls, by direction, as the "
-                   "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "Bps",
+                   "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "binBps",
                    (f"{total('direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM))}\n  / "
                     f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}", "{{direction}}")),
         timeseries("The slow end", "The bandwidth that one copy in ten does not reach, by direction. "
-                   "Small copies never do.", "Bps",
+                   "Small copies never do.", "binBps",
                    (quantile(0.1, "direction", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
                     "{{direction}}"), logarithmic=True),
+        timeseries("Mean bandwidth by program", "Bytes over the time inside synchronous copies, of the ten fastest.",
+                   "binBps",
+                   (lines(10, f"{total('comm, direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM, GPU))}\n  / "
+                          f"{total('comm, direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}"),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{direction}}"), width=24),
         *[heatmap(f"Bandwidth, {name}", f"How many synchronous copies reach which bandwidth: {meaning}.",
-                  "Bps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'direction="{direction}"', PROGRAM))
+                  "binBps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'direction="{direction}"', PROGRAM))
           for direction, name, meaning in (("h2d", "host to device", "from host memory to a GPU"),
                                       ("d2h", "device to host", "from a GPU to host memory"),
                                       ("d2d", "device to device", "within a GPU and between GPUs"),
@@ -45,19 +50,19 @@ def _copies():
     return Row(
         "Copies and memsets",
         timeseries("Copied by direction", "Bytes of successful copies per second. Of asynchronous ones "
-                   "when they were submitted.", "Bps",
-                   (total("direction, mode", rate("cuda_memcpy_bytes_total", PROGRAM)),
+                   "when they were submitted.", "binBps",
+                   (total("direction, mode", rate("cuda_memcpy_bytes_total", PROGRAM, GPU)),
                     "{{direction}} {{mode}}"), stack=True),
         timeseries("Copies by direction", "Successful copies per second.", "ops",
-                   (total("direction, mode", rate("cuda_memcpy_total", PROGRAM)), "{{direction}} {{mode}}")),
-        timeseries("Copied by program", "Bytes of successful copies per second.", "Bps",
-                   (top(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM))), "{{comm}}")),
-        timeseries("Copied by GPU", "Bytes of successful copies per second.", "Bps",
-                   (total("instance, gpu", rate("cuda_memcpy_bytes_total", PROGRAM)),
-                    "{{instance}} gpu {{gpu}}")),
+                   (total("direction, mode", rate("cuda_memcpy_total", PROGRAM, GPU)), "{{direction}} {{mode}}")),
+        timeseries("Copied by program", "Bytes of successful copies per second.", "binBps",
+                   (lines(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}")),
+        timeseries("Copied by GPU", "Bytes of successful copies per second.", "binBps",
+                   (total("instance, gpu", rate("cuda_memcpy_bytes_total", PROGRAM, GPU)),
+                    "{{cluster}} {{instance}} gpu {{gpu}}")),
         timeseries("Threads inside copies", "Time inside copy calls per second: how many threads wait "
                    "in them, on average.", "short",
-                   (total("direction, mode", rate("cuda_memcpy_seconds_total", PROGRAM)),
+                   (total("direction, mode", rate("cuda_memcpy_seconds_total", PROGRAM, GPU)),
                     "{{direction}} {{mode}}")),
         timeseries("Duration of synchronous copies", "What 99 of 100 calls stay below, by direction.",
                    "s", (quantile(0.99, "direction", "cuda_memcpy_duration_seconds", PROGRAM), "{{direction}}"),
@@ -70,13 +75,14 @@ def _copies():
                    (mean("direction", "cuda_memcpy_size_bytes", PROGRAM), "{{direction}}"), width=8),
         timeseries("Asynchronous copies in flight", "Estimate of the bytes that were submitted and not "
                    "waited for yet, by process.", "bytes",
-                   (top(10, total("comm, pid", own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
-                    "{{comm}} {{pid}}"), width=8),
-        timeseries("Memsets", "Bytes of successful memsets per second.", "Bps",
-                   (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM)),
-                    "{{comm}} {{mode}}"), width=4),
+                   (lines(10, total("comm, instance, pid",
+                                  own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{pid}}"), width=8),
+        timeseries("Memsets", "Bytes of successful memsets per second.", "binBps",
+                   (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM, GPU)),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{mode}}"), width=4),
         timeseries("Memset calls", "Successful memsets per second.", "ops",
-                   (total("comm, mode", rate("cuda_memset_total", PROGRAM)), "{{comm}} {{mode}}"),
+                   (total("comm, mode", rate("cuda_memset_total", PROGRAM, GPU)), "{{comm}} {{script}} {{slurm_job_id}} {{mode}}"),
                    width=4),
     )
 
@@ -84,36 +90,36 @@ def _copies():
 def _launches():
     return Row(
         "Kernel launches",
-        timeseries("Launches by kernel", "The ten kernels that are launched the most.", "ops",
-                   (top(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM))),
+        timeseries("Launches by kernel, without graphs", "The ten kernels that are launched the most.", "ops",
+                   (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))),
                     "{{kernel}}")),
         timeseries("Launches by program", "Successful launches per second.", "ops",
-                   (top(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM))), "{{comm}}"),
+                   (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
                    width=6),
         timeseries("Graph launches by program", "Launches of CUDA graphs.", "ops",
-                   (top(10, total("comm", rate("cuda_graph_launches_total", PROGRAM))), "{{comm}}"),
+                   (lines(10, total("comm", rate("cuda_graph_launches_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
                    width=6),
         table("Kernels and shapes", "How often each kernel was launched in which shape (XxYxZ).",
-              [Column("comm", "program"),
+              [*program_columns(),
                Column("kernel", "kernel"),
                Column("grid", "grid"),
                Column("block", "block"),
                Column("Value", "launches", "short")],
               top(50, total("comm, kernel, grid, block",
-                            increase("cuda_kernel_launches_total", PROGRAM))),
+                            increase("cuda_kernel_launches_total", PROGRAM, GPU))),
               width=24, height=10),
         heatmap("Threads of launches", "GPU threads of each launch, grid times block. Launches of a few "
                 "threads leave most of a GPU idle.", "short",
-                buckets("cuda_kernel_launch_threads", PROGRAM), width=8),
+                buckets("cuda_kernel_launch_threads", PROGRAM, GPU), width=8),
         heatmap("Duration of launch calls", "Time inside the launch call, not the kernel's run time. "
                 "It grows when the queue of launches is full.", "s",
-                buckets("cuda_kernel_launch_duration_seconds", PROGRAM), width=8),
+                buckets("cuda_kernel_launch_duration_seconds", PROGRAM, GPU), width=8),
         timeseries("Duration of launch calls, by GPU", "What half, and 99 of 100, launch calls stay "
                    "below.", "s",
-                   (quantile(0.5, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM),
-                    "{{instance}} gpu {{gpu}} p50"),
-                   (quantile(0.99, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM),
-                    "{{instance}} gpu {{gpu}} p99"), width=8, logarithmic=True),
+                   (quantile(0.5, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU),
+                    "{{cluster}} {{instance}} gpu {{gpu}} p50"),
+                   (quantile(0.99, "instance, gpu", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU),
+                    "{{cluster}} {{instance}} gpu {{gpu}} p99"), width=8, logarithmic=True),
     )
 
 
@@ -121,15 +127,14 @@ def _errors():
     return Row(
         "Failing calls",
         timeseries("Failing calls by error", "CUDA calls that returned an error.", "ops",
-                   (total("error", rate("cuda_api_errors_total", PROGRAM)), "{{error}}")),
+                   (total("error", rate("cuda_api_errors_total", PROGRAM)), "{{error}}"), shade="red"),
         table("Failing calls by function", "Which program's calls of which function failed.",
-              [Column("instance", "node"),
-               Column("comm", "program"),
+              [*node_columns(),
+               *program_columns(),
                Column("function", "function"),
                Column("error", "error"),
-               Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(50, total("instance, comm, function, error",
-                            increase("cuda_api_errors_total", PROGRAM)))),
+               Column("Value", "calls", "short", colors=ERROR_COLORS)],
+              top(50, total("instance, comm, function, error", grown("cuda_api_errors_total", PROGRAM)) + " > 0")),
     )
 
 
@@ -138,4 +143,4 @@ def make():
         COPIES, "Copies and launches",
         "Copies with their bandwidth by direction, memsets, and kernel launches with kernels and shapes.",
         [_now(), _bandwidth(), _copies(), _launches(), _errors()],
-        variables=[program_variable("cuda_memcpy_total")])
+        variables=[*program_variables("cuda_memcpy_total"), GPUS])

@@ -19,7 +19,7 @@ sys.path.insert(0, str(SOURCE / "dashboards"))
 import generate
 import lint
 from checks import dashboard as walk
-from checks import promql, rules
+from checks import metrics, promql, rules
 
 PROMTOOL = None
 GOOD = {name: json.loads(text) for name, text in generate.files().items()}
@@ -68,6 +68,10 @@ def unit(value, title="Memory held by process"):
     return lambda dashboard: panel(dashboard, title)["fieldConfig"]["defaults"].update(unit=value)
 
 
+def without_no_value(dashboard):
+    del panel(dashboard)["fieldConfig"]["defaults"]["noValue"]
+
+
 def legend(text):
     return lambda dashboard: panel(dashboard)["targets"][0].update(legendFormat=text)
 
@@ -96,7 +100,7 @@ def link(url):
         links=[{"title": "there", "url": url}])
 
 
-CHOSEN = 'job=~"$job", instance=~"$instance"'
+CHOSEN = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
 HELD = "gpusnoop_cuda_memory_outstanding_bytes{%s}"
 ALLOCATIONS = "gpusnoop_cuda_memory_allocations_total{%s}" % CHOSEN
 COPY_SIZES = "gpusnoop_cuda_memcpy_size_bytes"
@@ -112,6 +116,8 @@ BROKEN = [
     ("template-job", variable("job", datasource={"type": "prometheus", "uid": "mine"})),
     ("template-instance", without_variable("instance")),
     ("template-instance", variable("instance", allValue=".*")),
+    ("template-cluster", without_variable("cluster")),
+    ("template-cluster", variable("cluster", allValue=".+")),
     ("template-label-promql", question("comm", "label_values(gpusnoop_nothing, comm)")),
     ("template-label-promql", question("comm", "label_values(gpusnoop_build_info, comm)")),
     ("template-label-promql", question("comm", "label_values(gpusnoop_build_info{, job)")),
@@ -135,12 +141,18 @@ BROKEN = [
     ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[5m]))")),
     ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[$__range]))")),
     ("target-rate-interval", ask(f"sum(increase({ALLOCATIONS}[1h]))")),
+    ("target-cluster", ask(HELD % 'job=~"$job", instance=~"$instance"')),
+    ("joins-cluster", ask(f"{HELD % CHOSEN} * on (job, instance) {HELD % CHOSEN}")),
+    ("programs-apart", ask(f"sum by (instance, comm) ({HELD % CHOSEN})")),
+    ("steady-lines", ask(f"topk(10, sum by (gpu) ({HELD % CHOSEN}))")),
+    ("nothing-is-said", without_no_value),
     ("target-job", ask(HELD % 'instance=~"$instance"')),
     ("target-job", ask(HELD % 'job="gpusnoop", instance=~"$instance"')),
     ("target-job", ask('up{instance=~"$instance"}')),
     ("target-instance", ask(HELD % 'job=~"$job"')),
     ("target-instance", ask(HELD % 'job=~"$job", instance=~"$job"')),
     ("target-counter-agg", ask(ALLOCATIONS)),
+    ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[5m] @ end()))")),
     ("target-counter-agg", ask(f"max_over_time({ALLOCATIONS}[$__rate_interval])")),
     ("target-counter-agg", ask(f"sum(rate({HELD % CHOSEN}[$__rate_interval]))")),
     ("target-counter-agg", ask(f"sum by (le) ({COPY_SIZES}_bucket{{{CHOSEN}}})")),
@@ -282,6 +294,25 @@ class Promql(unittest.TestCase):
         self.assertEqual(query.selectors[0].matchers, {"c": ("=", "}"), "d": ("!~", "e")})
         self.assertEqual((query.grouped_by, query.other_labels, query.replaced),
                          ({"a", "b", "g"}, {"f"}, {"h"}))
+
+    def test_what_is_read_at_the_end_of_the_range(self):
+        query = promql.read("x and topk(2, rate(y_total[$__range] @ end())) unless on (a) z offset $__range")
+        self.assertEqual([(one.metric, one.at_end) for one in query.selectors],
+                         [("x", False), ("y_total", True), ("z", False)])
+        self.assertEqual(query.matched_on, [{"a"}])
+
+    def test_what_the_rules_record(self):
+        made = metrics.recorded("""groups:
+  - rules:
+      - record: instance:a:sum
+        expr: sum by (cluster, job, instance, gpu) (a)
+      - record: job:a:sum
+        expr: |
+          sum without (instance) (instance:a:sum)
+            / 2
+""")
+        self.assertEqual(made, {"instance:a:sum": {"cluster", "job", "instance", "gpu"},
+                                "job:a:sum": {"cluster", "job", "gpu"}})
 
     def test_grouping_after_the_argument(self):
         query = promql.read("max(x) without (a) + sum(y) by (b)")

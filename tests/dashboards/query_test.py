@@ -100,6 +100,14 @@ class Check(unittest.TestCase):
         self.assertEqual(complaints([panel("p", "x")], {"x": 1}, nodes=[]),
                          ["d: the variable instance has no values"])
 
+    def test_all_values_of_a_label_that_some_series_lack_are_those_without_it_too(self):
+        source = Source({'x{cluster=~".*"}': 1}, nodes=[])
+        asker = query.Asker(source, 600, "20s")
+        one = dashboard(panel("p", 'x{cluster=~"$cluster"}', instant=True))
+        one["templating"]["list"] = [{"name": "cluster", "type": "query", "allValue": ".*",
+                                      "query": {"query": "label_values(up, cluster)"}}]
+        self.assertEqual(list(query.check([one], asker, {})), [])
+
     def test_variables_are_replaced_by_all_values(self):
         source = Source({})
         asker = query.Asker(source, 600, "20s")

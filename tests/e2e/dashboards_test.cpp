@@ -46,6 +46,10 @@ public:
                    "DCGM_FI_DEV_FB_USED{gpu=\"4\",UUID=\"" +
                        gpu_uuid +
                        "\",device=\"nvidia4\"} 1234\n"
+                       "# TYPE DCGM_FI_DEV_FB_FREE gauge\n"
+                       "DCGM_FI_DEV_FB_FREE{gpu=\"4\",UUID=\"" +
+                       gpu_uuid +
+                       "\",device=\"nvidia4\"} 80000\n"
                        "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
                        "DCGM_FI_DEV_GPU_UTIL{gpu=\"4\",UUID=\"" +
                        gpu_uuid + "\",device=\"nvidia4\"} 56\n");
@@ -210,7 +214,10 @@ struct Scene {
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
                       "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"};
     OtherExporters others;
-    e2e::Prometheus prometheus{exporter.port(), {.more_jobs = others.jobs()}};
+    e2e::Prometheus prometheus{
+        exporter.port(),
+        {.rules = std::string(GPUSNOOP_SOURCE_DIR) + "/dashboards/rules/gpusnoop_recording.yaml",
+         .more_jobs = others.jobs()}};
     Programs programs{exporter};
 
     [[nodiscard]] Finished query(std::vector<std::string> options) const {
