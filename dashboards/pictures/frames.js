@@ -25,6 +25,14 @@ function finish(field, config, theme, index = 0) {
   return field;
 }
 
+// What the panel says of a name in its legend, such as its colour.
+function ofName(panel, name) {
+  const said = panel.fieldConfig.overrides.filter(
+    ({ matcher }) => matcher.id === 'byRegexp' && new RegExp(matcher.options.slice(1, -1)).test(name)
+  );
+  return Object.fromEntries(said.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value])));
+}
+
 // One frame for each series, with its legend.
 export function seriesFrames(panel, answers, theme) {
   let index = 0;
@@ -44,7 +52,8 @@ export function seriesFrames(panel, answers, theme) {
         ],
       });
       finish(frame.fields[0], {}, theme);
-      finish(frame.fields[1], panel.fieldConfig.defaults, theme, index++);
+      const own = ofName(panel, frame.fields[1].config.displayName);
+      finish(frame.fields[1], { ...panel.fieldConfig.defaults, ...own }, theme, index++);
       return frame;
     })
   );
@@ -55,7 +64,7 @@ export function lastValues(panel, answers, theme) {
   return seriesFrames(panel, answers, theme).map((frame) => {
     const field = frame.fields[1];
     const last = reduceField({ field, reducers: [ReducerID.lastNotNull] })[ReducerID.lastNotNull];
-    return { ...field.display(last), title: field.config.displayName, field };
+    return { ...field.display(last), title: field.config.displayName, field, time: frame.fields[0] };
   });
 }
 

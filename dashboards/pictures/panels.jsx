@@ -5,13 +5,13 @@ import React, { useEffect, useState } from 'react';
 
 import { heatmapRows, lastValues, seriesFrames, tableFrame } from './frames.js';
 
-const NoData = () => <div style={{ margin: 'auto', opacity: 0.6 }}>No data</div>;
+const NoData = ({ panel }) => <div style={{ margin: 'auto', opacity: 0.6 }}>{panel.fieldConfig.defaults.noValue}</div>;
 
 function Series({ panel, answers, range, width, height }) {
   const theme = useTheme2();
   const frames = seriesFrames(panel, answers, theme);
   if (!frames.length) {
-    return <NoData />;
+    return <NoData panel={panel} />;
   }
   const time = { from: dateTime(range.from * 1000), to: dateTime(range.to * 1000) };
   return (
@@ -26,9 +26,15 @@ function Series({ panel, answers, range, width, height }) {
   );
 }
 
-function Stat({ panel, answers, width, height }) {
+function Stat({ panel, answers, range, width, height }) {
   const theme = useTheme2();
   const values = lastValues(panel, answers, theme);
+  if (!values.length) {
+    return <NoData panel={panel} />;
+  }
+  const time = { from: dateTime(range.from * 1000), to: dateTime(range.to * 1000) };
+  const line = ({ field, time: x }) =>
+    panel.options.graphMode === 'area' ? { x, y: field, timeRange: { ...time, raw: time } } : undefined;
   return (
     <VizRepeater
       getValues={() => values}
@@ -43,7 +49,8 @@ function Stat({ panel, answers, width, height }) {
           value={values.length > 1 ? value : { ...value, title: '' }}
           theme={theme}
           colorMode={panel.options.colorMode}
-          graphMode="none"
+          graphMode={panel.options.graphMode}
+          sparkline={line(value)}
           justifyMode="auto"
           textMode={panel.options.textMode}
         />
@@ -95,6 +102,9 @@ function Rows({ panel, answers, width, height }) {
   if (!frame) {
     return null;
   }
+  if (!frame.length) {
+    return <NoData panel={panel} />;
+  }
   return (
     <Table data={frame} width={width} height={height} initialSortBy={panel.options.sortBy} cellHeight="sm" />
   );
@@ -104,7 +114,7 @@ function Heatmap({ panel, answers, range, width, height }) {
   const theme = useTheme2();
   const rows = heatmapRows(panel, answers);
   if (!rows.length) {
-    return <NoData />;
+    return <NoData panel={panel} />;
   }
   const [left, bottom, top] = [84, 22, 8];
   const most = Math.max(...rows.flatMap((row) => row.counts.map(([, count]) => count)));
@@ -113,6 +123,8 @@ function Heatmap({ panel, answers, range, width, height }) {
   const cellHeight = (height - bottom - top) / rows.length;
   const unit = getValueFormat(panel.options.yAxis.unit);
   const bound = (value) => (Number.isFinite(value) ? formattedValueToString(unit(value)) : '+Inf');
+  // As Grafana does: the colour that stands out from the background is that of many.
+  const lightness = (share) => (theme.isDark ? 24 + 54 * share : 90 - 52 * share);
   const everyRow = Math.ceil(18 / cellHeight);
   const text = { fill: theme.colors.text.primary, fontSize: 12, fontFamily: theme.typography.fontFamily };
   const clock = (time) => new Date(time * 1000).toISOString().slice(11, 16);
@@ -132,15 +144,15 @@ function Heatmap({ panel, answers, range, width, height }) {
                 key={time}
                 x={left + at * cellWidth}
                 y={y}
-                width={Math.max(1, cellWidth - 1)}
-                height={Math.max(1, cellHeight - 1)}
-                fill={count > 0 ? `hsl(24, 90%, ${78 - 48 * Math.sqrt(count / most)}%)` : 'transparent'}
+                width={cellWidth + 0.3}
+                height={cellHeight + 0.3}
+                fill={count > 0 ? `hsl(24, 90%, ${lightness(Math.sqrt(count / most))}%)` : 'transparent'}
               />
             ))}
           </g>
         );
       })}
-      {[0.1, 0.5, 0.9].map((share) => {
+      {[0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95].map((share) => {
         const time = times[Math.floor(share * times.length)];
         return (
           <text key={share} x={left + share * (width - left)} y={height - 5} textAnchor="middle" {...text}>
