@@ -65,7 +65,9 @@ def node_cell(title="node"):
 
 
 def program_cell(uid, title, node="node", program="program"):
-    return model.link_to(uid, title, instance=_FIELD % node, comm=_FIELD % program)
+    """Of this job alone: an empty one is that of the programs outside Slurm."""
+    return model.link_to(uid, title, instance=_FIELD % node, comm=_FIELD % program,
+                         slurm_job_id="${__data.fields['Slurm job']}")
 
 
 def alert_cell():

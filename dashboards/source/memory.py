@@ -20,7 +20,7 @@ def _held():
         "Held now",
         stat("GPU memory held", "Allocated and not freed: device, async, managed and vmm, without pinned host memory.",
              "bytes", zero(total("", of_gpus)), trend=True),
-        stat("Of all there is", "GPU memory held, of the memory that the GPUs have on which it is. Needs dcgm-exporter "
+        stat("Share of the GPUs", "GPU memory held, of the memory that the GPUs have on which it is. Needs dcgm-exporter "
              "and the recording rules.", "percentunit",
              f"sum({on_each} and on ({NODE}, gpu) {there})\n  / sum({there} and on ({NODE}, gpu) {on_each})",
              trend=True, nothing=NEEDS_DCGM),

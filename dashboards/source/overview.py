@@ -43,7 +43,7 @@ def _state():
              "short", zero(f"count({IDLE})"), colors=WARNING_COLORS, trend=True),
         stat("GPU memory held", "Allocated and not freed by all running processes, without pinned host memory.", "bytes",
              zero(total("", HELD)), trend=True),
-        stat("In use, of all there is", "Of the memory of all GPUs, what is in use. Needs dcgm-exporter in the same "
+        stat("Memory in use", "Of the memory of all GPUs, what is in use. Needs dcgm-exporter in the same "
              "Prometheus.", "percentunit", f"{total('', USED)} / {total('', THERE)}", trend=True, nothing=NEEDS_DCGM),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
              zero(total("", recorded("instance:processes:count"))), trend=True),
@@ -117,7 +117,7 @@ def _nodes():
 def _programs():
     to_memory = program_cell(MEMORY, "Memory of this program")
     old = top(20, total(BY_PROGRAM, OLD))
-    held = top(20, total("namespace", recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
+    held = top(20, total("cluster, namespace", recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
     return Row(
         "Programs and namespaces",
         table("Old memory, by program", "Programs that hold the most memory that is older than an hour. What they need for "
@@ -128,14 +128,15 @@ def _programs():
                Column("Value #B", "growth", "bytes", colors=WARNING_COLORS)],
               *within(BY_PROGRAM, old, total(BY_PROGRAM, f"delta({OLD}[$__range])")), width=14, sort="growth"),
         table("Namespaces", "What the pods of each namespace hold and do. Needs kube-state-metrics in the same Prometheus.",
-              [Column("namespace", "namespace", link=link_to(WORKLOAD, "This namespace",
+              [Column("cluster", "cluster"),
+               Column("namespace", "namespace", link=link_to(WORKLOAD, "This namespace",
                                                              namespace="${__data.fields.namespace}")),
                Column("Value #A", "GPU memory", "bytes"),
                Column("Value #B", "launches/s", "ops"),
                Column("Value #C", "copied/s", "binBps"),
                Column("Value #D", "failing/s", "ops", colors=ERROR_COLORS)],
-              *within("namespace", held, *(total("namespace", recorded(f"namespace:{name}:rate5m")) for name in
-                                           ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
+              *within("cluster, namespace", held, *(total("cluster, namespace", recorded(f"namespace:{name}:rate5m")) for name in
+                                                    ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
               width=10, sort="GPU memory", nothing=NEEDS_KUBE),
     )
 
@@ -147,7 +148,7 @@ def _functions():
     return Row(
         "Slow functions and errors",
         table("Slow functions", "Functions with the most calls that took as long as their slow_threshold or longer, in the "
-              "last five minutes.",
+              "last five minutes, on all nodes of the chosen clusters.",
               [*program_columns(),
                Column("library", "library"),
                Column("function", "function", link=to_function),

@@ -4,8 +4,8 @@ The recording rules say which pod a container is in (container_id:gpusnoop_workl
 as well, without namespace and pod.
 """
 
-from .common import (ERROR_COLORS, FUNCTIONS, MEMORY, NEEDS_DCGM, WARNING_COLORS, WORKLOAD, dashboard, label_variable,
-                     node_columns, pid_column, program_cell, program_columns, slow_calls_link)
+from .common import (ERROR_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, WORKLOAD, dashboard,
+                     label_variable, node_columns, pid_column, program_cell, program_columns, slow_calls_link)
 from .model import Column, Row, link_to, stat, table, timeseries
 from .promql import (CONTAINER, NODE, ON_GPU, grown, lines, own, rate, recorded, top, total, wide, within,
                      zero)
@@ -204,4 +204,5 @@ def make():
         WORKLOAD, "Workload",
         "What a pod or a job does with its GPUs, for who owns it: from cluster and namespace to pods, Slurm jobs and "
         "processes.",
-        [_now(), _levels(), _memory(), _work(), _calls(), _nccl()], variables=_variables())
+        [_now(), _levels(), _memory(), _work(), _calls(), _nccl()], variables=_variables(),
+        annotations=[LOWER_BOUND])
