@@ -1,7 +1,7 @@
 """How the exporters themselves are."""
 
-from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING,
-                     WARNING_COLORS, YES_MAPPING, dashboard, node_columns)
+from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING, WARNING_COLORS,
+                     YES_MAPPING, dashboard, node_columns)
 from .model import Column, Row, stat, table, timeseries
 from .promql import NODE, grown, increase, lines, own, process, rate, top, total, up, within, zero
 
@@ -81,7 +81,8 @@ def _probes():
                    (lines(10, total("instance, probe, reason",
                                     increase("probe_attach_failures_total", over="$__rate_interval"))),
                     PROBE + " {{reason}}"),
-                   (lines(10, total("instance", own("discovery_slow_files"))), "{{cluster}} {{instance}} files that do not answer"),
+                   (lines(10, total("instance", own("discovery_slow_files"))),
+                    "{{cluster}} {{instance}} files that do not answer"),
                    width=8),
         timeseries("Age of the last round of discovery", "Time since discovery completed its last round: past 10 s, "
                    "new ones are not found.", "s",
@@ -112,7 +113,8 @@ def _series():
                    (lines(10, total("instance, sink", rate("sink_events_total"))), "{{cluster}} {{instance}} {{sink}}"),
                    (lines(10, total("instance, sink, reason", rate("sink_events_lost_total"))),
                     "{{cluster}} {{instance}} {{sink}} lost: {{reason}}"),
-                   (lines(10, total("instance", rate("log_lines_lost_total"))), "{{cluster}} {{instance}} log, lines lost"), width=8),
+                   (lines(10, total("instance", rate("log_lines_lost_total"))),
+                    "{{cluster}} {{instance}} log, lines lost"), width=8),
     )
 
 

@@ -1,9 +1,8 @@
 """What the kernel does for GPU programs: the bus, fences, the driver's helpers and system calls."""
 
-from .common import (ERROR_COLORS, KERNEL, STATE_COLORS, STATE_MAPPING, dashboard, node_columns,
-                     program_columns)
+from .common import ERROR_COLORS, KERNEL, STATE_COLORS, STATE_MAPPING, dashboard, node_columns, program_columns
 from .model import Column, Row, heatmap, stat, table, timeseries
-from .promql import buckets, grown, increase, lines, own, quantile, rate, top, total, within, zero
+from .promql import PROGRAM_NAME, buckets, grown, increase, lines, own, quantile, rate, top, total, within, zero
 
 DEVICE = "instance, device"
 
@@ -89,19 +88,20 @@ def _nvlink():
 def _syscalls():
     return Row(
         "System calls of GPU processes",
-        stat("System calls", "Of all GPU processes, without uretprobe, by which the kernel tells the exporter that a call returned.", "ops", zero(total("", rate("syscalls_total", NOT_OURS))), width=6, trend=True,
-             height=8),
+        stat("System calls", "Of all GPU processes, without uretprobe, by which the kernel tells the exporter "
+             "that a call returned.", "ops", zero(total("", rate("syscalls_total", NOT_OURS))), width=6, height=8,
+             trend=True),
         timeseries("System calls by name", "The ten most frequent ones.", "ops",
                    (lines(10, total("syscall", rate("syscalls_total", NOT_OURS))), "{{syscall}}"), width=9),
         timeseries("System calls by program", "The ten programs that make the most.", "ops",
-                   (lines(10, total("comm", rate("syscalls_total", NOT_OURS))), "{{comm}} {{script}} {{slurm_job_id}}"), width=9),
+                   (lines(10, total("comm", rate("syscalls_total", NOT_OURS))), PROGRAM_NAME), width=9),
         timeseries("Time in system calls", "Time inside calls per second: how many threads are inside, on "
                    "average. Those that wait, such as futex and poll, are always high.", "short",
                    (lines(10, total("syscall", rate("syscall_duration_seconds_sum", NOT_OURS))), "{{syscall}}"),
                    width=8),
         timeseries("Duration of ioctl", "What 99 of 100 calls of ioctl stay below: how programs talk to the "
                    "NVIDIA driver.", "s",
-                   (quantile(0.99, "comm", "syscall_duration_seconds", 'syscall="ioctl"'), "{{comm}} {{script}} {{slurm_job_id}}"),
+                   (quantile(0.99, "comm", "syscall_duration_seconds", 'syscall="ioctl"'), PROGRAM_NAME),
                    width=8, logarithmic=True),
         heatmap("Duration of system calls", "How long calls take, all of them.", "s",
                 buckets("syscall_duration_seconds"), width=8),
@@ -118,7 +118,8 @@ def _probes():
         "Probes",
         table("Kernel-side probes", "The state of each of them on the node; why it is not up is on "
               "its page and in its log.",
-              [*node_columns(), Column("probe", "probe"), Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS)],
+              [*node_columns(), Column("probe", "probe"),
+               Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS)],
               own("probe_state", 'probe!~"cuda|functions"') + " == 1", width=24, height=6, sort="state",
               descending=False),
     )

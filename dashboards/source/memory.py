@@ -3,8 +3,8 @@
 from .common import (GPUS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, dashboard, node_columns, pid_column,
                      program_columns, program_variables)
 from .model import Column, Row, stat, table, timeseries
-from .promql import (GPU, NODE, ON_GPU, PROGRAM, grown, in_pod, increase, lines, own, rate, recorded, top, total, within,
-                     zero)
+from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, in_pod, increase, lines, own, rate, recorded,
+                     top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
 PROCESS_NAME = "{{comm}} {{script}} {{slurm_job_id}} {{pid}} on {{cluster}} {{instance}}"
@@ -50,8 +50,8 @@ def _held():
                     PROCESS_NAME)),
         timeseries("Mean size of what is held", "Bytes for each allocation that is not freed.", "bytes",
                    (f"{total('comm', bytes_held)}\n  / "
-                    f"{total('comm', own('cuda_memory_outstanding_allocations', PROGRAM))}",
-                    "{{comm}} {{script}} {{slurm_job_id}}")),
+                    f"{total('comm', own('cuda_memory_outstanding_allocations', PROGRAM, GPU))}",
+                    PROGRAM_NAME)),
     )
 
 
@@ -92,11 +92,11 @@ def _leaks():
               width=24, height=6, sort="bytes"),
         timeseries("Not freed at exit", "Bytes that programs had not freed when they ended.", "bytes",
                    (total("comm", increase("cuda_memory_unfreed_at_exit_bytes_total", PROGRAM, GPU,
-                                           over="$__rate_interval")), "{{comm}} {{script}} {{slurm_job_id}}")),
+                                           over="$__rate_interval")), PROGRAM_NAME)),
         timeseries("Allocations not freed at exit", "How many allocations programs had not freed when "
                    "they ended.", "short",
                    (total("comm", increase("cuda_memory_unfreed_at_exit_allocations_total", PROGRAM, GPU,
-                                           over="$__rate_interval")), "{{comm}} {{script}} {{slurm_job_id}}")),
+                                           over="$__rate_interval")), PROGRAM_NAME)),
     )
 
 
@@ -105,15 +105,15 @@ def _rates():
         "Allocating and freeing",
         timeseries("Allocations", "Successful allocations per second, by program.", "ops",
                    (lines(10, total("comm", rate("cuda_memory_allocations_total", PROGRAM, GPU))),
-                    "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
+                    PROGRAM_NAME), width=8),
         timeseries("Frees", "Successful frees per second of memory whose allocation was seen, by "
                    "program.", "ops",
-                   (lines(10, total("comm", rate("cuda_memory_frees_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
+                   (lines(10, total("comm", rate("cuda_memory_frees_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=8),
         timeseries("Frees of untracked memory by program", "Memory from before the exporter's start. Later on it should "
                    "be none.", "ops",
                    (lines(10, total("comm", rate("cuda_memory_untracked_frees_total", PROGRAM, GPU))),
-                    "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
+                    PROGRAM_NAME), width=8),
         timeseries("Allocated", "Bytes asked for per second, by kind of memory.", "binBps",
                    (total("memory_kind", rate("cuda_memory_allocated_bytes_total", PROGRAM, GPU)), "{{memory_kind}}"),
                    width=8),
@@ -121,8 +121,8 @@ def _rates():
                    (total("memory_kind", rate("cuda_memory_freed_bytes_total", PROGRAM, GPU)), "{{memory_kind}}"),
                    width=8),
         timeseries("Growth", "Allocated less freed: what the memory that is held grows by.", "binBps",
-                   (f"{total('comm', rate('cuda_memory_allocated_bytes_total', PROGRAM))}\n  - "
-                    f"{total('comm', rate('cuda_memory_freed_bytes_total', PROGRAM))}", "{{comm}} {{script}} {{slurm_job_id}}"),
+                   (f"{total('comm', rate('cuda_memory_allocated_bytes_total', PROGRAM, GPU))}\n  - "
+                    f"{total('comm', rate('cuda_memory_freed_bytes_total', PROGRAM, GPU))}", PROGRAM_NAME),
                    width=8, minimum=None),
         timeseries("Failing allocations", "Allocations that returned an error, such as "
                    "cudaErrorMemoryAllocation.", "ops",

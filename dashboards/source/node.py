@@ -1,11 +1,11 @@
 """One node: a row for each probe."""
 
-from .common import (COPIES, ERROR_COLORS, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING,
-                     WARNING_COLORS, WORKLOAD, dashboard, node_columns, pid_column, program_cell, program_columns)
+from .common import (COPIES, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
+                     WORKLOAD, dashboard, node_columns, pid_column, program_cell, program_columns)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
-from .promql import (GPU, ON_GPU, PODS, count, highest, in_pod, lines, own, process, quantile, rate, top, total, up, within,
-                     zero)
+from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, highest, in_pod, lines, own, process, quantile, rate, top,
+                     total, up, within, zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
 GPU_BY_UUID = f"max by (uuid, {BY_NODE}, gpu) ({own('gpu_info', GPU)})"
@@ -123,7 +123,7 @@ def _cuda():
                    (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), width=8, stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
         timeseries("Kernel launches", "Launches per second, by program.", "ops",
-                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), "{{comm}} {{script}} {{slurm_job_id}}"), width=8),
+                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), PROGRAM_NAME), width=8),
         timeseries("Failing calls", "CUDA calls that returned an error.", "ops",
                    (lines(10, total("comm, function, error", rate("cuda_api_errors_total"))),
                     "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=8, shade="red"),

@@ -1,9 +1,9 @@
 """The fleet: what is wrong, and which node and which program to look at. Of recorded series, so that it is as quick for
 thousands of nodes; but errors, of which the first one counts, are read as they are."""
 
-from .common import (ERROR_COLORS, FIRING, FUNCTIONS, HEALTH, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW, SEVERITY_COLORS,
-                     SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD, alert_cell, dashboard, node_cell, node_columns,
-                     program_cell, program_columns)
+from .common import (ERROR_COLORS, FIRING, FUNCTIONS, HEALTH, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
+                     SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD, alert_cell, dashboard,
+                     node_cell, node_columns, program_cell, program_columns)
 from .model import Column, Row, link_to, stat, table, thresholds, timeseries
 from .promql import ON_GPU, count, grown, lines, own, recorded, top, total, within, zero
 
@@ -117,7 +117,8 @@ def _nodes():
 def _programs():
     to_memory = program_cell(MEMORY, "Memory of this program")
     old = top(20, total(BY_PROGRAM, OLD))
-    held = top(20, total("cluster, namespace", recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
+    by_namespace = "cluster, namespace"
+    held = top(20, total(by_namespace, recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
     return Row(
         "Programs and namespaces",
         table("Old memory, by program", "Programs that hold the most memory that is older than an hour. What they need for "
@@ -135,8 +136,9 @@ def _programs():
                Column("Value #B", "launches/s", "ops"),
                Column("Value #C", "copied/s", "binBps"),
                Column("Value #D", "failing/s", "ops", colors=ERROR_COLORS)],
-              *within("cluster, namespace", held, *(total("cluster, namespace", recorded(f"namespace:{name}:rate5m")) for name in
-                                                    ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
+              *within(by_namespace, held,
+                      *(total(by_namespace, recorded(f"namespace:{name}:rate5m"))
+                        for name in ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
               width=10, sort="GPU memory", nothing=NEEDS_KUBE),
     )
 

@@ -12,6 +12,8 @@ IN_JOB = 'cluster=~"$cluster", job=~"$job"'
 CHOSEN = f'{IN_JOB}, instance=~"$instance"'
 # Where a dashboard has these variables as well.
 PROGRAM = 'comm=~"$comm", slurm_job_id=~"$slurm_job_id", container_id=~"$container_id"'
+# How a graph's legend calls a program.
+PROGRAM_NAME = "{{comm}} {{script}} {{slurm_job_id}}"
 GPU = 'gpu=~"$gpu"'
 # Of the memory that is held, what is the GPU's.
 ON_GPU = 'memory_kind!="pinned_host"'

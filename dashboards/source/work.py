@@ -2,7 +2,8 @@
 
 from .common import COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables
 from .model import Column, Row, heatmap, stat, table, timeseries
-from .promql import GPU, PROGRAM, buckets, grown, increase, lines, mean, own, quantile, rate, top, total, zero
+from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, grown, increase, lines, mean, own, quantile, rate, top,
+                     total, zero)
 
 SYNC = 'mode="sync"'
 
@@ -26,8 +27,8 @@ def _bandwidth():
         "Bandwidth of synchronous copies",
         timeseries("Mean bandwidth", "Bytes over the time inside the calls, by direction, as the "
                    "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "binBps",
-                   (f"{total('direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM))}\n  / "
-                    f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}", "{{direction}}")),
+                   (f"{total('direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM, GPU))}\n  / "
+                    f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}", "{{direction}}")),
         timeseries("The slow end", "The bandwidth that one copy in ten does not reach, by direction. "
                    "Small copies never do.", "binBps",
                    (quantile(0.1, "direction", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
@@ -56,7 +57,7 @@ def _copies():
         timeseries("Copies by direction", "Successful copies per second.", "ops",
                    (total("direction, mode", rate("cuda_memcpy_total", PROGRAM, GPU)), "{{direction}} {{mode}}")),
         timeseries("Copied by program", "Bytes of successful copies per second.", "binBps",
-                   (lines(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}")),
+                   (lines(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), PROGRAM_NAME)),
         timeseries("Copied by GPU", "Bytes of successful copies per second.", "binBps",
                    (total("instance, gpu", rate("cuda_memcpy_bytes_total", PROGRAM, GPU)),
                     "{{cluster}} {{instance}} gpu {{gpu}}")),
@@ -94,10 +95,10 @@ def _launches():
                    (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))),
                     "{{kernel}}")),
         timeseries("Launches by program", "Successful launches per second.", "ops",
-                   (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
+                   (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=6),
         timeseries("Graph launches by program", "Launches of CUDA graphs.", "ops",
-                   (lines(10, total("comm", rate("cuda_graph_launches_total", PROGRAM, GPU))), "{{comm}} {{script}} {{slurm_job_id}}"),
+                   (lines(10, total("comm", rate("cuda_graph_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=6),
         table("Kernels and shapes", "How often each kernel was launched in which shape (XxYxZ).",
               [*program_columns(),
