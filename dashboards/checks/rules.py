@@ -216,6 +216,17 @@ def steady_lines(dashboard, _):
             yield f"{panel.get('title')!r} has other lines at each step: topk without @ end()"
 
 
+def bounded_tables(dashboard, _):
+    """A table has the lines of its first query, which are not those of a whole fleet: Grafana shows all of each query."""
+    for panel in walk.panels(dashboard):
+        targets = panel.get("targets", []) if panel.get("type") == "table" else []
+        if targets and not re.search(r"topk|bottomk|^count by", targets[0].get("expr", "")):
+            yield f"{panel.get('title')!r} can have as many lines as there are nodes"
+        for target in targets[1:]:
+            if not re.search(r"\) *\n? *and on \(", target.get("expr", "")):
+                yield f"{panel.get('title')!r}: query {target.get('refId')} adds lines to those of the first"
+
+
 def nothing_is_said(dashboard, _):
     """Where there is nothing, a panel says so in words or as 0."""
     for panel in walk.panels(dashboard):
@@ -360,6 +371,7 @@ ALL = {
     "joins-cluster": joins_cluster,
     "programs-apart": programs_apart,
     "steady-lines": steady_lines,
+    "bounded-tables": bounded_tables,
     "nothing-is-said": nothing_is_said,
     "target-counter-agg": target_counter_agg,
     "uneditable-dashboard": uneditable_dashboard,

@@ -5,7 +5,7 @@ import re
 
 from . import model
 from .model import Column
-from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, own, process
+from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, lines, own, process
 
 # A dashboard's address never changes: links of other people's lead there.
 OVERVIEW = "gpusnoop-overview"
@@ -156,7 +156,23 @@ LOWER_BOUND = model.annotation(
     tags="instance", by_value=True)
 
 
+# A graph of a fleet has no line for each node or program of it. Ranks have: the lowest one is the one to look at.
+_MOST_LINES = 20
+_BY_MANY = re.compile(r"by \([^)]*\b(instance|comm|pid|function)\b")
+
+
+def _bounded(panel):
+    for target in panel["targets"] if panel["type"] == "timeseries" else ():
+        expression = target["expr"]
+        is_joined = "group_left" in expression  # with what other exporters have of a node
+        if _BY_MANY.search(expression) and not re.search(r"topk|\brank\b|ncclSend|[nr]ccl", expression) and not is_joined:
+            target["expr"] = lines(_MOST_LINES, expression)
+
+
 def dashboard(uid, title, description, rows, *, variables=(), annotations=()):
+    for row in rows:
+        for panel in row.panels:
+            _bounded(panel)
     return model.dashboard(
         uid, f"gpusnoop / {title}", description, rows,
         variables=[CLUSTER, JOB, INSTANCE, *variables], annotations=[*ANNOTATIONS, *annotations],

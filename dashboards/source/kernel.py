@@ -120,7 +120,7 @@ def _probes():
               "its page and in its log.",
               [*node_columns(), Column("probe", "probe"),
                Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS)],
-              own("probe_state", 'probe!~"cuda|functions"') + " == 1", width=24, height=6, sort="state",
+              top(200, own("probe_state", 'probe!~"cuda|functions"') + " == 1"), width=24, height=6, sort="state",
               descending=False),
     )
 

@@ -67,7 +67,7 @@ def _gpus():
               [*node_columns(), Column("gpu", "gpu"), Column("name", "model"),
                Column("uuid", "UUID"), Column("pci_bus_id", "PCI address"),
                Column("Value", "known", "short")],
-              own("gpu_info", GPU), width=24, height=6, sort="gpu", descending=False),
+              top(200, own("gpu_info", GPU)), width=24, height=6, sort="gpu", descending=False),
         timeseries("Memory: held by programs, in use on the device",
                    "What programs have allocated, and what DCGM says is in use. The rest are "
                    "contexts, code, and what is allocated where no probe sees it. Needs dcgm-exporter in "
@@ -104,7 +104,7 @@ def _pods():
                                                  pod="${__data.fields.pod}")),
                *node_columns(),
                Column("Value", "processes", "short")],
-              count("instance, namespace, pod", f"\n  {of_process}"), nothing=NEEDS_KUBE),
+              top(200, count("instance, namespace, pod", f"\n  {of_process}")), nothing=NEEDS_KUBE),
     )
 
 

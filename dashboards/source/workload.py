@@ -189,7 +189,7 @@ def _nccl():
         "NCCL",
         timeseries("NCCL: operations by rank", "Operations per second of each rank. The one whose line is lower is the one "
                    "that the others wait for.", "ops",
-                   (lines(32, total(operations, per_second("nccl_operations_total"))),
+                   (lines(64, total(operations, per_second("nccl_operations_total"))),
                     "{{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} on {{cluster}} {{instance}}"),
                    links=[link_to(FUNCTIONS, "NCCL and its stragglers", "instance")]),
         timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "binBps",

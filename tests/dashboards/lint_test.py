@@ -41,6 +41,13 @@ def ask(expression, title="Memory held by process"):
     return change
 
 
+def second(expression, title):
+    """Has the second query of a panel ask this instead."""
+    def change(dashboard):
+        panel(dashboard, title)["targets"][1]["expr"] = expression
+    return change
+
+
 def variable(name, **values):
     def change(dashboard):
         walk.variables(dashboard)[name].update(values)
@@ -145,6 +152,8 @@ BROKEN = [
     ("joins-cluster", ask(f"{HELD % CHOSEN} * on (job, instance) {HELD % CHOSEN}")),
     ("programs-apart", ask(f"sum by (instance, comm) ({HELD % CHOSEN})")),
     ("steady-lines", ask(f"topk(10, sum by (gpu) ({HELD % CHOSEN}))")),
+    ("bounded-tables", ask(HELD % CHOSEN, "Call sites")),
+    ("bounded-tables", second(HELD % CHOSEN, "Call sites")),
     ("nothing-is-said", without_no_value),
     ("target-job", ask(HELD % 'instance=~"$instance"')),
     ("target-job", ask(HELD % 'job="gpusnoop", instance=~"$instance"')),
