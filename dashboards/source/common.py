@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from . import model
-from .model import Column
+from .panels import Column, thresholds
 from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, lines, own, process
 
 # A dashboard's address never changes: links of other people's lead there.
@@ -17,8 +17,8 @@ FUNCTIONS = "gpusnoop-functions"
 KERNEL = "gpusnoop-kernel"
 HEALTH = "gpusnoop-health"
 
-ERROR_COLORS = model.thresholds("green", 1e-9, "red")
-WARNING_COLORS = model.thresholds("green", 1e-9, "orange")
+ERROR_COLORS = thresholds("green", 1e-9, "red")
+WARNING_COLORS = thresholds("green", 1e-9, "orange")
 UP_MAPPING = [{"type": "value", "options": {
     "0": {"text": "down", "color": "red", "index": 0},
     "1": {"text": "up", "color": "green", "index": 1},
@@ -30,7 +30,7 @@ STATE_MAPPING = [{"type": "value", "options": {
     "disabled": {"text": "disabled", "color": "text", "index": 2},
     "up": {"text": "up", "color": "green", "index": 3},
 }}]
-STATE_COLORS = model.thresholds("text")
+STATE_COLORS = thresholds("text")
 STATE_FAILED = 'state="failed"'
 YES_MAPPING = [{"type": "value", "options": {
     "0": {"text": "no", "color": "text", "index": 0},
@@ -47,7 +47,7 @@ SEVERITY_MAPPING = [{"type": "value", "options": {
     "2": {"text": "warning", "color": "orange", "index": 1},
     "1": {"text": "info", "color": "text", "index": 2},
 }}]
-SEVERITY_COLORS = model.thresholds("text", 2, "orange", 3, "red")
+SEVERITY_COLORS = thresholds("text", 2, "orange", 3, "red")
 _THRESHOLDS = pathlib.Path(__file__).resolve().parents[1] / "rules" / "source" / "thresholds.yaml"
 RUNBOOKS = re.search(r"^runbooks: (\S+)", _THRESHOLDS.read_text(encoding="utf-8"), re.M)[1]
 

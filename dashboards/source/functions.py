@@ -2,7 +2,8 @@
 
 from .common import (ERROR_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns,
                      program_variables, slow_calls_link)
-from .model import Column, Row, bars, heatmap, query_variable, stat, table, timeseries
+from .model import Row, query_variable
+from .panels import Column, bars, heatmap, stat, table, timeseries
 from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, top,
                      total, wide, within, zero)
 

@@ -2,7 +2,8 @@
 
 from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING, WARNING_COLORS,
                      YES_MAPPING, dashboard, node_columns)
-from .model import Column, Row, stat, table, timeseries
+from .model import Row
+from .panels import Column, stat, table, timeseries
 from .promql import NODE, grown, increase, lines, own, process, rate, top, total, up, within, zero
 
 BY_PROBE = "instance, probe"

@@ -1,7 +1,8 @@
 """What the kernel does for GPU programs: the bus, fences, the driver's helpers and system calls."""
 
 from .common import ERROR_COLORS, KERNEL, STATE_COLORS, STATE_MAPPING, dashboard, node_columns, program_columns
-from .model import Column, Row, heatmap, stat, table, timeseries
+from .model import Row
+from .panels import Column, heatmap, stat, table, timeseries
 from .promql import PROGRAM_NAME, buckets, grown, increase, lines, own, quantile, rate, top, total, within, zero
 
 DEVICE = "instance, device"

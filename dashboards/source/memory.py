@@ -2,7 +2,8 @@
 
 from .common import (GPUS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, dashboard, node_columns, pid_column,
                      program_columns, program_variables)
-from .model import Column, Row, stat, table, timeseries
+from .model import Row
+from .panels import Column, stat, table, timeseries
 from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, in_pod, increase, lines, own, rate, recorded,
                      top, total, within, zero)
 

@@ -2,7 +2,8 @@
 
 from .common import (COPIES, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
                      WORKLOAD, dashboard, node_columns, pid_column, program_cell, program_columns)
-from .model import Column, Row, link_to, stat, table, thresholds, timeseries
+from .model import Row, link_to
+from .panels import Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
 from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, highest, in_pod, lines, own, process, quantile, rate, top,
                      total, up, within, zero)

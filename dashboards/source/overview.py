@@ -4,7 +4,8 @@ thousands of nodes; but errors, of which the first one counts, are read as they 
 from .common import (ERROR_COLORS, FIRING, FUNCTIONS, HEALTH, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
                      SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD, alert_cell, dashboard,
                      node_cell, node_columns, program_cell, program_columns)
-from .model import Column, Row, link_to, stat, table, thresholds, timeseries
+from .model import Row, link_to
+from .panels import Column, stat, table, thresholds, timeseries
 from .promql import ON_GPU, count, grown, lines, own, recorded, top, total, within, zero
 
 HELD = recorded("instance:cuda_memory_outstanding_bytes:sum", ON_GPU)

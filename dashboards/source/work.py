@@ -1,7 +1,8 @@
 """What programs have the GPU do: copies, memsets and kernel launches."""
 
 from .common import COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables
-from .model import Column, Row, heatmap, stat, table, timeseries
+from .model import Row
+from .panels import Column, heatmap, stat, table, timeseries
 from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, grown, increase, lines, mean, own, quantile, rate, top,
                      total, zero)
 

@@ -6,7 +6,8 @@ as well, without namespace and pod.
 
 from .common import (ERROR_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, WORKLOAD, dashboard,
                      label_variable, node_columns, pid_column, program_cell, program_columns, slow_calls_link)
-from .model import Column, Row, link_to, stat, table, timeseries
+from .model import Row, link_to
+from .panels import Column, stat, table, timeseries
 from .promql import CONTAINER, NODE, ON_GPU, grown, lines, own, rate, recorded, top, total, wide, within, zero
 
 CHOSEN_ONES = ('comm=~"$comm"', 'slurm_job_id=~"$slurm_job_id"')

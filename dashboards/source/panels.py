@@ -1,0 +1,231 @@
+"""Panels as Grafana reads them: graphs, numbers, bars, heatmaps and tables.
+
+Nothing in here knows a metric. A panel is a dictionary of Grafana's; its place and its number are given when the
+dashboard is put together (model.py).
+"""
+
+DATASOURCE = {"type": "prometheus", "uid": "$datasource"}
+
+
+def _targets(queries, *, instant=False, form="time_series", exemplars=False):
+    """queries: PromQL, or pairs of PromQL and legend."""
+    targets = []
+    for index, query in enumerate(queries):
+        expression, legend = (query, "") if isinstance(query, str) else query
+        targets.append({
+            "datasource": DATASOURCE,
+            "editorMode": "code",
+            "exemplar": exemplars,
+            "expr": expression,
+            "format": form,
+            "instant": instant,
+            "legendFormat": legend or "__auto",
+            "range": not instant,
+            "refId": chr(ord("A") + index),
+        })
+    return targets
+
+
+def _panel(kind, title, description, queries, *, unit, width, height, options, defaults=None,
+           overrides=None, links=None, instant=False, form="time_series", transformations=None, nothing="none",
+           exemplars=False):
+    """`nothing`: what is read where there is no data."""
+    field = {
+        "color": {"mode": "palette-classic"},
+        "mappings": [],
+        "noValue": nothing,
+        "thresholds": {"mode": "absolute", "steps": [{"color": "green", "value": None}]},
+        "unit": unit,
+    }
+    field.update(defaults or {})
+    panel = {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "targets": _targets(queries, instant=instant, form=form, exemplars=exemplars),
+        "fieldConfig": {"defaults": field, "overrides": overrides or []},
+        "options": options,
+        "gridPos": {"w": width, "h": height},
+    }
+    if links:
+        panel["fieldConfig"]["defaults"]["links"] = links
+    if transformations:
+        panel["transformations"] = transformations
+    return panel
+
+
+def thresholds(*steps):
+    """steps: colours, and between them the values from which the next one holds."""
+    colors, values = steps[::2], (None,) + steps[1::2]
+    return {"mode": "absolute",
+            "steps": [{"color": color, "value": value} for color, value in zip(colors, values)]}
+
+
+# What a name in a legend means has one colour everywhere. Red is for errors alone.
+_COLORS = {
+    "h2d( sync)?": "blue", "h2d async": "light-blue", "d2h( sync)?": "purple", "d2h async": "light-purple",
+    "d2d( sync)?": "green", "d2d async": "light-green", "h2h( sync)?": "yellow", "h2h async": "light-yellow",
+    "device": "blue", "async": "light-blue", "managed": "purple", "vmm": "green", "pinned_host": "yellow",
+    "older than 1m": "light-blue", "older than 10m": "blue", "older than 1h": "dark-blue",
+}
+
+
+def _fixed_colors():
+    return [{"matcher": {"id": "byRegexp", "options": f"/^\\s*{name}\\s*$/"},
+             "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}]}
+            for name, color in _COLORS.items()]
+
+
+def timeseries(title, description, unit, *queries, width=12, height=8, stack=False, minimum=0,
+               logarithmic=False, points=False, links=None, shade=None, nothing="none in this range",
+               exemplars=False):
+    """`shade`: the colour that all lines have shades of: red for errors, orange for what may be one."""
+    # Areas hide each other, but where there is one line, or where they lie on one another.
+    single = len(queries) == 1 and (isinstance(queries[0], str) or "{{" not in queries[0][1])
+    custom = {
+        "drawStyle": "points" if points else "line",
+        "fillOpacity": 30 if stack else 10 if single and not logarithmic else 0,
+        "lineWidth": 1,
+        "showPoints": "auto",
+        "spanNulls": False,
+        "stacking": {"group": "A", "mode": "normal" if stack else "none"},
+    }
+    if logarithmic:
+        custom["scaleDistribution"] = {"type": "log", "log": 10}
+    if unit == "percentunit":
+        custom["axisSoftMax"] = 0.01  # or an axis of nothing but zeros goes to 10000%
+    defaults = {"custom": custom}
+    if shade:
+        defaults["color"] = {"mode": "shades", "fixedColor": shade}
+    if minimum is not None and not logarithmic:
+        defaults["min"] = minimum
+    return _panel(
+        "timeseries", title, description, queries, unit=unit, width=width, height=height,
+        defaults=defaults, links=links, overrides=[] if shade else _used(_fixed_colors(), queries), nothing=nothing,
+        exemplars=exemplars,
+        # A list takes a line or two; a table would take half of the panel.
+        options={
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        })
+
+
+def _used(overrides, queries):
+    """Colours by name where the names are those of a label that has fixed values."""
+    legends = [query[1] for query in queries if not isinstance(query, str)]
+    named = any(legend.strip() in ("{{direction}}", "{{direction}} {{mode}}", "{{memory_kind}}", "older than {{age}}")
+                for legend in legends)
+    return overrides if named else []
+
+
+def stat(title, description, unit, *queries, width=4, height=4, colors=None, mappings=None,
+         text="auto", links=None, trend=False, nothing="0"):
+    """`trend`: with a line of the range behind the number."""
+    # Whatever has no threshold is a number and no judgement.
+    defaults = {"color": {"mode": "thresholds"},
+                "thresholds": colors or thresholds("text"),
+                "mappings": mappings or []}
+    return _panel(
+        "stat", title, description, queries, unit=unit, width=width, height=height, instant=not trend,
+        defaults=defaults, links=links, nothing=nothing,
+        options={
+            "colorMode": "value", "graphMode": "area" if trend else "none", "justifyMode": "auto",
+            "orientation": "auto", "textMode": text, "wideLayout": True,
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        })
+
+
+def bars(title, description, unit, *queries, width=12, height=8, links=None):
+    """The present values as horizontal bars, for ranks."""
+    return _panel(
+        "bargauge", title, description, queries, unit=unit, width=width, height=height,
+        instant=True, links=links, defaults={"min": 0},
+        options={
+            "displayMode": "gradient", "orientation": "horizontal", "showUnfilled": True,
+            "valueMode": "color", "namePlacement": "auto", "sizing": "auto", "minVizHeight": 16,
+            "minVizWidth": 8,
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        })
+
+
+def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=False):
+    """A histogram over time; unit is that of its buckets' bounds."""
+    panel = _panel(
+        "heatmap", title, description, [(query, "{{le}}")], unit=unit, width=width, height=height,
+        form="heatmap", exemplars=exemplars, defaults={"custom": {"scaleDistribution": {"type": "linear"}}},
+        options={
+            "calculate": False,
+            "cellGap": 0,
+            "color": {"exponent": 0.5, "fill": "dark-orange", "mode": "scheme", "reverse": False,
+                      "scale": "exponential", "scheme": "Oranges", "steps": 64},
+            "exemplars": {"color": "rgba(255,0,255,0.7)"},
+            "filterValues": {"le": 1e-9},
+            "legend": {"show": True},
+            "rowsFrame": {"layout": "auto"},
+            "tooltip": {"mode": "single", "yHistogram": False},
+            "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
+        })
+    return panel
+
+
+# Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
+_WIDTHS = {"pid": 90, "container_id": 120, "gpu": 70, "probe": 100, "cluster": 90, "slurm_job_id": 100, "instance": 160}
+
+
+class Column:
+    """How a table shows a label or, as Value, the result of one of its queries."""
+
+    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None):
+        self.field, self.title, self.link = field, title, link
+        self.unit = unit or ("short" if field.startswith("Value") else None)
+        self.mappings, self.colors = mappings, colors
+
+    def override(self):
+        # A number that a line lacks is 0; a label that it lacks is empty.
+        properties = [{"id": "noValue", "value": "0" if self.field.startswith("Value") else ""}]
+        if self.field in _WIDTHS:
+            properties.append({"id": "custom.width", "value": _WIDTHS[self.field]})
+        if self.unit:
+            properties.append({"id": "unit", "value": self.unit})
+        if self.link:
+            properties.append({"id": "links", "value": [self.link]})
+        if self.mappings:
+            properties.append({"id": "mappings", "value": self.mappings})
+        if self.colors:
+            properties += [
+                {"id": "thresholds", "value": self.colors},
+                {"id": "color", "value": {"mode": "thresholds"}},
+                {"id": "custom.cellOptions", "value": {"type": "color-text"}}]
+        return {"matcher": {"id": "byName", "options": self.title}, "properties": properties}
+
+
+def table(title, description, columns, *queries, width=12, height=8, sort=None,
+          descending=True, nothing="none"):
+    """One line for each label set. With several queries the columns of their values are
+    "Value #A", "Value #B" and so on, and they are joined on the labels that they share."""
+    transformations = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
+    transformations.append({
+        "id": "organize",
+        "options": {
+            "excludeByName": {"Time": True},
+            "includeByName": {column.field: True for column in columns},
+            "indexByName": {column.field: index for index, column in enumerate(columns)},
+            "renameByName": {column.field: column.title for column in columns},
+        },
+    })
+    # A label such as a pid is text, also where it looks like a number: hence the unit string.
+    values = [column for column in columns if column.field.startswith("Value")]
+    sort_by = sort or values[0].title
+    return _panel(
+        "table", title, description, queries, unit="string", width=width, height=height,
+        instant=True, form="table", transformations=transformations, nothing=nothing,
+        defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True,
+                             "minWidth": 90}},
+        overrides=[column.override() for column in columns],
+        options={
+            "cellHeight": "sm",
+            "footer": {"countRows": False, "fields": "", "reducer": ["sum"], "show": False},
+            "showHeader": True,
+            "sortBy": [{"desc": descending, "displayName": sort_by}],
+        })
