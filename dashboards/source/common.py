@@ -19,6 +19,19 @@ HEALTH = "gpusnoop-health"
 
 ERROR_COLORS = thresholds("green", 1e-9, "red")
 WARNING_COLORS = thresholds("green", 1e-9, "orange")
+_THRESHOLDS = (pathlib.Path(__file__).resolve().parents[1] / "rules" / "source" / "thresholds.yaml").read_text("utf-8")
+
+
+def limit(name):
+    """From where on the alerts call something too much."""
+    return re.search(rf"^{name}: \"?([^\s\"]+)", _THRESHOLDS, re.M)[1]
+
+
+RUNBOOKS = limit("runbooks")
+# Of rates: some failing calls and some lost events are everywhere.
+FAILING_COLORS = thresholds("text", float(limit("errors_per_second")), "red")
+LOST_COLORS = thresholds("green", float(limit("lost_share")), "orange")
+
 UP_MAPPING = [{"type": "value", "options": {
     "0": {"text": "down", "color": "red", "index": 0},
     "1": {"text": "up", "color": "green", "index": 1},
@@ -48,9 +61,6 @@ SEVERITY_MAPPING = [{"type": "value", "options": {
     "1": {"text": "info", "color": "text", "index": 2},
 }}]
 SEVERITY_COLORS = thresholds("text", 2, "orange", 3, "red")
-_THRESHOLDS = pathlib.Path(__file__).resolve().parents[1] / "rules" / "source" / "thresholds.yaml"
-RUNBOOKS = re.search(r"^runbooks: (\S+)", _THRESHOLDS.read_text(encoding="utf-8"), re.M)[1]
-
 _FIELD = "${__data.fields.%s:percentencode}"
 _EXPORTER = "http://${__data.fields.node}/api/v1/"
 

@@ -1,6 +1,6 @@
 """Calls of single functions: how long, how many slow, which errors."""
 
-from .common import (ERROR_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns,
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns,
                      program_variables, slow_calls_link)
 from .model import Row, query_variable
 from .panels import Column, bars, heatmap, stat, table, timeseries
@@ -37,7 +37,7 @@ def _selected():
              "ops", zero(total("", rate("function_slow_calls_total", *SELECTED))), width=6,
              colors=WARNING_COLORS, trend=True),
         stat("Failing calls", "Calls that returned an error.", "ops",
-             zero(total("", rate("function_errors_total", *SELECTED))), width=6, colors=ERROR_COLORS, trend=True),
+             zero(total("", rate("function_errors_total", *SELECTED))), width=6, colors=FAILING_COLORS, trend=True),
         heatmap("Durations", "How long calls take. Select one function to see it alone: with "
                 "functions of different buckets, bars of one add to those of others.", "s",
                 buckets("function_duration_seconds", *SELECTED), exemplars=True),

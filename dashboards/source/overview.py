@@ -1,9 +1,9 @@
 """The fleet: what is wrong, and which node and which program to look at. Of recorded series, so that it is as quick for
 thousands of nodes; but errors, of which the first one counts, are read as they are."""
 
-from .common import (ERROR_COLORS, FIRING, FUNCTIONS, HEALTH, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
-                     SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD, alert_cell, dashboard,
-                     node_cell, node_columns, program_cell, program_columns)
+from .common import (ERROR_COLORS, FAILING_COLORS, FIRING, FUNCTIONS, HEALTH, LOST_COLORS, MEMORY, NEEDS_DCGM,
+                     NEEDS_KUBE, OVERVIEW, SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD,
+                     alert_cell, dashboard, node_cell, node_columns, program_cell, program_columns)
 from .model import Row, link_to
 from .panels import Column, stat, table, thresholds, timeseries
 from .promql import ON_GPU, count, grown, lines, own, recorded, top, total, within, zero
@@ -38,8 +38,10 @@ def _state():
              zero(f"count({FIRING})"), colors=WARNING_COLORS, trend=True),
         stat("Nodes with trouble", "Nodes of which an alert fires that is more than a note.", "short",
              zero(f"count({count('instance', OF_A_NODE)})"), colors=ERROR_COLORS, trend=True),
-        stat("Exporters down", "Exporters that did not answer the last scrape.", "short",
-             zero(f"count({UP} == 0)"), colors=ERROR_COLORS, trend=True, links=to_health),
+        stat("Down or failed", "Exporters that did not answer the last scrape, and probes that an error keeps from "
+             "working.", "short",
+             f"({zero(f'count({UP} == 0)')}) + ({zero(total('', recorded('instance:probes_failed:sum')))})",
+             colors=ERROR_COLORS, trend=True, links=to_health),
         stat("Idle holders", "Programs that hold more than 1 GiB of a GPU, and have given it nothing to do for half an hour.",
              "short", zero(f"count({IDLE})"), colors=WARNING_COLORS, trend=True),
         stat("GPU memory held", "Allocated and not freed by all running processes, without pinned host memory.", "bytes",
@@ -51,13 +53,14 @@ def _state():
         stat("Launches", "Launches of kernels and of graphs, of all programs.", "ops",
              zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), trend=True),
         stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), trend=True),
-        stat("Failing calls", "CUDA calls that return an error.", "ops", zero(total("", ERRORS)), colors=ERROR_COLORS,
+        stat("Failing calls", "CUDA calls that return an error.", "ops", zero(total("", ERRORS)), colors=FAILING_COLORS,
              trend=True),
         stat("Slow calls", "Calls of functions that took as long as their slow_threshold or longer.", "ops",
              zero(total("", SLOW)), trend=True),
-        stat("Events dropped", "Calls that were entered and could not be counted, and probes that failed: see the "
-             "exporters' health.", "ops",
-             zero(total("", recorded("instance:probe_events_lost:rate5m"))), colors=WARNING_COLORS, trend=True,
+        stat("Events dropped", "Of the calls that were entered, those that could not be counted: see the exporters' "
+             "health.", "percentunit",
+             zero(f"{total('', recorded('instance:probe_events_lost:rate5m'))} / "
+                  f"({total('', recorded('instance:probe_entries:rate5m'))} > 0)"), colors=LOST_COLORS, trend=True,
              links=to_health),
         table("Alerts that fire", "The worst first; each leads to its runbook.",
               [Column("Value", "severity", mappings=SEVERITY_MAPPING, colors=SEVERITY_COLORS),
@@ -100,7 +103,7 @@ def _nodes():
                Column("Value #F", "held idle", "bytes", colors=WARNING_COLORS),
                Column("Value #G", "launches/s", "ops"),
                Column("Value #H", "copied/s", "binBps"),
-               Column("Value #I", "failing/s", "ops", colors=ERROR_COLORS),
+               Column("Value #I", "failing/s", "ops", colors=FAILING_COLORS),
                Column("Value #J", "slow/s", "ops")],
               *within("instance", worst, trouble, total("instance", UP), total("instance", HELD),
                       f"{total('instance', USED)} / {total('instance', THERE)}", total("instance", IDLE),
@@ -136,7 +139,7 @@ def _programs():
                Column("Value #A", "GPU memory", "bytes"),
                Column("Value #B", "launches/s", "ops"),
                Column("Value #C", "copied/s", "binBps"),
-               Column("Value #D", "failing/s", "ops", colors=ERROR_COLORS)],
+               Column("Value #D", "failing/s", "ops", colors=FAILING_COLORS)],
               *within(by_namespace, held,
                       *(total(by_namespace, recorded(f"namespace:{name}:rate5m"))
                         for name in ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),

@@ -1,6 +1,7 @@
 """What programs have the GPU do: copies, memsets and kernel launches."""
 
-from .common import COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables
+from .common import (COPIES, ERROR_COLORS, FAILING_COLORS, GPUS, dashboard, node_columns, program_columns,
+                     program_variables)
 from .model import Row
 from .panels import Column, heatmap, stat, table, timeseries
 from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, grown, increase, lines, mean, own, quantile, rate, top,
@@ -19,7 +20,7 @@ def _now():
         stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", "ops",
              zero(total("", rate("cuda_graph_launches_total", PROGRAM, GPU))), width=6, trend=True),
         stat("Failing calls", "CUDA calls that returned an error.", "ops",
-             zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=ERROR_COLORS, trend=True),
+             zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=FAILING_COLORS, trend=True),
     )
 
 

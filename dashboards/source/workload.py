@@ -4,8 +4,9 @@ The recording rules say which pod a container is in (container_id:gpusnoop_workl
 as well, without namespace and pod.
 """
 
-from .common import (ERROR_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, WORKLOAD, dashboard,
-                     label_variable, node_columns, pid_column, program_cell, program_columns, slow_calls_link)
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS,
+                     WORKLOAD, dashboard, label_variable, node_columns, pid_column, program_cell, program_columns,
+                     slow_calls_link)
 from .model import Row, link_to
 from .panels import Column, stat, table, timeseries
 from .promql import CONTAINER, NODE, ON_GPU, grown, lines, own, rate, recorded, top, total, wide, within, zero
@@ -65,7 +66,7 @@ def _now():
              zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), width=3, trend=True),
         stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), width=3, trend=True),
         stat("Failing calls", "CUDA calls that returned an error.", "ops", zero(total("", ERRORS)), width=3,
-             colors=ERROR_COLORS, trend=True),
+             colors=FAILING_COLORS, trend=True),
         stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.", "ops",
              zero(total("", SLOW)), width=3, colors=WARNING_COLORS, trend=True),
         stat("Threads that wait", "Threads inside functions that wait for the GPU, on average.", "short",
@@ -80,7 +81,7 @@ def _numbers():
             Column("Value #C", "processes"),
             Column("Value #D", "launches/s", "ops"),
             Column("Value #E", "copied/s", "binBps"),
-            Column("Value #F", "failing/s", "ops", colors=ERROR_COLORS),
+            Column("Value #F", "failing/s", "ops", colors=FAILING_COLORS),
             Column("Value #G", "slow/s", "ops", colors=WARNING_COLORS)]
 
 

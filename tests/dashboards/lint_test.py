@@ -20,6 +20,7 @@ import generate
 import lint
 from checks import dashboard as walk
 from checks import metrics, promql, rules
+from source import promql as source
 
 PROMTOOL = None
 GOOD = {name: json.loads(text) for name, text in generate.files().items()}
@@ -291,6 +292,29 @@ class Lint(unittest.TestCase):
             self.assertEqual(sorted(generate.stale(there, made)), [
                 "by-hand.json has no source", f"{CHANGED} is not what its source makes",
                 "gpusnoop-node.json is missing"])
+
+
+class Queries(unittest.TestCase):
+    """What dashboards/source/promql.py makes of an expression."""
+
+    def test_lines_are_chosen_by_all_of_the_range(self):
+        self.assertEqual(source.lines(3, "sum by (gpu) (rate(x_total{a=~\"b\"}[$__rate_interval])) / sum by (gpu) (y{})"),
+                         'sum by (gpu) (rate(x_total{a=~"b"}[$__rate_interval])) / sum by (gpu) (y{})\n'
+                         '  and topk(3, sum by (gpu) (rate(x_total{a=~"b"}[$__range] @ end())) / '
+                         'sum by (gpu) (max_over_time(y{}[$__range] @ end())))')
+
+    def test_which_pod_it_is_is_asked_of_one_moment(self):
+        self.assertEqual(source.lines(1, "x{} * on (container_id) a:b:info{}"),
+                         "x{} * on (container_id) a:b:info{}\n"
+                         "  and topk(1, max_over_time(x{}[$__range] @ end()) * on (container_id) a:b:info{} @ end())")
+
+    def test_labels_that_belong_together(self):
+        self.assertEqual(source.wide("cluster, instance, comm, pid"),
+                         "cluster, job, instance, comm, script, slurm_job_id, pid")
+
+    def test_other_queries_have_the_lines_of_the_first(self):
+        self.assertEqual(source.within("instance", "topk(1, x)", "y"),
+                         ("topk(1, x)", "(y)\n  and on (cluster, job, instance) (topk(1, x))"))
 
 
 class Promql(unittest.TestCase):
