@@ -40,12 +40,19 @@ def _bandwidth():
                    (lines(10, f"{total('comm, direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM, GPU))}\n  / "
                           f"{total('comm, direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}"),
                     "{{comm}} {{script}} {{slurm_job_id}} {{direction}}"), width=24),
+    )
+
+
+def _every_copy():
+    return Row(
+        "Bandwidth of every synchronous copy",
         *[heatmap(f"Bandwidth, {name}", f"How many synchronous copies reach which bandwidth: {meaning}.",
                   "binBps", buckets("cuda_memcpy_bandwidth_bytes_per_second", f'direction="{direction}"', PROGRAM))
           for direction, name, meaning in (("h2d", "host to device", "from host memory to a GPU"),
                                       ("d2h", "device to host", "from a GPU to host memory"),
                                       ("d2d", "device to device", "within a GPU and between GPUs"),
                                       ("h2h", "host to host", "within host memory"))],
+        collapsed=True,
     )
 
 
@@ -145,5 +152,5 @@ def make():
     return dashboard(
         COPIES, "Copies and launches",
         "Copies with their bandwidth by direction, memsets, and kernel launches with kernels and shapes.",
-        [_now(), _bandwidth(), _copies(), _launches(), _errors()],
+        [_now(), _bandwidth(), _copies(), _launches(), _errors(), _every_copy()],
         variables=[*program_variables("cuda_memcpy_total"), GPUS])
