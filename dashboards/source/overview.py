@@ -57,7 +57,7 @@ def _state():
              trend=True),
         stat("Slow calls", "Calls of functions that took as long as their slow_threshold or longer.", "ops",
              zero(total("", SLOW)), trend=True),
-        stat("Events dropped", "Of the calls that were entered, those that could not be counted: see the exporters' "
+        stat("Events lost", "Of the calls that were entered, those that could not be counted: see the exporters' "
              "health.", "percentunit",
              zero(f"{total('', recorded('instance:probe_events_lost:rate5m'))} / "
                   f"({total('', recorded('instance:probe_entries:rate5m'))} > 0)"), colors=LOST_COLORS, trend=True,
