@@ -24,10 +24,12 @@ from fleet.server import Server
 CHOSEN = {"gpusnoop-node": {"instance": "gpu-b03:19435"}}
 
 
-def written(series):
-    """Of an answer, what JSON can hold: a value that is no number is null."""
-    return [{"labels": labels, "points": [[time, value if math.isfinite(value) else None]
-                                          for time, value in points]} for labels, points in series]
+def written(series, times):
+    """Of an answer, what JSON can hold: a value that is no number is null, as is one that is missing."""
+    def filled(points):
+        values = dict(points)
+        return [[time, values[time] if math.isfinite(values.get(time, math.nan)) else None] for time in times or values]
+    return [{"labels": labels, "points": filled(points)} for labels, points in series]
 
 
 def all_answers(dashboards, asker):
@@ -39,7 +41,8 @@ def all_answers(dashboards, asker):
         for panel, target, answer in query.answers(dashboard, asker, CHOSEN.get(uid)):
             if isinstance(answer, prometheus.Refused):
                 raise answer
-            of_panels.setdefault(str(panel["id"]), {})[target["refId"]] = written(answer)
+            times = () if target["instant"] else range(asker.start, asker.end + 1, asker.step)
+            of_panels.setdefault(str(panel["id"]), {})[target["refId"]] = written(answer, times)
     return found
 
 
@@ -47,7 +50,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--end", type=int, required=True, metavar="SECONDS")
-    parser.add_argument("--hours", type=float, default=6)
+    parser.add_argument("--hours", type=float, default=5.5, help="less than the fleet has: growth is since before the first")
     parser.add_argument("--step", type=int, default=30, help="seconds between scrapes")
     parser.add_argument("--tools", type=pathlib.Path, default=TOOLS, help="the folder of prometheus")
     arguments = parser.parse_args()

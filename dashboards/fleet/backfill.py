@@ -26,11 +26,11 @@ TOOLS = HERE.parents[1] / ".deps/tools/usr/bin"
 
 class Backfill:
     def __init__(self, tools, folder):
-        self.tools, self.folder = pathlib.Path(tools).absolute(), pathlib.Path(folder)
+        self.tools, self.folder = pathlib.Path(tools).absolute(), pathlib.Path(folder).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def promtool(self, *arguments):
-        done = subprocess.run([self.tools / "promtool", "tsdb", "create-blocks-from", *arguments], text=True,
+    def promtool(self, *arguments, cwd=None):
+        done = subprocess.run([self.tools / "promtool", "tsdb", "create-blocks-from", *arguments], text=True, cwd=cwd,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         # It says with code 0 that a rule could not be evaluated.
         if done.returncode != 0 or "err=" in done.stdout:
@@ -48,12 +48,14 @@ class Backfill:
                 self.promtool("openmetrics", "--quiet", file.name, str(self.folder))
 
     def rules(self, start, end, every):
-        for level in past.levels(every):
-            with tempfile.NamedTemporaryFile("w", suffix=".json") as file, Server(self.tools, self.folder) as source:
-                file.write(past.rule_file(level))
-                file.flush()
-                self.promtool("rules", "--quiet", f"--url={source.address}", f"--start={start}", f"--end={end}",
-                              "--eval-interval=60s", f"--output-dir={self.folder}", file.name)
+        """A level begins a minute after the one that it reads: its first series are not those of a Prometheus that lacks
+        what it reads. promtool evaluates at seconds that the file's name decides."""
+        for number, level in enumerate(past.levels(every)):
+            with tempfile.TemporaryDirectory() as folder, Server(self.tools, self.folder) as source:
+                (pathlib.Path(folder) / "rules.json").write_text(past.rule_file(level), encoding="utf-8")
+                self.promtool("rules", "--quiet", f"--url={source.address}", f"--start={start + 60 * number}",
+                              f"--end={end}", "--eval-interval=60s", f"--output-dir={self.folder}", "rules.json",
+                              cwd=folder)
 
     def alerts(self, start, end, every):
         with Server(self.tools, self.folder) as source:
