@@ -5,10 +5,10 @@
 #
 #   scripts/pictures.sh                 all
 #   scripts/pictures.sh dashboards      without the page at /; needs no build
-#   END=1795608000 scripts/pictures.sh  the fleet until then, in seconds since 1970
+#   END=1795606920 scripts/pictures.sh  the fleet until then, in seconds since 1970
 set -euo pipefail
 cd "$(dirname "$0")/.."
-end=${END:-1795608000}
+end=${END:-1795606920}
 what=${1:-all}
 if [ "$(id -u)" -eq 0 ]; then as_root=(); else as_root=(sudo); fi
 

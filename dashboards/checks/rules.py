@@ -9,7 +9,7 @@ import re
 from . import dashboard as walk
 from . import promql, query_rules
 
-UNITS = {"short", "none", "s", "bytes", "binBps", "ops", "percentunit", "dateTimeAsIso", "string"}
+UNITS = {"short", "none", "s", "bytes", "binBps", "count:/s", "count:/min", "percentunit", "dateTimeAsIso", "string"}
 
 
 def template_datasource(dashboard, _):

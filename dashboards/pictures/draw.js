@@ -8,9 +8,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
+import { below } from './layout.js';
+
 const require = createRequire(import.meta.url);
 const here = dirname(fileURLToPath(import.meta.url));
-const [WIDTH, TALLEST] = [1400, 1250];
+const [WIDTH, TALLEST] = [1400, 1270];
 const [answersFile, directory] = process.argv.slice(2);
 if (!directory) {
   console.error('usage: draw.js ANSWERS DIRECTORY');
@@ -55,6 +57,12 @@ function withoutEmptyRows(dashboard, answers) {
   return { ...dashboard, panels };
 }
 
+// The height at which the picture ends: below a row of panels, and not within one.
+function height(panels) {
+  const bottoms = panels.filter(({ type }) => type !== 'row').map(({ gridPos }) => below(gridPos.y + gridPos.h));
+  return Math.max(...bottoms.filter((bottom) => bottom <= TALLEST));
+}
+
 const icons = join(here, 'node_modules/@grafana/ui/dist/public/');
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -92,7 +100,8 @@ async function draw(uid, picture, suffix) {
      window.PICTURE = ${JSON.stringify(picture).replaceAll('<', '\\u003c')}</script>
      <script src="page.js"></script>`
   );
-  const page = await browser.newPage({ viewport: { width: WIDTH, height: TALLEST } });
+  const viewport = { width: WIDTH, height: height(picture.dashboard.panels) };
+  const page = await browser.newPage({ viewport });
   page.on('pageerror', (error) => {
     console.error(`${uid}: ${error.stack}`);
     mistakes++;

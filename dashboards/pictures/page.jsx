@@ -5,18 +5,17 @@ import 'uplot/dist/uPlot.min.css';
 import React from 'react';
 import { createRoot } from 'react-dom/client';
 
+import { below, CELL, GAP } from './layout.js';
 import { KINDS } from './panels.jsx';
 
-const [CELL, GAP, HEADER] = [30, 8, 84];
 const { dashboard, answers, chosen, mode, range, width } = window.PICTURE;
 const theme = createTheme({ colors: { mode } });
 
 const x = (columns) => Math.round((columns * (width - GAP)) / 24) + GAP;
-const y = (lines) => lines * (CELL + GAP) + HEADER;
 const place = ({ x: left, y: top, w, h }) => ({
   position: 'absolute',
   left: x(left),
-  top: y(top),
+  top: below(top),
   width: x(left + w) - x(left) - GAP,
   height: h * (CELL + GAP) - GAP,
 });

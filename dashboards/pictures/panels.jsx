@@ -1,5 +1,12 @@
 // One component for each type of panel. Grafana exports all of these but the heatmap, which is drawn here.
-import { dateTime, getValueFormat, formattedValueToString, VizOrientation } from '@grafana/data';
+import {
+  dateTime,
+  formattedValueToString,
+  getValueFormat,
+  ReducerID,
+  reduceField,
+  VizOrientation,
+} from '@grafana/data';
 import { BarGauge, BigValue, Table, TimeSeries, useTheme2, VizRepeater } from '@grafana/ui';
 import React, { useEffect, useState } from 'react';
 
@@ -26,6 +33,13 @@ function Series({ panel, answers, range, width, height }) {
   );
 }
 
+// Grafana's sparkline wants to know where its values lie.
+function withRange(field) {
+  const { [ReducerID.min]: lowest, max } = reduceField({ field, reducers: [ReducerID.min, ReducerID.max] });
+  const min = field.config.min ?? lowest;
+  return { ...field, state: { ...field.state, range: { min, max, delta: max - min } } };
+}
+
 function Stat({ panel, answers, range, width, height }) {
   const theme = useTheme2();
   const values = lastValues(panel, answers, theme);
@@ -34,7 +48,7 @@ function Stat({ panel, answers, range, width, height }) {
   }
   const time = { from: dateTime(range.from * 1000), to: dateTime(range.to * 1000) };
   const line = ({ field, time: x }) =>
-    panel.options.graphMode === 'area' ? { x, y: field, timeRange: { ...time, raw: time } } : undefined;
+    panel.options.graphMode === 'area' ? { x, y: withRange(field), timeRange: { ...time, raw: time } } : undefined;
   return (
     <VizRepeater
       getValues={() => values}

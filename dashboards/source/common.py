@@ -49,6 +49,11 @@ YES_MAPPING = [{"type": "value", "options": {
     "0": {"text": "no", "color": "text", "index": 0},
     "1": {"text": "yes", "color": "green", "index": 1},
 }}]
+# Of the label complete of process_info.
+KNOWN_MAPPING = [{"type": "value", "options": {
+    "true": {"text": "all", "index": 0},
+    "false": {"text": "in part", "color": "orange", "index": 1},
+}}]
 VALID_MAPPING = [{"type": "value", "options": {
     "0": {"text": "invalid", "color": "red", "index": 0},
     "1": {"text": "valid", "color": "green", "index": 1},
@@ -92,6 +97,10 @@ def program_columns(link=None):
 
 def node_columns():
     return [Column("cluster", "cluster"), Column("instance", "node", link=node_cell())]
+
+
+def known_column():
+    return Column("complete", "known", mappings=KNOWN_MAPPING)
 
 
 def pid_column():

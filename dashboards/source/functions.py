@@ -3,7 +3,7 @@
 from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns,
                      program_variables, slow_calls_link)
 from .model import Row, query_variable
-from .panels import Column, bars, heatmap, stat, table, timeseries
+from .panels import EACH_MINUTE, EACH_SECOND, Column, bars, heatmap, stat, table, timeseries
 from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, top,
                      total, wide, within, zero)
 
@@ -30,46 +30,45 @@ def _selected():
     return Row(
         "Functions that are selected above",
         stat("Calls", "Calls that ended; of functions that are followed at their entry only, calls that "
-             "began.", "ops", zero(total("", rate("function_calls_total", *SELECTED))), width=6, trend=True),
+             "began.", EACH_SECOND, zero(total("", rate("function_calls_total", *SELECTED))), width=6),
         stat("Mean duration", "Time inside a call, on average.", "s",
-             mean("", "function_duration_seconds", *SELECTED), width=6, trend=True, nothing="no calls"),
+             mean("", "function_duration_seconds", *SELECTED), width=6, nothing="no calls"),
         stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.",
-             "ops", zero(total("", rate("function_slow_calls_total", *SELECTED))), width=6,
-             colors=WARNING_COLORS, trend=True),
-        stat("Failing calls", "Calls that returned an error.", "ops",
-             zero(total("", rate("function_errors_total", *SELECTED))), width=6, colors=FAILING_COLORS, trend=True),
-        heatmap("Durations", "How long calls take. Select one function to see it alone: with "
-                "functions of different buckets, bars of one add to those of others.", "s",
-                buckets("function_duration_seconds", *SELECTED), exemplars=True),
+             EACH_MINUTE, zero(f"60 * {total('', rate('function_slow_calls_total', *SELECTED))}"), width=6,
+             colors=WARNING_COLORS),
+        stat("Failing calls", "Calls that returned an error.", EACH_SECOND,
+             zero(total("", rate("function_errors_total", *SELECTED))), width=6, colors=FAILING_COLORS),
         timeseries("Duration, p99", "What 99 of 100 calls stay below, of the ten slowest.",
                    "s", (lines(10, quantile(0.99, BY_FUNCTION, "function_duration_seconds", *SELECTED)),
                          NAME), logarithmic=True, exemplars=True),
         timeseries("Duration, p50", "What half of the calls stay below, of the ten "
                    "slowest.", "s",
                    (lines(10, quantile(0.5, BY_FUNCTION, "function_duration_seconds", *SELECTED)), NAME),
-                   width=8, logarithmic=True),
-        timeseries("Calls by function", "The ten that are called the most.", "ops",
-                   (lines(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME),
-                   width=8),
+                   logarithmic=True),
+        timeseries("Calls by function", "The ten that are called the most.", EACH_SECOND,
+                   (lines(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME)),
         timeseries("Threads inside", "Time inside calls per second: how many threads are inside, on "
                    "average.", "short",
                    (lines(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))),
-                    NAME), width=8),
-        table("Functions", "All that were called in this range.",
+                    NAME)),
+        table("Functions", "All that were called in this range; the shortest and the longest call of the last whole minute.",
               [*program_columns(),
                Column("library", "library"),
                Column("function", "function"),
                Column("Value #A", "calls", "short"),
                Column("Value #B", "slow", "short", colors=WARNING_COLORS),
                Column("Value #C", "failed", "short", colors=ERROR_COLORS),
-               Column("Value #D", "shortest, last minute", "s"),
-               Column("Value #E", "longest, last minute", "s")],
+               Column("Value #D", "shortest", "s"),
+               Column("Value #E", "longest", "s")],
               *within(OF_PROGRAM, top(100, total(OF_PROGRAM, increase("function_calls_total", *SELECTED))),
                       total(OF_PROGRAM, grown("function_slow_calls_total", *SELECTED)),
                       total(OF_PROGRAM, grown("function_errors_total", *SELECTED)),
                       f"min by ({wide(OF_PROGRAM)}) ({own('function_duration_min_seconds', *SELECTED)})",
                       highest(OF_PROGRAM, own("function_duration_max_seconds", *SELECTED))),
               width=24, height=10, sort="calls"),
+        heatmap("Durations", "How long calls take. Select one function to see it alone: with "
+                "functions of different buckets, bars of one add to those of others.", "s",
+                buckets("function_duration_seconds", *SELECTED), width=24, exemplars=True),
     )
 
 
@@ -94,7 +93,7 @@ def _slow():
                    (lines(10, highest("comm, library, function",
                                     own("function_duration_max_seconds", *SELECTED))),
                     "{{comm}} {{script}} {{slurm_job_id}} {{library}} {{function}}"), logarithmic=True),
-        timeseries("Failing calls by error", "Calls that returned an error, by its name.", "ops",
+        timeseries("Failing calls by error", "Calls that returned an error, by its name.", EACH_SECOND,
                    (lines(10, total("library, function, error",
                                   rate("function_errors_total", *SELECTED))),
                     "{{library}} {{function}} {{error}}"), shade="red"),
@@ -111,7 +110,7 @@ def _library(title, files, what):
     name = title.split(",")[0]
     return Row(
         title,
-        timeseries(f"{name}: calls", f"Calls per second {what}.", "ops",
+        timeseries(f"{name}: calls", f"Calls per second {what}.", EACH_SECOND,
                    (lines(10, total("function", rate("function_calls_total", *of))), "{{function}}"),
                    width=8),
         timeseries(f"{name}: duration", "What 99 of 100 calls stay below, of the ten slowest. They "
@@ -120,7 +119,7 @@ def _library(title, files, what):
                     "{{function}}"), width=8, logarithmic=True),
         heatmap(f"{name}: all durations", "How long calls take.", "s",
                 buckets("function_duration_seconds", *of), width=8),
-        timeseries(f"{name}: failing calls", "By the error's name.", "ops",
+        timeseries(f"{name}: failing calls", "By the error's name.", EACH_SECOND,
                    (total("function, error", rate("function_errors_total", *of)),
                     "{{function}} {{error}}"), shade="red"),
         timeseries(f"{name}: slow calls", "Calls that took as long as the function's slow_threshold, or "
@@ -145,7 +144,7 @@ def _nccl():
         "NCCL and its stragglers",
         timeseries("NCCL: operations by rank", "Operations per second of each rank. The ranks of a "
                    "communicator do the same: the one whose line is lower is the one that the others wait for.",
-                   "ops", (total("comm, rank, nranks", rate("nccl_operations_total", PROGRAM)),
+                   EACH_SECOND, (total("comm, rank, nranks", rate("nccl_operations_total", PROGRAM)),
                            "{{comm}} {{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}}")),
         bars("NCCL: behind the rank that is ahead", "By how many operations of this range each rank is "
              "behind the one that did the most, of the same function and size of communicator. In step, it is 0, or "
@@ -167,7 +166,7 @@ def _nccl():
                    "are shorter than the others' comes last: the others wait for it in theirs.", "s",
                    (quantile(0.99, "instance", "function_duration_seconds", *of), "{{cluster}} {{instance}}"),
                    width=8, logarithmic=True),
-        timeseries("NCCL: failing calls", "By the error's name.", "ops",
+        timeseries("NCCL: failing calls", "By the error's name.", EACH_SECOND,
                    (total("instance, function, error", rate("function_errors_total", *of)),
                     "{{cluster}} {{instance}} {{function}} {{error}}"), width=8, shade="red"),
         collapsed=True,

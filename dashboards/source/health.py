@@ -3,13 +3,14 @@
 from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING, WARNING_COLORS,
                      YES_MAPPING, dashboard, node_columns)
 from .model import Row
-from .panels import Column, stat, table, timeseries
+from .panels import EACH_SECOND, Column, stat, table, timeseries
 from .promql import NODE, grown, increase, lines, own, process, rate, top, total, up, within, zero
 
 BY_PROBE = "instance, probe"
 PROBE = "{{cluster}} {{instance}} {{probe}}"
+ENABLED = 'state!="disabled"'
 # Those that failed come first, and then some of the others.
-STATES = (f"topk(200, 2 * ({own('probe_state', STATE_FAILED)} == 1) or {own('probe_state')} == 1)")
+STATES = (f"topk(200, 2 * ({own('probe_state', STATE_FAILED)} == 1) or {own('probe_state', ENABLED)} == 1)")
 
 
 def _state():
@@ -24,21 +25,21 @@ def _state():
              "configuration from before.", "short",
              zero(f"count({own('config_last_reload_successful')}) - "
                   f"sum({own('config_last_reload_successful')})"), colors=ERROR_COLORS),
-        stat("Events lost", "Calls that were entered and could not be counted.", "ops",
-             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS, trend=True),
+        stat("Events lost", "Calls that were entered and could not be counted.", EACH_SECOND,
+             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS),
         stat("Label sets folded", "Label sets that did not fit their family's budget, and were counted as "
              "other, in this range.", "short", zero(total("", grown("series_folded_total"))),
              colors=WARNING_COLORS),
         stat("Series", "Label sets of all families. A histogram has a series for each bucket of one.",
-             "short", zero(total("", own("series"))), trend=True),
+             "short", zero(total("", own("series")))),
     )
 
 
 def _probes():
     return Row(
         "Probes",
-        table("Probes", "Each probe of each node: its state, and what it is attached to. unsupported: the "
-              "kernel or the node lacks the thing that it looks at; failed: by an error.",
+        table("Probes", "Each enabled probe of each node, those that failed first: its state, and what it is attached to. "
+              "unsupported: the kernel or the node lacks the thing that it looks at; failed: by an error.",
               [*node_columns(),
                Column("probe", "probe"),
                Column("state", "state", mappings=STATE_MAPPING, colors=STATE_COLORS),
@@ -49,46 +50,44 @@ def _probes():
                       total(BY_PROBE, own("probe_attached_functions")),
                       total(BY_PROBE, grown("probe_attach_failures_total")),
                       total(BY_PROBE, own("probe_in_flight_calls"))),
-              width=24, sort="node", descending=False),
-        timeseries("Events", "Calls that returned and sent their event.", "ops",
-                   (lines(10, total(BY_PROBE, rate("probe_events_total"))), PROBE), width=8),
+              width=24, sort="state", descending=False),
+        timeseries("Events", "Calls that returned and sent their event.", EACH_SECOND,
+                   (lines(10, total(BY_PROBE, rate("probe_events_total"))), PROBE)),
         timeseries("Events lost by reason", "Calls that were entered and have no event. ring_full: the "
                    "exporter was too slow, or its buffer too small; throttled: the process was over "
-                   "max_calls_per_second.", "ops",
-                   (lines(10, total("instance, probe, reason", rate("probe_events_lost_total"))),
-                    PROBE + " {{reason}}"), width=8, shade="orange"),
+                   "max_calls_per_second.", EACH_SECOND,
+                   (total("reason", rate("probe_events_lost_total")), "{{reason}}"),
+                   shade="orange"),
         timeseries("Share that is lost", "Of the calls that were entered.", "percentunit",
                    (lines(10, f"{total(BY_PROBE, rate('probe_events_lost_total'))}\n  / "
-                              f"{total(BY_PROBE, rate('probe_entries_total'))}"), PROBE), width=8, shade="orange"),
+                              f"{total(BY_PROBE, rate('probe_entries_total'))}"), PROBE), shade="orange"),
         timeseries("Calls that do not end as they began", "stale: left by longjmp or with their thread; "
-                   "unmatched: a return without an entry; nested: inside a traced call, part of it.", "ops",
+                   "unmatched: a return without an entry; nested: inside a traced call, part of it.", EACH_SECOND,
                    (total("probe", rate("probe_stale_calls_total")), "{{probe}} stale"),
                    (total("probe", rate("probe_unmatched_returns_total")), "{{probe}} unmatched"),
-                   (total("probe", rate("probe_nested_calls_total")), "{{probe}} nested"), width=8),
+                   (total("probe", rate("probe_nested_calls_total")), "{{probe}} nested")),
         timeseries("Programs that died in a traced call", "Of SIGILL, SIGTRAP, SIGSEGV or SIGSYS, in a thread "
                    "that was in a traced call: a fault of their own, or harm that the probes did.", "short",
                    (lines(10, total("instance, probe, signal",
                                     increase("process_deaths_in_traced_calls_total", over="$__rate_interval"))),
-                    PROBE + " {{signal}}"), width=8, shade="red"),
+                    PROBE + " {{signal}}"), shade="red"),
         timeseries("Cost of a run", "Time inside the probe's programs, for each run. The kernel measures "
                    "it only while kernel.bpf_stats_enabled is 1.", "s",
                    (lines(10, f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "
-                              f"{total(BY_PROBE, rate('probe_runs_total'))}"), PROBE), width=8),
+                              f"{total(BY_PROBE, rate('probe_runs_total'))}"), PROBE)),
         timeseries("What programs pay", "Time inside the probe's programs: what traced calls take longer, all together. "
                    "100% is one core. The kernel measures it only while kernel.bpf_stats_enabled is 1.", "percentunit",
-                   (lines(10, total(BY_PROBE, rate("probe_run_seconds_total"))), PROBE), width=8),
+                   (lines(10, total(BY_PROBE, rate("probe_run_seconds_total"))), PROBE)),
         timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason; the log says "
                    "which.", "short",
                    (lines(10, total("instance, probe, reason",
                                     increase("probe_attach_failures_total", over="$__rate_interval"))),
                     PROBE + " {{reason}}"),
                    (lines(10, total("instance", own("discovery_slow_files"))),
-                    "{{cluster}} {{instance}} files that do not answer"),
-                   width=8),
+                    "{{cluster}} {{instance}} files that do not answer")),
         timeseries("Age of the last round of discovery", "Time since discovery completed its last round: past 10 s, "
                    "new ones are not found.", "s",
-                   (lines(10, total("instance", own("discovery_last_round_age_seconds"))), "{{cluster}} {{instance}}"),
-                   width=8),
+                   (lines(10, total("instance", own("discovery_last_round_age_seconds"))), "{{cluster}} {{instance}}")),
     )
 
 
@@ -106,11 +105,11 @@ def _series():
         timeseries("Duration of a scrape", "How long Prometheus waits for the page.", "s",
                    (lines(10, process("scrape_duration_seconds")), "{{cluster}} {{instance}}"), width=8),
         timeseries("Slow calls without details", "Slow calls that are counted, but of which not all is "
-                   "known, and those that the log has left out.", "ops",
+                   "known, and those that the log has left out.", EACH_SECOND,
                    (total("reason", rate("slow_call_details_lost_total")), "without details: {{reason}}"),
                    (total("", rate("slow_calls_not_logged_total")), "not in the log"), width=8),
         timeseries("Sinks and log", "Events that sinks have taken, events that they never got, and lines "
-                   "that found no room in the log.", "ops",
+                   "that found no room in the log.", EACH_SECOND,
                    (lines(10, total("instance, sink", rate("sink_events_total"))), "{{cluster}} {{instance}} {{sink}}"),
                    (lines(10, total("instance, sink, reason", rate("sink_events_lost_total"))),
                     "{{cluster}} {{instance}} {{sink}} lost: {{reason}}"),

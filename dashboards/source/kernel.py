@@ -2,39 +2,42 @@
 
 from .common import ERROR_COLORS, KERNEL, STATE_COLORS, STATE_MAPPING, dashboard, node_columns, program_columns
 from .model import Row
-from .panels import Column, heatmap, stat, table, timeseries
+from .panels import EACH_SECOND, Column, heatmap, stat, table, timeseries
 from .promql import PROGRAM_NAME, buckets, grown, increase, lines, own, quantile, rate, top, total, within, zero
 
 DEVICE = "instance, device"
 
 
 def _pcie():
+    accesses = total(DEVICE, increase("pcie_config_accesses_total"))
+    failed = total(DEVICE, grown("pcie_config_errors_total"))
     return Row(
         "PCIe: configuration space",
         timeseries("Accesses by device", "Reads and writes of the configuration space per second, failed "
-                   "ones included. origin: a driver, or user space (setpci, lspci, nvidia-smi).", "ops",
+                   "ones included. origin: a driver, or user space (setpci, lspci, nvidia-smi).", EACH_SECOND,
                    (lines(10, total("instance, device, op, origin", rate("pcie_config_accesses_total"))),
                     "{{cluster}} {{instance}} {{device}} {{op}} by {{origin}}")),
-        timeseries("Accesses by size", "In bytes.", "ops",
+        timeseries("Accesses by size", "In bytes.", EACH_SECOND,
                    (total("op, size", rate("pcie_config_accesses_total")), "{{op}} of {{size}}")),
-        timeseries("Failing accesses", "Accesses that returned an error.", "ops",
-                   (total("instance, device, op", rate("pcie_config_errors_total")),
-                    "{{cluster}} {{instance}} {{device}} {{op}}"), width=8, shade="red"),
+        timeseries("Failing accesses", "Accesses that returned an error, of the five devices with the most.", EACH_SECOND,
+                   (lines(5, total("instance, device, op", rate("pcie_config_errors_total"))),
+                    "{{cluster}} {{instance}} {{device}} {{op}}"), shade="red"),
         timeseries("Reads of all ones", "Reads of four bytes that gave nothing but ones: what a device "
-                   "answers that fell off the bus. A few registers may hold that.", "ops",
-                   (total(DEVICE, rate("pcie_config_all_ones_reads_total")),
-                    "{{cluster}} {{instance}} {{device}}"), width=8, shade="orange"),
+                   "answers that fell off the bus. A few registers may hold that. Of the five devices with the most.",
+                   EACH_SECOND,
+                   (lines(5, total(DEVICE, rate("pcie_config_all_ones_reads_total"))),
+                    "{{cluster}} {{instance}} {{device}}"), shade="orange"),
         heatmap("Duration of accesses", "How long accesses take. A device that is going is slow before "
-                "it is gone.", "s", buckets("pcie_config_access_duration_seconds"), width=8),
-        table("Devices", "What was done to each device's configuration space in this range.",
+                "it is gone.", "s", buckets("pcie_config_access_duration_seconds")),
+        table("Devices", "What was done to each device's configuration space in this range: of a hundred devices, those of "
+              "which accesses failed first.",
               [*node_columns(), Column("device", "device"),
-               Column("Value #A", "accesses", "short"),
                Column("Value #B", "failed", "short", colors=ERROR_COLORS),
-               Column("Value #C", "all ones", "short", colors=ERROR_COLORS)],
-              *within(DEVICE, top(100, total(DEVICE, increase("pcie_config_accesses_total"))),
-                      total(DEVICE, grown("pcie_config_errors_total")),
-                      total(DEVICE, grown("pcie_config_all_ones_reads_total"))),
-              width=24, height=6, sort="accesses"),
+               Column("Value #C", "all ones", "short", colors=ERROR_COLORS),
+               Column("Value #D", "accesses", "short")],
+              *within(DEVICE, top(100, f"1e15 * ({failed} > 0) or {accesses}"), failed,
+                      total(DEVICE, grown("pcie_config_all_ones_reads_total")), accesses),
+              sort="failed"),
     )
 
 
@@ -42,10 +45,10 @@ def _fences():
     return Row(
         "DMA fences of DRM drivers",
         timeseries("Fence events by driver", "What happens to fences, per second. They are of amdgpu, i915, "
-                   "xe, nouveau and nvidia-drm: CUDA's own work has none.", "ops",
+                   "xe, nouveau and nvidia-drm: CUDA's own work has none.", EACH_SECOND,
                    (total("driver, event", rate("dma_fence_events_total")), "{{driver}} {{event}}")),
         timeseries("Fences that are not signalled", "Emitted less signalled, per second: above 0 for long, "
-                   "work piles up on that timeline.", "ops",
+                   "work piles up on that timeline.", EACH_SECOND,
                    (lines(10, f"{total('driver, timeline', rate('dma_fence_events_total', EMITTED))}\n  - "
                         f"{NEVER_OR_SIGNALLED}"),
                     "{{driver}} {{timeline}}"), minimum=None),
@@ -74,7 +77,7 @@ def _nvlink():
     return Row(
         "Helpers of the NVIDIA driver's NVLink part",
         timeseries("Helper calls by node", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset: link "
-                   "training and requests to the driver, not NVLink traffic.", "ops",
+                   "training and requests to the driver, not NVLink traffic.", EACH_SECOND,
                    (total("instance, op", rate("nvlink_helper_calls_total")),
                     "{{cluster}} {{instance}} {{op}}"), width=8),
         timeseries("Helper bytes by node", "Bytes that they copy or set: not NVLink traffic.", "binBps",
@@ -90,11 +93,10 @@ def _syscalls():
     return Row(
         "System calls of GPU processes",
         stat("System calls", "Of all GPU processes, without uretprobe, by which the kernel tells the exporter "
-             "that a call returned.", "ops", zero(total("", rate("syscalls_total", NOT_OURS))), width=6, height=8,
-             trend=True),
-        timeseries("System calls by name", "The ten most frequent ones.", "ops",
+             "that a call returned.", EACH_SECOND, zero(total("", rate("syscalls_total", NOT_OURS))), width=6, height=8),
+        timeseries("System calls by name", "The ten most frequent ones.", EACH_SECOND,
                    (lines(10, total("syscall", rate("syscalls_total", NOT_OURS))), "{{syscall}}"), width=9),
-        timeseries("System calls by program", "The ten programs that make the most.", "ops",
+        timeseries("System calls by program", "The ten programs that make the most.", EACH_SECOND,
                    (lines(10, total("comm", rate("syscalls_total", NOT_OURS))), PROGRAM_NAME), width=9),
         timeseries("Time in system calls", "Time inside calls per second: how many threads are inside, on "
                    "average. Those that wait, such as futex and poll, are always high.", "short",

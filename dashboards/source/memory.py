@@ -3,12 +3,12 @@
 from .common import (GPUS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, dashboard, node_columns, pid_column,
                      program_columns, program_variables)
 from .model import Row
-from .panels import Column, stat, table, timeseries
-from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, in_pod, increase, lines, own, rate, recorded,
+from .panels import EACH_SECOND, Column, stat, table, timeseries
+from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, in_pod, increase, lines, own, rate, recorded,
                      top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
-PROCESS_NAME = "{{comm}} {{script}} {{slurm_job_id}} {{pid}} on {{cluster}} {{instance}}"
+PROCESS_NAME = "{{cluster}} {{instance}} {{pid}} {{comm}} {{script}} {{slurm_job_id}}"
 BY_SITE = "instance, comm, container_id, pid, site"
 
 
@@ -20,39 +20,32 @@ def _held():
     return Row(
         "Held now",
         stat("GPU memory held", "Allocated and not freed: device, async, managed and vmm, without pinned host memory.",
-             "bytes", zero(total("", of_gpus)), trend=True),
+             "bytes", zero(total("", of_gpus))),
         stat("Share of the GPUs", "GPU memory held, of the memory that the GPUs have on which it is. Needs dcgm-exporter "
              "and the recording rules.", "percentunit",
-             f"sum({on_each} and on ({NODE}, gpu) {there})\n  / sum({there} and on ({NODE}, gpu) {on_each})",
-             trend=True, nothing=NEEDS_DCGM),
+             f"sum({on_each} and on ({NODE}, gpu) {there})\n  / sum({there} and on ({NODE}, gpu) {on_each})", nothing=NEEDS_DCGM),
         stat("Growth in this range", "What is held now less what was held at its start.", "bytes",
-             zero(total("", f"delta({of_gpus}[$__range])")), colors=WARNING_COLORS),
+             zero(growth("", of_gpus)), colors=WARNING_COLORS),
         stat("Older than an hour", "What is held and was allocated more than an hour ago, on all GPUs and of all kinds.",
-             "bytes", zero(total("", own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM))), trend=True),
+             "bytes", zero(total("", own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM)))),
         stat("Pinned host memory", "Host memory that is locked for copies.", "bytes",
-             zero(total("", own("cuda_memory_outstanding_bytes", 'memory_kind="pinned_host"', PROGRAM, GPU))),
-             trend=True),
+             zero(total("", own("cuda_memory_outstanding_bytes", 'memory_kind="pinned_host"', PROGRAM, GPU)))),
         stat("Untracked frees", "Frees of memory that was allocated before the exporter "
-             "started, or whose record was lost.", "ops",
+             "started, or whose record was lost.", EACH_SECOND,
              zero(total("", rate("cuda_memory_untracked_frees_total", PROGRAM, GPU))), colors=WARNING_COLORS),
         timeseries("Memory held by process", "Allocated and not freed, of the ten that hold the most. "
                    "A line that only climbs is a leak.", "bytes",
                    (lines(10, total(BY_PROCESS, bytes_held)), PROCESS_NAME)),
+        timeseries("Memory held by GPU", "gpu is the host's index, or unknown.", "bytes",
+                   (total("instance, gpu", bytes_held), "{{cluster}} {{instance}} gpu {{gpu}}")),
         timeseries("Memory held by kind", "device: cudaMalloc; async: stream-ordered; managed: "
                    "unified; pinned_host: host memory that is locked; vmm: with handles (cuMemCreate).",
-                   "bytes", (total("memory_kind", bytes_held), "{{memory_kind}}"), width=6, stack=True),
-        timeseries("Memory held by GPU", "gpu is the host's index, or unknown.", "bytes",
-                   (total("instance, gpu", bytes_held), "{{cluster}} {{instance}} gpu {{gpu}}"), width=6,
-                   stack=True),
+                   "bytes", (total("memory_kind", bytes_held), "{{memory_kind}}"), stack=True),
         timeseries("Allocations held by process", "Many small allocations that are not freed show here "
                    "before they show in bytes.", "short",
                    (lines(10, total(BY_PROCESS,
                                   own("cuda_memory_outstanding_allocations", PROGRAM, GPU))),
                     PROCESS_NAME)),
-        timeseries("Mean size of what is held", "Bytes for each allocation that is not freed.", "bytes",
-                   (f"{total('comm', bytes_held)}\n  / "
-                    f"{total('comm', own('cuda_memory_outstanding_allocations', PROGRAM, GPU))}",
-                    PROGRAM_NAME)),
     )
 
 
@@ -81,8 +74,8 @@ def _leaks():
                pid_column(),
                Column("site", "call site"),
                Column("Value #A", "held", "bytes"),
-               Column("Value #B", "growth in this range", "bytes", colors=WARNING_COLORS)],
-              in_pod(sites), *within(BY_SITE, sites, total(BY_SITE, f"delta({site}[$__range])"))[1:],
+               Column("Value #B", "growth", "bytes", colors=WARNING_COLORS)],
+              in_pod(sites), *within(BY_SITE, sites, growth(BY_SITE, site))[1:],
               width=24, height=10, sort="held"),
         table("Not freed at exit, by program", "Memory that programs had not freed when they ended in this range. The "
               "driver takes it back: it shows programs that do not clean up, or that were killed.",
@@ -102,17 +95,18 @@ def _leaks():
 
 
 def _rates():
+    bytes_held = own("cuda_memory_outstanding_bytes", PROGRAM, GPU)
     return Row(
         "Allocating and freeing",
-        timeseries("Allocations", "Successful allocations per second, by program.", "ops",
+        timeseries("Allocations", "Successful allocations per second, by program.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_memory_allocations_total", PROGRAM, GPU))),
                     PROGRAM_NAME), width=8),
         timeseries("Frees", "Successful frees per second of memory whose allocation was seen, by "
-                   "program.", "ops",
+                   "program.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_memory_frees_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=8),
         timeseries("Frees of untracked memory by program", "Memory from before the exporter's start. Later on it should "
-                   "be none.", "ops",
+                   "be none.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_memory_untracked_frees_total", PROGRAM, GPU))),
                     PROGRAM_NAME), width=8),
         timeseries("Allocated", "Bytes asked for per second, by kind of memory.", "binBps",
@@ -126,11 +120,15 @@ def _rates():
                     f"{total('comm', rate('cuda_memory_freed_bytes_total', PROGRAM, GPU))}", PROGRAM_NAME),
                    width=8, minimum=None),
         timeseries("Failing allocations", "Allocations that returned an error, such as "
-                   "cudaErrorMemoryAllocation.", "ops",
+                   "cudaErrorMemoryAllocation.", EACH_SECOND,
                    (total("comm, function, error",
                           rate("cuda_api_errors_total",
                                'function=~"cu(da)?(Mem|Host|Malloc|Free).*"', PROGRAM)),
-                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=24, shade="red"),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), shade="red"),
+        timeseries("Mean size of what is held", "Bytes for each allocation that is not freed.", "bytes",
+                   (f"{total('comm', bytes_held)}\n  / "
+                    f"{total('comm', own('cuda_memory_outstanding_allocations', PROGRAM, GPU))}",
+                    PROGRAM_NAME)),
     )
 
 

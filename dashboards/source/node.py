@@ -1,9 +1,9 @@
 """One node: a row for each probe."""
 
 from .common import (COPIES, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
-                     WORKLOAD, dashboard, node_columns, pid_column, program_cell, program_columns)
+                     WORKLOAD, dashboard, known_column, node_columns, pid_column, program_cell, program_columns)
 from .model import Row, link_to
-from .panels import Column, stat, table, thresholds, timeseries
+from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
 from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, highest, in_pod, lines, own, process, quantile, rate, top,
                      total, up, within, zero)
@@ -21,7 +21,7 @@ def dcgm(family):
 
 
 def _state():
-    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, linkage, complete", own("process_info")))
+    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, complete", own("process_info")))
     return Row(
         "Node",
         stat("Exporter", "Whether the exporter answered the last scrape.", "short",
@@ -29,17 +29,17 @@ def _state():
              colors=thresholds("red", 1, "green")),
         stat("GPUs", "GPUs that the NVIDIA driver lists.", "short", zero(f"count({own('gpu_info', GPU)})")),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
-             zero(f"count({own('process_info')})"), trend=True),
+             zero(f"count({own('process_info')})")),
         stat("GPU memory held", "Allocated and not freed, without pinned host memory.", "bytes",
-             zero(total("", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))), trend=True),
+             zero(total("", own("cuda_memory_outstanding_bytes", ON_GPU, GPU)))),
         stat("CPU of the exporter", "CPU time that the exporter itself takes: 100% is one core.",
-             "percentunit", zero(total("", process("process_cpu_seconds_total", rated=True))), trend=True),
-        stat("Events lost", "Calls that were entered and could not be counted.", "ops",
-             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS, trend=True),
+             "percentunit", zero(total("", process("process_cpu_seconds_total", rated=True)))),
+        stat("Events lost", "Calls that were entered and could not be counted.", EACH_SECOND,
+             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS),
         table("Processes", "Running processes that have used CUDA: what each is, and what it holds on GPUs. A pid leads to "
               "its allocations with their stacks. "
               "Namespaces and pods need kube-state-metrics in the same Prometheus.",
-              [*node_columns(),
+              [Column("instance", "node"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                pid_column(),
                Column("namespace", "namespace"),
@@ -48,15 +48,14 @@ def _state():
                Column("user", "user"),
                Column("systemd_unit", "unit"),
                Column("exe", "executable"),
-               Column("linkage", "runtime"),
-               Column("complete", "all known"),
-               Column("Value #B", "memory held", "bytes"),
+               known_column(),
+               Column("Value #B", "GPU memory", "bytes"),
                Column("Value #C", "allocations", "short")],
               in_pod(processes),
               *within(BY_PROCESS, processes,
                       total(BY_PROCESS, own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
                       total(BY_PROCESS, own("cuda_memory_outstanding_allocations", GPU)))[1:],
-              width=24, sort="memory held"),
+              width=24, sort="GPU memory"),
     )
 
 
@@ -66,24 +65,22 @@ def _gpus():
         "GPUs, with dcgm-exporter",
         table("GPUs by index", "What the label gpu stands for.",
               [*node_columns(), Column("gpu", "gpu"), Column("name", "model"),
-               Column("uuid", "UUID"), Column("pci_bus_id", "PCI address"),
-               Column("Value", "known", "short")],
+               Column("uuid", "UUID"), Column("pci_bus_id", "PCI address")],
               top(200, own("gpu_info", GPU)), width=24, height=6, sort="gpu", descending=False),
         timeseries("Memory: held by programs, in use on the device",
                    "What programs have allocated, and what DCGM says is in use. The rest are "
                    "contexts, code, and what is allocated where no probe sees it. Needs dcgm-exporter in "
                    "the same Prometheus.", "bytes",
-                   (held, "gpu {{gpu}} held {{cluster}} {{instance}}"),
-                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use {{cluster}} {{instance}}")),
-        timeseries("Launches by GPU", "Launches of kernels and of graphs per second.", "ops",
-                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)),
-                    "gpu {{gpu}} kernels {{cluster}} {{instance}}"),
-                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)),
-                    "gpu {{gpu}} graphs {{cluster}} {{instance}}"), width=6),
+                   (held, "gpu {{gpu}} held {{instance}}"),
+                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use {{instance}}")),
         timeseries("Utilization by GPU", "What DCGM measures. Busy without launches: a long kernel, or a graph. "
                    "Launches while idle: kernels that are too short. Needs dcgm-exporter in the same Prometheus.",
-                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "gpu {{gpu}} {{cluster}} {{instance}}"),
-                   width=6, nothing=NEEDS_DCGM),
+                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "gpu {{gpu}} {{instance}}"), nothing=NEEDS_DCGM),
+        timeseries("Launches by GPU", "Launches of kernels and of graphs per second.", EACH_SECOND,
+                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)),
+                    "gpu {{gpu}} kernels {{instance}}"),
+                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)),
+                    "gpu {{gpu}} graphs {{instance}}"), width=24, height=6),
     )
 
 
@@ -116,16 +113,16 @@ def _cuda():
                    (lines(10, total("comm, instance, pid", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))),
                     "{{comm}} {{script}} {{slurm_job_id}} {{pid}}"),
                    links=[link_to(MEMORY, "Memory and leaks", "instance")]),
-        timeseries("Allocations and frees", "Successful calls per second.", "ops",
+        timeseries("Allocations and frees", "Successful calls per second.", EACH_SECOND,
                    (total("", rate("cuda_memory_allocations_total")), "allocations"),
                    (total("", rate("cuda_memory_frees_total")), "frees"),
                    (total("", rate("cuda_memory_untracked_frees_total")), "frees of untracked memory")),
         timeseries("Copied", "Bytes of successful copies per second, by direction.", "binBps",
                    (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), width=8, stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
-        timeseries("Kernel launches", "Launches per second, by program.", "ops",
+        timeseries("Kernel launches", "Launches per second, by program.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_kernel_launches_total"))), PROGRAM_NAME), width=8),
-        timeseries("Failing calls", "CUDA calls that returned an error.", "ops",
+        timeseries("Failing calls", "CUDA calls that returned an error.", EACH_SECOND,
                    (lines(10, total("comm, function, error", rate("cuda_api_errors_total"))),
                     "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=8, shade="red"),
     )
@@ -135,14 +132,14 @@ def _func():
     to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
     return Row(
         "Probe functions: functions of libraries",
-        timeseries("Calls", "Calls per second of traced functions.", "ops",
+        timeseries("Calls", "Calls per second of traced functions.", EACH_SECOND,
                    (lines(10, total("library, function", rate("function_calls_total"))),
                     "{{library}} {{function}}"), width=8, links=to_functions),
         timeseries("Duration", "The p99 of the ten slowest: what 99 of 100 calls stay below.", "s",
                    (lines(10, quantile(0.99, "library, function", "function_duration_seconds")),
                     "{{library}} {{function}}"), width=8, logarithmic=True, links=to_functions),
         timeseries("Slow and failing calls", "Calls over their slow_threshold, and calls that returned "
-                   "an error.", "ops",
+                   "an error.", EACH_SECOND,
                    (lines(10, total("library, function", rate("function_slow_calls_total"))),
                     "{{library}} {{function}} slow"),
                    (lines(10, total("library, function, error", rate("function_errors_total"))),
@@ -154,17 +151,17 @@ def _kernel_rows():
     to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
     return [
         Row("Probe pcie: configuration space",
-            timeseries("PCIe accesses", "Accesses to the configuration space of devices.", "ops",
+            timeseries("PCIe accesses", "Accesses to the configuration space of devices.", EACH_SECOND,
                        (lines(10, total("device, op, origin", rate("pcie_config_accesses_total"))),
                         "{{device}} {{op}} by {{origin}}"), links=to_kernel),
             timeseries("PCIe failures", "Accesses that failed, and reads answered with nothing but "
-                       "ones: what a GPU does that fell off the bus.", "ops",
+                       "ones: what a GPU does that fell off the bus.", EACH_SECOND,
                        (total("device", rate("pcie_config_errors_total")), "{{device}} failed"),
                        (total("device", rate("pcie_config_all_ones_reads_total")),
                         "{{device}} all ones"), links=to_kernel, shade="red"),
             collapsed=True),
         Row("Probe fence: DMA fences",
-            timeseries("Fence events", "What happens to the fences of DRM drivers.", "ops",
+            timeseries("Fence events", "What happens to the fences of DRM drivers.", EACH_SECOND,
                        (total("driver, event", rate("dma_fence_events_total")),
                         "{{driver}} {{event}}"), links=to_kernel),
             timeseries("Fence waits", "What 99 of 100 waits stay below.", "s",
@@ -173,17 +170,17 @@ def _kernel_rows():
             collapsed=True),
         Row("Probe nvlink: helpers of the NVIDIA driver",
             timeseries("Helper calls", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset inside "
-                       "the driver: not NVLink traffic.", "ops",
+                       "the driver: not NVLink traffic.", EACH_SECOND,
                        (total("op", rate("nvlink_helper_calls_total")), "{{op}}"), links=to_kernel),
             timeseries("Helper bytes", "Bytes that they copy or set: not NVLink traffic.", "binBps",
                        (total("op", rate("nvlink_helper_bytes_total")), "{{op}}"),
                        links=to_kernel),
             collapsed=True),
         Row("Probe syscall: system calls of GPU processes",
-            timeseries("System calls", "The ten most frequent ones.", "ops",
+            timeseries("System calls", "The ten most frequent ones.", EACH_SECOND,
                        (lines(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
                        links=to_kernel),
-            timeseries("Failing system calls", "By the error's name.", "ops",
+            timeseries("Failing system calls", "By the error's name.", EACH_SECOND,
                        (lines(10, total("syscall, error", rate("syscall_errors_total"))),
                         "{{syscall}} {{error}}"), links=to_kernel, shade="red"),
             collapsed=True),

@@ -4,7 +4,13 @@ Nothing in here knows a metric. A panel is a dictionary of Grafana's; its place 
 dashboard is put together (model.py).
 """
 
+import re
+
 DATASOURCE = {"type": "prometheus", "uid": "$datasource"}
+
+# Units of Grafana, after a number of what the title names.
+EACH_SECOND, EACH_MINUTE = "count:/s", "count:/min"
+_BYTES = ("bytes", "binBps")
 
 
 def _targets(queries, *, instant=False, form="time_series", exemplars=False):
@@ -88,11 +94,12 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
         "fillOpacity": 30 if stack else 10 if single and not logarithmic else 0,
         "lineWidth": 1,
         "showPoints": "auto",
-        "spanNulls": False,
+        # Durations and bandwidths are only there while there are calls: in milliseconds.
+        "spanNulls": 900000 if logarithmic else False,
         "stacking": {"group": "A", "mode": "normal" if stack else "none"},
     }
     if logarithmic:
-        custom["scaleDistribution"] = {"type": "log", "log": 10}
+        custom["scaleDistribution"] = {"type": "log", "log": 2 if unit in _BYTES else 10}
     if unit == "percentunit":
         custom["axisSoftMax"] = 0.01  # or an axis of nothing but zeros goes to 10000%
     defaults = {"custom": custom}
@@ -104,11 +111,27 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
         "timeseries", title, description, queries, unit=unit, width=width, height=height,
         defaults=defaults, links=links, overrides=[] if shade else _used(_fixed_colors(), queries), nothing=nothing,
         exemplars=exemplars,
-        # A list takes a line or two; a table would take half of the panel.
         options={
-            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"calcs": [], "displayMode": "list", "showLegend": True, **_legend(queries, width)},
             "tooltip": {"mode": "multi", "sort": "desc"},
         })
+
+
+# How many letters the values of labels have, of which a graph may have many lines.
+_LETTERS = {"cluster": 7, "instance": 14, "comm": 9, "script": 14, "slurm_job_id": 6, "namespace": 10, "pod": 18,
+            "library": 15, "function": 24, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
+_COLUMN = 56  # of a dashboard's 24, in pixels, on a small screen
+
+
+def _legend(queries, width):
+    """Long names stand beside the graph, if that has room enough: below it they would take half of its height."""
+    names = [query[1] for query in queries if not isinstance(query, str)]
+    labels = [re.findall(r"{{(\w+)}}", name) for name in names]
+    many = any(label in _LETTERS for one in labels for label in one)
+    letters = max((len(re.sub(r"{{\w+}}", "", name)) + sum(_LETTERS.get(label, 8) for label in one)
+                   for name, one in zip(names, labels)), default=0)
+    pixels = min(300, 40 + 7 * letters)
+    return {"placement": "right", "width": pixels} if many and 2 * pixels <= _COLUMN * width else {"placement": "bottom"}
 
 
 def _used(overrides, queries):
@@ -119,13 +142,15 @@ def _used(overrides, queries):
     return overrides if named else []
 
 
-def stat(title, description, unit, *queries, width=4, height=4, colors=None, mappings=None,
+def stat(title, description, unit, *queries, width=4, height=3, colors=None, mappings=None,
          text="auto", links=None, trend=False, nothing="0"):
-    """`trend`: with a line of the range behind the number."""
+    """`trend`: with a line of the range, for which a panel must be higher."""
     # Whatever has no threshold is a number and no judgement.
     defaults = {"color": {"mode": "thresholds"},
                 "thresholds": colors or thresholds("text"),
                 "mappings": mappings or []}
+    if trend:
+        defaults["min"] = 0
     return _panel(
         "stat", title, description, queries, unit=unit, width=width, height=height, instant=not trend,
         defaults=defaults, links=links, nothing=nothing,
@@ -169,25 +194,39 @@ def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=Fa
     return panel
 
 
-# Of labels, in pixels: so that values have room. A long one is whole where the pointer is.
-_WIDTHS = {"pid": 90, "container_id": 120, "gpu": 70, "probe": 100, "cluster": 90, "slurm_job_id": 100, "instance": 160}
+# Of labels, in pixels. Other labels share the room that is left; a value that is too long for it is whole where the pointer
+# is.
+_WIDTHS = {"pid": 85, "container_id": 120, "gpu": 60, "probe": 100, "cluster": 85, "slurm_job_id": 90, "instance": 150,
+           "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 80, "library": 140, "grid": 110, "block": 110,
+           "alertname": 270}
 
 
 class Column:
     """How a table shows a label or, as Value, the result of one of its queries."""
 
-    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None):
+    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None, align=None):
         self.field, self.title, self.link = field, title, link
-        self.unit = unit or ("short" if field.startswith("Value") else None)
-        self.mappings, self.colors = mappings, colors
+        self.is_value = field.startswith("Value")
+        self.unit = unit or ("short" if self.is_value else None)
+        self.mappings, self.colors, self.align = mappings, colors, align
 
-    def override(self):
+    def is_elastic(self):
+        """Whether it takes the room that others leave, as a name of any length."""
+        return not self.is_value and self.field not in _WIDTHS
+
+    def override(self, narrow):
+        """`narrow`: numbers take no more room than they need, as names want it."""
         # A number that a line lacks is 0; a label that it lacks is empty.
-        properties = [{"id": "noValue", "value": "0" if self.field.startswith("Value") else ""}]
-        if self.field in _WIDTHS:
-            properties.append({"id": "custom.width", "value": _WIDTHS[self.field]})
+        properties = [{"id": "noValue", "value": "0" if self.is_value else ""}]
+        width = max(90, 30 + 8 * len(self.title)) if self.is_value and narrow else _WIDTHS.get(self.field)
+        if width:
+            properties.append({"id": "custom.width", "value": width})
+        if self.align:
+            properties.append({"id": "custom.align", "value": self.align})
         if self.unit:
             properties.append({"id": "unit", "value": self.unit})
+        if self.unit == "percentunit":
+            properties.append({"id": "decimals", "value": 1})
         if self.link:
             properties.append({"id": "links", "value": [self.link]})
         if self.mappings:
@@ -204,25 +243,26 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
           descending=True, nothing="none"):
     """One line for each label set. With several queries the columns of their values are
     "Value #A", "Value #B" and so on, and they are joined on the labels that they share."""
+    values = [column for column in columns if column.is_value]
+    narrow = any(column.is_elastic() for column in columns)
     transformations = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
     transformations.append({
         "id": "organize",
         "options": {
-            "excludeByName": {"Time": True},
+            "excludeByName": {"Time": True, **({} if values else {"Value": True})},
             "includeByName": {column.field: True for column in columns},
             "indexByName": {column.field: index for index, column in enumerate(columns)},
             "renameByName": {column.field: column.title for column in columns},
         },
     })
     # A label such as a pid is text, also where it looks like a number: hence the unit string.
-    values = [column for column in columns if column.field.startswith("Value")]
     sort_by = sort or values[0].title
     return _panel(
         "table", title, description, queries, unit="string", width=width, height=height,
         instant=True, form="table", transformations=transformations, nothing=nothing,
         defaults={"custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True,
                              "minWidth": 90}},
-        overrides=[column.override() for column in columns],
+        overrides=[column.override(narrow) for column in columns],
         options={
             "cellHeight": "sm",
             "footer": {"countRows": False, "fields": "", "reducer": ["sum"], "show": False},

@@ -138,6 +138,13 @@ def within(labels, first, *others):
     return (first, *(f"({other})\n  and on ({wide(labels)}) ({first})" for other in others))
 
 
+def growth(labels, expression):
+    """What it is now less what it was at the start of the range. delta() would extrapolate, and count what has ended."""
+    now = total(labels, expression)
+    then = total(labels, _SELECTOR.sub(r"\1\2 offset $__range", expression))
+    return f"{now}\n  - ({then} or 0 * {now})"
+
+
 def quantile(q, labels, name, *matchers):
     """Of a histogram: what the share q of its observations stays below, by labels."""
     by = f"{labels}, le" if labels else "le"

@@ -3,24 +3,25 @@
 from .common import (COPIES, ERROR_COLORS, FAILING_COLORS, GPUS, dashboard, node_columns, program_columns,
                      program_variables)
 from .model import Row
-from .panels import Column, heatmap, stat, table, timeseries
+from .panels import EACH_SECOND, Column, heatmap, stat, table, timeseries
 from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, grown, increase, lines, mean, own, quantile, rate, top,
                      total, zero)
 
 SYNC = 'mode="sync"'
+OVER_THE_BUS = (SYNC, 'direction=~"h2d|d2h"', PROGRAM, GPU)
 
 
 def _now():
     return Row(
         "Now",
         stat("Copied", "Bytes of successful copies.", "binBps",
-             zero(total("", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), width=6, trend=True),
-        stat("Kernel launches, without graphs", "Successful launches; those inside graphs are not seen.", "ops",
-             zero(total("", rate("cuda_kernel_launches_total", PROGRAM, GPU))), width=6, trend=True),
-        stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", "ops",
-             zero(total("", rate("cuda_graph_launches_total", PROGRAM, GPU))), width=6, trend=True),
-        stat("Failing calls", "CUDA calls that returned an error.", "ops",
-             zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=FAILING_COLORS, trend=True),
+             zero(total("", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), width=6),
+        stat("Kernel launches, without graphs", "Successful launches; those inside graphs are not seen.", EACH_SECOND,
+             zero(total("", rate("cuda_kernel_launches_total", PROGRAM, GPU))), width=6),
+        stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", EACH_SECOND,
+             zero(total("", rate("cuda_graph_launches_total", PROGRAM, GPU))), width=6),
+        stat("Failing calls", "CUDA calls that returned an error.", EACH_SECOND,
+             zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=FAILING_COLORS),
     )
 
 
@@ -30,16 +31,17 @@ def _bandwidth():
         timeseries("Mean bandwidth", "Bytes over the time inside the calls, by direction, as the "
                    "program sees it. h2d and d2h from pageable memory are far slower than the bus.", "binBps",
                    (f"{total('direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM, GPU))}\n  / "
-                    f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}", "{{direction}}")),
+                    f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}", "{{direction}}"),
+                   logarithmic=True),
         timeseries("The slow end", "The bandwidth that one copy in ten does not reach, by direction. "
                    "Small copies never do.", "binBps",
                    (quantile(0.1, "direction", "cuda_memcpy_bandwidth_bytes_per_second", PROGRAM),
                     "{{direction}}"), logarithmic=True),
-        timeseries("Mean bandwidth by program", "Bytes over the time inside synchronous copies, of the ten fastest.",
-                   "binBps",
-                   (lines(10, f"{total('comm, direction', rate('cuda_memcpy_bytes_total', SYNC, PROGRAM, GPU))}\n  / "
-                          f"{total('comm, direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM, GPU))}"),
-                    "{{comm}} {{script}} {{slurm_job_id}} {{direction}}"), width=24),
+        timeseries("Mean bandwidth by program", "Bytes over the time inside synchronous copies between a host and a GPU, of "
+                   "the ten fastest.", "binBps",
+                   (lines(10, f"{total('comm, direction', rate('cuda_memcpy_bytes_total', *OVER_THE_BUS))}\n  / "
+                          f"{total('comm, direction', rate('cuda_memcpy_seconds_total', *OVER_THE_BUS))}"),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{direction}}"), width=24, logarithmic=True),
     )
 
 
@@ -63,7 +65,7 @@ def _copies():
                    "when they were submitted.", "binBps",
                    (total("direction, mode", rate("cuda_memcpy_bytes_total", PROGRAM, GPU)),
                     "{{direction}} {{mode}}"), stack=True),
-        timeseries("Copies by direction", "Successful copies per second.", "ops",
+        timeseries("Copies by direction", "Successful copies per second.", EACH_SECOND,
                    (total("direction, mode", rate("cuda_memcpy_total", PROGRAM, GPU)), "{{direction}} {{mode}}")),
         timeseries("Copied by program", "Bytes of successful copies per second.", "binBps",
                    (lines(10, total("comm", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), PROGRAM_NAME)),
@@ -91,22 +93,22 @@ def _copies():
         timeseries("Memsets", "Bytes of successful memsets per second.", "binBps",
                    (total("comm, mode", rate("cuda_memset_bytes_total", PROGRAM, GPU)),
                     "{{comm}} {{script}} {{slurm_job_id}} {{mode}}"), width=4),
-        timeseries("Memset calls", "Successful memsets per second.", "ops",
-                   (total("comm, mode", rate("cuda_memset_total", PROGRAM, GPU)), "{{comm}} {{script}} {{slurm_job_id}} {{mode}}"),
-                   width=4),
+        timeseries("Memset calls", "Successful memsets per second.", EACH_SECOND,
+                   (total("comm, mode", rate("cuda_memset_total", PROGRAM, GPU)),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{mode}}"), width=4),
     )
 
 
 def _launches():
     return Row(
         "Kernel launches",
-        timeseries("Launches by kernel, without graphs", "The ten kernels that are launched the most.", "ops",
+        timeseries("Launches by kernel, without graphs", "The ten kernels that are launched the most.", EACH_SECOND,
                    (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))),
                     "{{kernel}}")),
-        timeseries("Launches by program", "Successful launches per second.", "ops",
+        timeseries("Launches by program", "Successful launches per second.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=6),
-        timeseries("Graph launches by program", "Launches of CUDA graphs.", "ops",
+        timeseries("Graph launches by program", "Launches of CUDA graphs.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_graph_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=6),
         table("Kernels and shapes", "How often each kernel was launched in which shape (XxYxZ).",
@@ -136,7 +138,7 @@ def _launches():
 def _errors():
     return Row(
         "Failing calls",
-        timeseries("Failing calls by error", "CUDA calls that returned an error.", "ops",
+        timeseries("Failing calls by error", "CUDA calls that returned an error.", EACH_SECOND,
                    (total("error", rate("cuda_api_errors_total", PROGRAM)), "{{error}}"), shade="red"),
         table("Failing calls by function", "Which program's calls of which function failed.",
               [*node_columns(),
@@ -152,5 +154,5 @@ def make():
     return dashboard(
         COPIES, "Copies and launches",
         "Copies with their bandwidth by direction, memsets, and kernel launches with kernels and shapes.",
-        [_now(), _bandwidth(), _copies(), _launches(), _errors(), _every_copy()],
+        [_now(), _copies(), _bandwidth(), _launches(), _errors(), _every_copy()],
         variables=[*program_variables("cuda_memcpy_total"), GPUS])

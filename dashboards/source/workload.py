@@ -5,11 +5,11 @@ as well, without namespace and pod.
 """
 
 from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS,
-                     WORKLOAD, dashboard, label_variable, node_columns, pid_column, program_cell, program_columns,
+                     WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, program_cell, program_columns,
                      slow_calls_link)
 from .model import Row, link_to
-from .panels import Column, stat, table, timeseries
-from .promql import CONTAINER, NODE, ON_GPU, grown, lines, own, rate, recorded, top, total, wide, within, zero
+from .panels import EACH_MINUTE, EACH_SECOND, Column, stat, table, timeseries
+from .promql import CONTAINER, NODE, ON_GPU, grown, growth, lines, own, rate, recorded, top, total, wide, within, zero
 
 CHOSEN_ONES = ('comm=~"$comm"', 'slurm_job_id=~"$slurm_job_id"')
 PODS = recorded("container_id:workload:info", 'namespace=~"$namespace"', 'pod=~"$pod"')
@@ -56,21 +56,20 @@ def _variables():
 def _now():
     return Row(
         "Now",
-        stat("GPU memory held", "Allocated and not freed, without pinned host memory.", "bytes", zero(total("", held())),
-             width=3, trend=True),
+        stat("GPU memory", "Allocated and not freed, without pinned host memory.", "bytes", zero(total("", held())),
+             width=3),
         stat("GPUs used", "GPUs on which the workloads hold memory.", "short",
-             zero(f"count(sum by ({NODE}, gpu) ({held()}) > 0)"), width=3, trend=True),
-        stat("GPU processes", "Running processes that have used CUDA.", "short", zero(total("", PROCESSES)), width=3,
-             trend=True),
-        stat("Launches", "Launches of kernels and of graphs.", "ops",
-             zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), width=3, trend=True),
-        stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), width=3, trend=True),
-        stat("Failing calls", "CUDA calls that returned an error.", "ops", zero(total("", ERRORS)), width=3,
-             colors=FAILING_COLORS, trend=True),
-        stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.", "ops",
-             zero(total("", SLOW)), width=3, colors=WARNING_COLORS, trend=True),
-        stat("Threads that wait", "Threads inside functions that wait for the GPU, on average.", "short",
-             zero(total("", WAITS)), width=3, trend=True),
+             zero(f"count(sum by ({NODE}, gpu) ({held()}) > 0)"), width=3),
+        stat("GPU processes", "Running processes that have used CUDA.", "short", zero(total("", PROCESSES)), width=3),
+        stat("Launches", "Launches of kernels and of graphs.", EACH_SECOND,
+             zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), width=3),
+        stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), width=3),
+        stat("Failing calls", "CUDA calls that returned an error.", EACH_SECOND, zero(total("", ERRORS)), width=3,
+             colors=FAILING_COLORS),
+        stat("Slow calls", "Calls that took as long as their function's slow_threshold, or longer.", EACH_MINUTE,
+             zero(f"60 * {total('', SLOW)}"), width=3, colors=WARNING_COLORS),
+        stat("Waiting", "Threads inside functions that wait for the GPU, on average.", "short",
+             zero(total("", WAITS)), width=3),
     )
 
 
@@ -79,18 +78,17 @@ def _numbers():
     return [Column("Value #A", "GPU memory", "bytes"),
             Column("Value #B", "growth", "bytes", colors=WARNING_COLORS),
             Column("Value #C", "processes"),
-            Column("Value #D", "launches/s", "ops"),
+            Column("Value #D", "launches/s", "short"),
             Column("Value #E", "copied/s", "binBps"),
-            Column("Value #F", "failing/s", "ops", colors=FAILING_COLORS),
-            Column("Value #G", "slow/s", "ops", colors=WARNING_COLORS)]
+            Column("Value #F", "failing/s", "short", colors=FAILING_COLORS),
+            Column("Value #G", "slow/min", "short")]
 
 
 def _level(labels, number):
-    growth = f"delta({own('cuda_memory_outstanding_bytes', ON_GPU, *CHOSEN_ONES)}[$__range])"
     launches = f'{LAUNCHES} or label_replace({GRAPHS}, "of", "graphs", "", "")'
-    return within(labels, top(number, total(labels, held())), total(labels, of_workloads(growth)),
+    return within(labels, top(number, total(labels, held())), growth(labels, held()),
                   total(labels, PROCESSES), total(labels, launches), total(labels, COPIED), total(labels, ERRORS),
-                  total(labels, SLOW))
+                  f"60 * {total(labels, SLOW)}")
 
 
 def _levels():
@@ -112,16 +110,16 @@ def _levels():
                Column("pod", "pod", link=this_pod), Column("slurm_job_id", "Slurm job", link=this_job), *_numbers()],
               *_level(NAMED, 50), width=24, height=8, sort="GPU memory"),
         table("Processes", "Each process that holds memory of a GPU. A program leads to its memory, a pid to its allocations "
-              "with their stacks.",
+              "with their stacks. Old memory is older than an hour, and of all kinds, pinned host memory too.",
               [*node_columns(),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                Column("namespace", "namespace"),
                Column("pod", "pod"),
                pid_column(),
                Column("user", "user"),
-               Column("complete", "all known"),
+               known_column(),
                Column("Value #A", "GPU memory", "bytes"),
-               Column("Value #B", "older than 1 h", "bytes")],
+               Column("Value #B", "old, all kinds", "bytes")],
               *within(PROCESS, named_process, total(PROCESS, OLD),
                       f"max by ({wide(PROCESS)}, user, complete) ({PROCESSES})"),
               width=24, height=8, sort="GPU memory"),
@@ -148,9 +146,9 @@ def _memory():
 def _work():
     return Row(
         "Launches and copies",
-        timeseries("Launches by workload", "Launches of kernels per second, without those inside graphs.", "ops",
+        timeseries("Launches by workload", "Launches of kernels per second, without those inside graphs.", EACH_SECOND,
                    (lines(10, total(OWNER, LAUNCHES)), LEGEND), width=8),
-        timeseries("Graph launches by workload", "Launches of CUDA graphs per second.", "ops",
+        timeseries("Graph launches by workload", "Launches of CUDA graphs per second.", EACH_SECOND,
                    (lines(10, total(OWNER, GRAPHS)), LEGEND), width=8),
         timeseries("Copied by direction", "Bytes of successful copies per second; of asynchronous ones when they were "
                    "submitted.", "binBps", (total("direction, mode", COPIED), COPY_LEGEND), width=8, stack=True),
@@ -167,9 +165,9 @@ def _calls():
                    "1, a thread of each always waits, and the GPU is what the program is as fast as.", "short",
                    (lines(10, share), LEGEND), width=8),
         timeseries("Slow calls by workload", "Calls that took as long as their function's slow_threshold, or longer. The dots "
-                   "are single calls.", "ops", (lines(10, total(f"{OWNER}, function", SLOW)), f"{LEGEND} {{{{function}}}}"),
+                   "are single calls.", EACH_SECOND, (lines(10, total(f"{OWNER}, function", SLOW)), f"{LEGEND} {{{{function}}}}"),
                    width=8, shade="orange", exemplars=True),
-        timeseries("Failing calls by error", "CUDA calls that returned an error.", "ops",
+        timeseries("Failing calls by error", "CUDA calls that returned an error.", EACH_SECOND,
                    (lines(10, total(f"{OWNER}, error", ERRORS)), f"{LEGEND} {{{{error}}}}"), width=8, shade="red"),
         table("Slow functions", "With the most slow calls in this range; a function leads to its last slow calls, with "
               "arguments and stack, at the exporter of its node.",
@@ -190,7 +188,7 @@ def _nccl():
     return Row(
         "NCCL",
         timeseries("NCCL: operations by rank", "Operations per second of each rank. The one whose line is lower is the one "
-                   "that the others wait for.", "ops",
+                   "that the others wait for.", EACH_SECOND,
                    (lines(64, total(operations, per_second("nccl_operations_total"))),
                     "{{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} on {{cluster}} {{instance}}"),
                    links=[link_to(FUNCTIONS, "NCCL and its stragglers", "instance")]),

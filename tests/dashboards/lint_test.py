@@ -308,6 +308,11 @@ class Queries(unittest.TestCase):
                          "x{} * on (container_id) a:b:info{}\n"
                          "  and topk(1, max_over_time(x{}[$__range] @ end()) * on (container_id) a:b:info{} @ end())")
 
+    def test_what_ended_in_the_range_is_no_growth_of_the_others(self):
+        self.assertEqual(source.growth("gpu", 'x{a="b"}'),
+                         'sum by (gpu) (x{a="b"})\n'
+                         '  - (sum by (gpu) (x{a="b"} offset $__range) or 0 * sum by (gpu) (x{a="b"}))')
+
     def test_labels_that_belong_together(self):
         self.assertEqual(source.wide("cluster, instance, comm, pid"),
                          "cluster, job, instance, comm, script, slurm_job_id, pid")
