@@ -130,7 +130,6 @@ def main():
         elif rule["record"] not in expressions:
             problems.append(f"{rule['record']}: has no test")
         for name in re.findall(r"\b(?:\w+:)?(?:gpusnoop_|process_|up\b)[\w:]*", unquoted(rule["expr"])):
-            base = re.sub(r"_(bucket|sum|count)$", "", name)
             if name not in known and name not in OTHERS and name not in recorded:
                 problems.append(f"{rule.get('alert') or rule['record']}: there is no metric {name}")
     for name in sorted(set(tested) - alerts):
