@@ -1,6 +1,8 @@
 #include "exporter/metrics/self.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <initializer_list>
 #include <sstream>
 #include <string>
 
@@ -150,6 +152,26 @@ TEST_CASE("no family has a label that Prometheus gives the target, so honor_labe
         INFO(label);
         CHECK(text.find('`' + label + '`') == std::string::npos);
     }
+}
+
+TEST_CASE("every family of a probe says whose calls it counts") {
+    const std::string identity = "`comm`, `script`, `container_id`, `slurm_job_id`";
+    std::istringstream lines(metrics::metrics_reference());
+    std::size_t families = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("| `")) {
+            continue;
+        }
+        const bool is_of_probe = std::ranges::any_of(
+            std::initializer_list<std::string>{"cuda_", "function_", "nccl_", "pcie_", "nvlink_",
+                                               "syscall", "dma_fence_", "process_info`"},
+            [&](const std::string &name) { return line.starts_with("| `gpusnoop_" + name); });
+        families += is_of_probe ? 1 : 0;
+        INFO(line);
+        CHECK((line.find(identity) != std::string::npos) == is_of_probe);
+        CHECK((line.find("`comm`") != std::string::npos) == is_of_probe);
+    }
+    CHECK(families > 40);
 }
 
 TEST_CASE("in the reference, a family has the names that it has elsewhere") {
