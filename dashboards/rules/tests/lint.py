@@ -117,6 +117,15 @@ def check_alert(rule, tested, problem):
         problem(f"{name}: its tests are not of: fires, does not fire, recovers")
 
 
+def check_identity(rule, problem):
+    """Two jobs that are both python3 are two series: who is grouped by name is grouped by script and job, too."""
+    for labels in re.findall(r"\b(?:by|on) \(([^)]*)\)", rule["expr"]):
+        names = set(re.split(r",\s*", labels))
+        missing = sorted({"script", "slurm_job_id"} - names) if "comm" in names else []
+        if missing:
+            problem(f"{rule.get('alert') or rule['record']}: ({labels}) lacks {', '.join(missing)}")
+
+
 def main():
     problems = []
     tested, expressions = cases()
@@ -125,6 +134,7 @@ def main():
     recorded = {rule["record"] for rule in rules if "record" in rule}
     alerts = {rule["alert"] for rule in rules if "alert" in rule}
     for rule in rules:
+        check_identity(rule, problems.append)
         if "alert" in rule:
             check_alert(rule, tested, problems.append)
         elif rule["record"] not in expressions:
