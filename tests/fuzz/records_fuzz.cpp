@@ -1,5 +1,6 @@
 // libFuzzer target: any bytes as records of the rings, as a kernel would send them that has gone
 // mad. What comes of them must be pages that Prometheus can read.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -83,17 +84,16 @@ std::size_t cuda_size(std::uint16_t type) {
     }
 }
 
-using Bytes = std::array<std::byte, sizeof(func_slow_record)>;
+using Bytes = std::array<std::byte, std::max({sizeof(func_slow_record), sizeof(func_process_record),
+                                              sizeof(cuda_process_record)})>;
 
 void fill(Bytes &bytes, Input &input, std::size_t size) {
     bytes.fill(std::byte{0});
-    // Its first words decide most; the rest of a long one is one byte again and again.
+    // Its first words decide most; the rest of a long one is a few bytes again and again.
     constexpr std::size_t own = 96;
-    for (std::size_t i = 0; i < std::min(size, own); i++) {
-        bytes[i] = static_cast<std::byte>(input.byte());
-    }
-    if (size > own) {
-        std::memset(&bytes[own], input.byte(), size - own);
+    constexpr std::size_t again = 16;
+    for (std::size_t i = 0; i < size; i++) {
+        bytes.at(i) = i < own + again ? static_cast<std::byte>(input.byte()) : bytes[i - again];
     }
 }
 
