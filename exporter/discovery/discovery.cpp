@@ -19,6 +19,12 @@ using std::chrono::seconds;
 constexpr milliseconds patience_in_round{50};
 // How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
+// A storm of mappings wakes the thread no more often than this. A program that starts maps its
+// libraries within a few such times.
+constexpr milliseconds between_rounds{2};
+// While a file is opened or work is left, and else.
+constexpr milliseconds next_round{10};
+constexpr milliseconds next_idle_round{200};
 
 std::string_view last_part(std::string_view path) {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
@@ -26,14 +32,24 @@ std::string_view last_part(std::string_view path) {
 
 }  // namespace
 
-Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers)
-    : settings_(std::move(settings)), attachers_(std::move(attachers)) {}
+Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper)
+    : settings_(std::move(settings)),
+      attachers_(std::move(attachers)),
+      sleeper_(std::move(sleeper)) {}
 
-Discovery::~Discovery() = default;
+Discovery::~Discovery() {
+    thread_.request_stop();
+    sleeper_.wake();
+}
 
 Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
                                                    std::vector<Attacher *> attachers) {
-    std::unique_ptr<Discovery> discovery(new Discovery(std::move(settings), std::move(attachers)));
+    auto sleeper = Sleeper::open();
+    if (!sleeper) {
+        return tl::unexpected(sleeper.error());
+    }
+    std::unique_ptr<Discovery> discovery(
+        new Discovery(std::move(settings), std::move(attachers), *std::move(sleeper)));
     auto mappings = ebpf::MappingList::open();
     if (!mappings) {
         return tl::unexpected(mappings.error());
@@ -75,6 +91,7 @@ void Discovery::start() {
 
 bool Discovery::stop(milliseconds patience) {
     thread_.request_stop();
+    sleeper_.wake();
     return !thread_.joinable() || progress_.wait_until_ended(patience);
 }
 
@@ -88,6 +105,7 @@ void Discovery::run(const std::stop_token &stop) {
     auto rescan_at = Clock::now() + settings_.rescan_interval;
     auto look_after_loss_at = Clock::now();
     while (!stop.stop_requested()) {
+        const auto began = Clock::now();
         progress_.come_round();
         hear_of_mappings();
         look_at_changed();
@@ -108,7 +126,7 @@ void Discovery::run(const std::stop_token &stop) {
             look_after_loss_at =
                 ended + std::max<Clock::duration>(milliseconds(50), 9 * (ended - now));
         }
-        std::this_thread::sleep_for(settings_.look_interval);
+        sleep(began, rescan_at);
     }
     for (const Key &key : openings_.keys) {
         if (known_[key].opening) {
@@ -116,6 +134,13 @@ void Discovery::run(const std::stop_token &stop) {
         }
     }
     progress_.end();
+}
+
+void Discovery::sleep(Clock::time_point began, Clock::time_point rescan_at) {
+    const bool has_work = !openings_.keys.empty() || !news_.processes.empty() || news_.missed_some;
+    const auto until = Clock::now() + (has_work ? next_round : next_idle_round);
+    sleeper_.sleep(began + between_rounds, std::min(until, rescan_at),
+                   kernel_.events ? kernel_.events->readiness() : -1);
 }
 
 void Discovery::hear_of_mappings() {
@@ -256,6 +281,7 @@ Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
         changes_.waiting.push_back({&attacher, std::move(change), {}});
         done = changes_.waiting.back().done.get_future();
     }
+    sleeper_.wake();
     if (done.wait_for(seconds(30)) != std::future_status::ready) {
         return fail("discovery is stuck: the change takes effect when it responds");
     }

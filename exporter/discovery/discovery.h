@@ -23,6 +23,7 @@
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
 #include "exporter/discovery/progress.h"
+#include "exporter/discovery/sleeper.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/file_opener.h"
@@ -38,7 +39,6 @@ namespace gpusnoop::discovery {
 class Discovery {
 public:
     struct Settings {
-        std::chrono::milliseconds look_interval{10};
         std::chrono::milliseconds rescan_interval{30'000};
         // Returns why a file must not be attached to, or empty. Called first with the path alone,
         // and then with the file's contents.
@@ -103,10 +103,11 @@ private:
         std::promise<void> done;
     };
 
-    Discovery(Settings settings, std::vector<Attacher *> attachers);
+    Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper);
 
     // discovery.cpp: find the files that processes use.
     void run(const std::stop_token &stop);
+    void sleep(Clock::time_point began, Clock::time_point rescan_at);
     void hear_of_mappings();
     void look_at_changed();
     void look_at(std::uint32_t tgid);
@@ -164,6 +165,7 @@ private:
     LineLimit lines_;
     FoundLibraries found_;
     Progress progress_;
+    Sleeper sleeper_;
     struct Changes {
         std::mutex mutex;
         std::vector<Change> waiting;

@@ -2,6 +2,7 @@
 
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,7 +76,7 @@ struct MmapEvents::Buffer {
         attr.use_clockid = 1;
         attr.clockid = CLOCK_MONOTONIC;
         attr.watermark = 1;
-        attr.wakeup_watermark = static_cast<std::uint32_t>(data_pages * page_bytes());
+        attr.wakeup_watermark = 1;  // byte: each record makes it readable
         event = Fd(static_cast<int>(
             ::syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
         if (!event) {
@@ -110,6 +111,10 @@ MmapEvents::~MmapEvents() = default;
 
 Result<std::unique_ptr<MmapEvents>> MmapEvents::open() {
     std::unique_ptr<MmapEvents> events(new MmapEvents);
+    events->readiness_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+    if (!events->readiness_) {
+        return fail_errno("make an epoll");
+    }
     const int cpus = libbpf_num_possible_cpus();
     for (int cpu = 0; cpu < cpus; cpu++) {
         auto buffer = std::make_unique<Buffer>();
@@ -119,6 +124,12 @@ Result<std::unique_ptr<MmapEvents>> MmapEvents::open() {
         }
         if (!opened) {
             return tl::unexpected(opened.error());
+        }
+        epoll_event interest{};
+        interest.events = EPOLLIN;
+        if (::epoll_ctl(events->readiness_.get(), EPOLL_CTL_ADD, buffer->event.get(), &interest) !=
+            0) {
+            return fail_errno("wait for perf's mapping events");
         }
         events->buffers_.push_back(std::move(buffer));
     }

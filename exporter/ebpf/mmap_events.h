@@ -13,8 +13,7 @@
 
 namespace gpusnoop::ebpf {
 
-// Perf's MMAP2 records, in one small buffer per CPU, read by polling: a wakeup per mapping would
-// cost more than polling every few milliseconds. One thread reads.
+// Perf's MMAP2 records, in one small buffer per CPU. One thread reads.
 class MmapEvents {
 public:
     // The process, the path of the mapped file (in the process's mount namespace; valid during the
@@ -31,9 +30,13 @@ public:
     // Returns how many events the kernel dropped since the last call: if any, scan all processes.
     std::uint64_t read(const OnMap &on_map);
 
+    // Readable, for poll(2), once after each record that came since the last poll.
+    [[nodiscard]] int readiness() const { return readiness_.get(); }
+
 private:
     struct Buffer;
     MmapEvents();
+    Fd readiness_;  // an epoll of all buffers
     std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
