@@ -80,6 +80,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 			ACCOUNT(stale, dead);
 		if (thread->open.depth) {
 			ACCOUNT(nested, 1);
+			thread->nested |= thread->cookie;
 			return 1;
 		}
 	}
@@ -92,6 +93,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	call = call_begin(&thread->open, regs, thread->cookie);
 	if (!call)
 		return 1;
+	thread->nested = 0;
 	begin(thread, call, regs);
 	call_start(call);
 	return !!(call->function & CUDA_EXITS);

@@ -53,10 +53,13 @@ enum cuda_record_type {
 #define CUDA_DEVICE_UNKNOWN  (-2) /* it chose a context whose device is unknown */
 
 /* In `function`: no call made the record. */
-#define CUDA_NO_FUNCTION 0x7fff
+#define CUDA_NO_FUNCTION 0x3fff
 
 /* In `function`: the call was made through a runtime that is linked into the executable. */
 #define CUDA_STATIC_RUNTIME 0x8000
+/* In `function`: probes saw the call make calls of the driver. */
+#define CUDA_CALLED_DRIVER  0x4000
+#define CUDA_FUNCTION_FLAGS (CUDA_STATIC_RUNTIME | CUDA_CALLED_DRIVER)
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns): since_ns is when it made
  * its first CUDA call, so neither a reused pid nor an exec continues the account of another
@@ -67,7 +70,7 @@ struct cuda_record {
 	__u64 since_ns;
 	__u32 tgid;
 	__u16 type;	/* enum cuda_record_type */
-	__u16 function; /* enum cuda_function, and CUDA_STATIC_RUNTIME */
+	__u16 function; /* enum cuda_function, and CUDA_FUNCTION_FLAGS */
 	__s32 result;	/* cudaError_t or CUresult */
 	__s32 device;	/* ordinal in the process, or CUDA_DEVICE_... */
 };

@@ -63,7 +63,8 @@ enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE
 #define ON_STACK	  (1ULL << 57)
 /* Set when attaching: the end is seen at the instructions that leave the function, not by a return
  * probe. */
-#define CUDA_EXITS (1ULL << 59)
+#define CUDA_EXITS     (1ULL << 59)
+#define CUDA_OF_DRIVER (1ULL << 60)
 
 /* Symbol, the name that errors are shown under, operation, variant, positions. The _ptsz and _ptds
  * symbols are what programs call that were compiled with per-thread default streams. */

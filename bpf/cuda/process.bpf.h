@@ -64,6 +64,7 @@ struct thread {
 	__s32 result;
 	__u64 ended_ns;
 	__u64 cookie; /* of the call that begins */
+	__u64 nested; /* all bits of the cookies of the calls inside the open one */
 	__u64 words[25];
 	struct cuda_live_key key;
 	struct cuda_live live;
@@ -189,7 +190,8 @@ static __always_inline void fill_call(struct cuda_record *head, const struct thr
 	head->since_ns = thread->since_ns;
 	head->tgid = thread->tgid;
 	head->type = type;
-	head->function = CUDA_COOKIE_FUNCTION(call->function);
+	head->function = CUDA_COOKIE_FUNCTION(call->function) |
+			 (thread->nested & CUDA_OF_DRIVER ? CUDA_CALLED_DRIVER : 0);
 	head->result = thread->result;
 	head->device = thread->chosen.ordinal_plus_1 - 1;
 }

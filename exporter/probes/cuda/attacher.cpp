@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/pins.h"
 
 namespace gpusnoop::probes {
@@ -43,7 +44,7 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
     if (pins != nullptr) {
         if (auto adopted = pins->adopt(library)) {
             attached_.add(library, std::move(*adopted), programs_.mode(), "still attached");
-            missed_calls_.adopted(library.id);
+            missed_calls_.adopted(library.id, is_cuda_driver(library.name));
             return {};
         }
     }
@@ -71,7 +72,7 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
             return pinned;
         }
     }
-    missed_calls_.attached(library.id);
+    missed_calls_.attached(library.id, is_cuda_driver(library.name));
     attached_.add(library, std::move(*probes), programs_.mode(), "attached");
     return {};
 }

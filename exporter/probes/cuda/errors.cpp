@@ -21,7 +21,7 @@ constexpr std::uint64_t surplus_errors = std::uint64_t{1} << 63;  // no key of a
 
 // One after the last number: no function has it.
 std::size_t number_of(const cuda_record &head) {
-    return std::min<std::size_t>(head.function & ~CUDA_STATIC_RUNTIME, cuda_functions().size());
+    return std::min<std::size_t>(head.function & ~CUDA_FUNCTION_FLAGS, cuda_functions().size());
 }
 
 const CudaFunction *function_of(const cuda_record &head) {

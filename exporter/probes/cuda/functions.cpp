@@ -15,19 +15,20 @@ enum Number : std::uint16_t {
 #undef NUMBER
         function_count
 };
-static_assert(function_count < CUDA_STATIC_RUNTIME && function_count <= CUDA_TRACED_FUNCTIONS);
+static_assert(function_count < CUDA_NO_FUNCTION && function_count <= CUDA_TRACED_FUNCTIONS);
 
 constexpr bool shows_errors(cuda_operation operation) {
     return operation != CUDA_GET_KERNEL && operation != CUDA_GET_FUNCTION;
 }
 
-#define ROW(symbol, name, operation, variant, positions, is_driver)                  \
-    CudaFunction{#symbol,                                                            \
-                 #name,                                                              \
-                 CUDA_COOKIE(number_##symbol, CUDA_##operation, variant, positions), \
-                 CUDA_##operation,                                                   \
-                 is_driver,                                                          \
-                 CUDA_##operation == CUDA_REGISTER,                                  \
+#define ROW(symbol, name, operation, variant, positions, is_driver)                   \
+    CudaFunction{#symbol,                                                             \
+                 #name,                                                               \
+                 CUDA_COOKIE(number_##symbol, CUDA_##operation, variant, positions) | \
+                     ((is_driver) ? CUDA_OF_DRIVER : 0),                              \
+                 CUDA_##operation,                                                    \
+                 is_driver,                                                           \
+                 CUDA_##operation == CUDA_REGISTER,                                   \
                  shows_errors(CUDA_##operation)},
 #define RUNTIME(symbol, name, operation, variant, positions) \
     ROW(symbol, name, operation, variant, positions, false)

@@ -17,7 +17,7 @@ struct CudaFunction {
     bool shows_errors;  // false: a helper that users do not know, and whose caller fails too
 };
 
-// By the number that records have in `function`, without CUDA_STATIC_RUNTIME.
+// By the number that records have in `function`, without CUDA_FUNCTION_FLAGS.
 std::span<const CudaFunction> cuda_functions();
 
 // Is the file of this name the driver? The runtime's functions call its functions.

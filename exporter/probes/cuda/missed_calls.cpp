@@ -27,7 +27,7 @@ std::set<MissedCalls::Key> MissedCalls::incomplete() const {
     const std::lock_guard lock(mutex_);
     std::set<Key> all;
     for (const auto &[tgid, user] : users_) {
-        if (missed(user)) {
+        if (missed(user, false)) {
             all.insert({tgid, user.started, user.execs});
         }
     }
@@ -61,23 +61,23 @@ void MissedCalls::forget_ended() {
     look_for_ended_at_ = std::max<std::size_t>(1024, 2 * users_.size());
 }
 
-void MissedCalls::decide(const FileId &id, bool is_always_seen) {
+void MissedCalls::decide(const FileId &id, bool is_driver, bool is_always_seen) {
     const std::lock_guard lock(mutex_);
-    files_.insert_or_assign(id,
-                            File{is_always_seen, now_on(CLOCK_MONOTONIC), now_on(CLOCK_BOOTTIME)});
+    files_.insert_or_assign(
+        id, File{is_driver, is_always_seen, now_on(CLOCK_MONOTONIC), now_on(CLOCK_BOOTTIME)});
     version_++;
 }
 
-void MissedCalls::attached(const FileId &file) {
-    decide(file, false);
+void MissedCalls::attached(const FileId &file, bool is_driver) {
+    decide(file, is_driver, false);
 }
 
-void MissedCalls::adopted(const FileId &file) {
-    decide(file, true);
+void MissedCalls::adopted(const FileId &file, bool is_driver) {
+    decide(file, is_driver, true);
 }
 
 void MissedCalls::has_no_functions(const FileId &file) {
-    decide(file, true);
+    decide(file, false, true);
 }
 
 void MissedCalls::detached(const FileId &file) {
@@ -86,20 +86,42 @@ void MissedCalls::detached(const FileId &file) {
     version_++;
 }
 
+// Was the file attached to when the process mapped what `use` says?
+bool MissedCalls::is_seen_from(const File &file, const Use &use, nanoseconds started) {
+    if (file.is_always_seen) {
+        return true;
+    }
+    return use.mapped_at ? *use.mapped_at >= file.seen_since : started >= file.seen_since_boottime;
+}
+
 bool MissedCalls::is_missed(const FileId &id, const Use &use, nanoseconds started) const {
     const auto file = files_.find(id);
     if (file == files_.end()) {
         // Not decided yet, or it cannot be attached to. Few programs have functions of CUDA.
         return !use.is_program;
     }
-    const auto &[is_always_seen, since, since_boottime] = file->second;
-    if (is_always_seen) {
-        return false;
-    }
-    return use.mapped_at ? *use.mapped_at < since : started < since_boottime;
+    return !is_seen_from(file->second, use, started);
 }
 
-bool MissedCalls::missed(const User &user) const {
+// A driver that the process mapped after the files that are known of it.
+bool MissedCalls::sees_drivers_mapped_after(const User &user) const {
+    bool has_driver = false;
+    for (const auto &[id, file] : files_) {
+        if (!file.is_driver) {
+            continue;
+        }
+        has_driver = true;
+        for (const auto &[used, use] : user.files) {
+            if (!is_seen_from(file, use, user.started)) {
+                return false;
+            }
+        }
+    }
+    return has_driver;
+}
+
+// `calls_driver`: which of the attached drivers it calls is known only with its mapping.
+bool MissedCalls::missed(const User &user, bool calls_driver) const {
     if (user.was_incomplete) {
         return true;
     }
@@ -113,17 +135,19 @@ bool MissedCalls::missed(const User &user) const {
         has_driver = has_driver || use.is_driver;
         misses_runtime = misses_runtime || is_missed_here;
     }
-    return misses_runtime && !has_driver;
+    return misses_runtime && !has_driver && !(calls_driver && sees_drivers_mapped_after(user));
 }
 
 // A child has its parent's mappings from its start on.
-bool MissedCalls::missed_by_child(const User &parent, nanoseconds forked) const {
-    User child{
-        .started = forked, .execs = parent.execs, .was_incomplete = false, .files = parent.files};
-    for (auto &[id, use] : child.files) {
+bool MissedCalls::missed_by_child(const User &parent, const Caller &child) const {
+    User user{.started = child.started,
+              .execs = parent.execs,
+              .was_incomplete = false,
+              .files = parent.files};
+    for (auto &[id, use] : user.files) {
         use.mapped_at.reset();
     }
-    return missed(child);
+    return missed(user, child.calls_driver);
 }
 
 bool MissedCalls::missed_by_unknown(nanoseconds started) const {
@@ -140,15 +164,16 @@ const MissedCalls::User *MissedCalls::find(std::uint32_t tgid, nanoseconds start
     return is_it ? &user->second : nullptr;
 }
 
-bool MissedCalls::by(std::uint32_t tgid, nanoseconds started, std::uint32_t ppid) const {
+bool MissedCalls::by(const Caller &caller) const {
     const std::lock_guard lock(mutex_);
-    if (const User *const user = find(tgid, started)) {
-        return missed(*user);
+    if (const User *const user = find(caller.tgid, caller.started)) {
+        return missed(*user, caller.calls_driver);
     }
-    if (const User *const parent = ppid == 0 ? nullptr : find(ppid, nanoseconds::zero())) {
-        return missed_by_child(*parent, started);
+    if (const User *const parent =
+            caller.ppid == 0 ? nullptr : find(caller.ppid, nanoseconds::zero())) {
+        return missed_by_child(*parent, caller);
     }
-    return missed_by_unknown(started);
+    return missed_by_unknown(caller.started);
 }
 
 }  // namespace gpusnoop::probes

@@ -18,7 +18,8 @@ namespace gpusnoop::probes {
 
 // A process that had a file mapped before the file's probes were active may have called its
 // functions unseen. The runtime calls the driver: where all calls of a process to the driver are
-// seen, its calls to a runtime are seen there, too.
+// seen, its calls to a runtime are seen there, too. The process's first calls can come before its
+// mapping of the driver is known, and say by themselves that the driver's probes see them.
 //
 // The discovery thread says what it finds; any thread asks.
 class MissedCalls {
@@ -40,17 +41,22 @@ public:
               std::optional<std::chrono::nanoseconds> mapped_at = std::nullopt);
 
     // From now on, all calls of the file's functions are seen.
-    void attached(const FileId &file);
+    void attached(const FileId &file, bool is_driver);
     // The same, but an earlier exporter's probes were there all the time.
-    void adopted(const FileId &file);
+    void adopted(const FileId &file, bool is_driver);
     // The file has none of the functions.
     void has_no_functions(const FileId &file);
     void detached(const FileId &file);
 
-    // `started`: since boot, 0 if unknown. A process that no mapping is known of has those of the
-    // parent that it was forked from; if the parent is unknown, any file's.
-    [[nodiscard]] bool by(std::uint32_t tgid, std::chrono::nanoseconds started,
-                          std::uint32_t ppid) const;
+    struct Caller {
+        std::uint32_t tgid = 0;
+        std::chrono::nanoseconds started{};  // since boot, 0 if unknown
+        std::uint32_t ppid = 0;              // 0 if unknown
+        bool calls_driver = false;           // calls to the driver's own functions were seen
+    };
+    // A process that no mapping is known of has those of the parent that it was forked from; if the
+    // parent is unknown, any file's.
+    [[nodiscard]] bool by(const Caller &caller) const;
 
     // Those that may have made such calls.
     [[nodiscard]] std::set<Key> incomplete() const;
@@ -66,6 +72,7 @@ public:
 private:
     // A file is in use without one of these until it is decided.
     struct File {
+        bool is_driver = false;
         bool is_always_seen = false;
         std::chrono::nanoseconds seen_since{};           // on the monotonic clock
         std::chrono::nanoseconds seen_since_boottime{};  // the same moment
@@ -82,12 +89,15 @@ private:
         std::map<FileId, Use> files;
     };
 
-    void decide(const FileId &id, bool is_always_seen);
+    void decide(const FileId &id, bool is_driver, bool is_always_seen);
     [[nodiscard]] const User *find(std::uint32_t tgid, std::chrono::nanoseconds started) const;
+    [[nodiscard]] static bool is_seen_from(const File &file, const Use &use,
+                                           std::chrono::nanoseconds started);
     [[nodiscard]] bool is_missed(const FileId &id, const Use &use,
                                  std::chrono::nanoseconds started) const;
-    [[nodiscard]] bool missed(const User &user) const;
-    [[nodiscard]] bool missed_by_child(const User &parent, std::chrono::nanoseconds forked) const;
+    [[nodiscard]] bool sees_drivers_mapped_after(const User &user) const;
+    [[nodiscard]] bool missed(const User &user, bool calls_driver) const;
+    [[nodiscard]] bool missed_by_child(const User &parent, const Caller &child) const;
     [[nodiscard]] bool missed_by_unknown(std::chrono::nanoseconds started) const;
     void forget_ended();
 

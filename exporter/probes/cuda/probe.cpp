@@ -77,7 +77,10 @@ private:
     CudaCallbacks callbacks();
     Result<> open();
     [[nodiscard]] bool has_all_calls(const Process &process) const {
-        return !attacher_->missed_calls().by(process.key.tgid, process.started, process.ppid);
+        return !attacher_->missed_calls().by({.tgid = process.key.tgid,
+                                              .started = process.started,
+                                              .ppid = process.ppid,
+                                              .calls_driver = process.calls_driver});
     }
 
     // For the next exporter, or from the one before.

@@ -39,6 +39,7 @@ struct Process : KnownProcess {
     symbols::Executable executable;
     // All its calls were seen: then a pointer outside of all live allocations is host memory.
     bool is_complete = false;
+    bool calls_driver = false;  // its calls to the driver are seen
     Linkage linkage = Linkage::unknown;
     // The label `gpu` for a device's ordinal in the process, or for an unknown device.
     std::function<std::string(std::optional<std::uint32_t>)> gpu_name = [](auto) {

@@ -33,14 +33,13 @@ std::string_view name_of(Linkage linkage) {
     return "unknown";
 }
 
+bool is_of_driver(std::size_t number) {
+    return number < cuda_functions().size() && cuda_functions()[number].is_driver;
+}
+
 // By the process's calls. A shared runtime takes precedence over runtimes that are linked into
 // libraries.
-void note_linkage(Process &process, std::uint16_t function) {
-    if (process.linkage == Linkage::shared || function == CUDA_NO_FUNCTION) {
-        return;
-    }
-    const std::size_t number = function & ~CUDA_STATIC_RUNTIME;
-    const bool is_driver = number < cuda_functions().size() && cuda_functions()[number].is_driver;
+void note_linkage(Process &process, std::uint16_t function, bool is_driver) {
     const Linkage now = is_driver                               ? Linkage::driver_only
                         : (function & CUDA_STATIC_RUNTIME) != 0 ? Linkage::statically
                                                                 : Linkage::shared;
@@ -89,8 +88,28 @@ bool CudaProcesses::on_record(std::span<const std::byte> bytes) {
 
 Process &CudaProcesses::of(const cuda_record &head) {
     Process &process = of(ProcessKey{head.tgid, head.since_ns});
-    note_linkage(process, head.function);
+    const bool is_known =
+        process.linkage == Linkage::shared && (process.calls_driver || process.is_complete);
+    if (!is_known) {
+        note_call(process, head.function);
+    }
     return process;
+}
+
+void CudaProcesses::note_call(Process &process, std::uint16_t function) {
+    const std::size_t number = function & ~CUDA_FUNCTION_FLAGS;
+    if (number == CUDA_NO_FUNCTION) {
+        return;
+    }
+    const bool is_driver = is_of_driver(number);
+    note_linkage(process, function, is_driver);
+    if (!(is_driver || (function & CUDA_CALLED_DRIVER) != 0) ||
+        std::exchange(process.calls_driver, true)) {
+        return;
+    }
+    if (!process.is_complete && !process.ended) {
+        process.is_complete = callbacks_.has_all_calls(process);
+    }
 }
 
 // The process's record comes before its first call's. If it is late or lost, the calls still count,

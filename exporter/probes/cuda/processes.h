@@ -38,6 +38,8 @@ public:
     [[nodiscard]] const CudaProcessTable &table() const { return table_; }
 
 private:
+    void note_call(Process &process, std::uint16_t function);
+
     const CudaCallbacks &callbacks_;
     CudaProcessTable table_;
 };

@@ -149,7 +149,7 @@ Event decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std:
     event.tid = record.tid;
     event.kind = "function";
     event.details = {{"device", head.device >= 0 ? Value(std::int64_t{head.device}) : Value()}};
-    const std::size_t number = head.function & ~unsigned{CUDA_STATIC_RUNTIME};
+    const std::size_t number = head.function & ~unsigned{CUDA_FUNCTION_FLAGS};
     const auto functions = probes::cuda_functions();
     bool is_driver = false;
     std::string_view operation;

@@ -213,11 +213,11 @@ TEST_CASE("handles without end are forgotten, and those that are known can still
 TEST_CASE("functions that there are not make one series of errors") {
     Fixture bench;
     bench.allocations(process());
-    for (std::uint32_t number = 1'000; number < 0x8000; number++) {
+    for (std::uint32_t number = 1'000; number < CUDA_CALLED_DRIVER; number++) {
         auto record = failed("cudaMalloc", 7);
         record.head.function = static_cast<std::uint16_t>(number);
         bench.calls(record);
     }
     CHECK(bench.page("cuda_api_errors_total").size() == 1);
-    CHECK(bench.sum("cuda_api_errors_total", {"unknown"}) == 0x8000 - 1'000);
+    CHECK(bench.sum("cuda_api_errors_total", {"unknown"}) == CUDA_CALLED_DRIVER - 1'000);
 }

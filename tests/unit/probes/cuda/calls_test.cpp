@@ -113,6 +113,28 @@ TEST_CASE("where allocations may have gone unseen, a Default copy is of unknown 
     CHECK(bench.sum("cuda_memcpy_bytes_total", {"d2d"}) == 4);
 }
 
+TEST_CASE("a call of the driver can show that all calls are seen") {
+    Fixture bench;
+    bench.complete = false;
+    bench.complete_by_driver = true;
+    bench.allocations(process());
+    bench.allocations(allocation(0x1000, 0x1000, 2'000));
+    bench.calls(copy(0x1000, 0x9000, 8, COPY_DEFAULT, 3'000));
+    bench.aggregator->apply_until(4us);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown"}) == 8);
+    auto by_driver = copy(0x1000, 0x9000, 4, COPY_DEFAULT, 5'000);
+    SECTION("made by itself") {
+        by_driver.head.function = function_of("cuMemcpy");
+    }
+    SECTION("made by the runtime") {
+        by_driver.head.function |= CUDA_CALLED_DRIVER;
+    }
+    bench.calls(by_driver);
+    bench.aggregator->apply_until(1s);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown"}) == 8);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d"}) == 4);
+}
+
 TEST_CASE("a copy of a kind that CUDA has not is of unknown kind") {
     Fixture bench;
     bench.allocations(process());

@@ -32,6 +32,7 @@ struct Fixture {
     std::vector<LiveEntry> briefly_missing;
     std::vector<std::vector<std::byte>> late;
     bool complete = true;
+    bool complete_by_driver = false;  // once the process is seen to call the driver
     CudaSettings settings;
     std::unique_ptr<CudaAggregator> aggregator;
 
@@ -62,7 +63,10 @@ struct Fixture {
                                                            : "unknown";
                         };
                     },
-                .has_all_calls = [this](const Process &) { return complete; },
+                .has_all_calls =
+                    [this](const Process &one) {
+                        return complete || (complete_by_driver && one.calls_driver);
+                    },
                 .forget_live =
                     [this](std::span<const LiveEntry> entries) {
                         forgotten.insert(forgotten.end(), entries.begin(), entries.end());

@@ -56,7 +56,7 @@ TEST_CASE("the table of functions holds what the BPF programs expect of it") {
         CHECK(function_in(one.cookie) == number);
         CHECK(operation_in(one.cookie) < CUDA_OPERATION_COUNT);
         CHECK(number != CUDA_NO_FUNCTION);
-        CHECK((number & CUDA_STATIC_RUNTIME) == 0);
+        CHECK((number & CUDA_FUNCTION_FLAGS) == 0);
         // A variant of a function is shown under the function's own name.
         CHECK(one.name.find("_pt") == std::string_view::npos);
         CHECK(one.name.find("_v") == std::string_view::npos);
@@ -101,7 +101,9 @@ TEST_CASE("the numbers of functions are in range for every position of a cookie"
         CAPTURE(one.symbol);
         CHECK(one.entry_only == (operation_in(one.cookie) == CUDA_REGISTER));
         CHECK(variant_in(one.cookie) < 8);
-        CHECK((one.cookie >> 59) == 0);
+        CHECK((one.cookie & CUDA_EXITS) == 0);
+        CHECK(((one.cookie & CUDA_OF_DRIVER) != 0) == one.is_driver);
+        CHECK((one.cookie >> 61) == 0);
     }
 }
 

@@ -16,7 +16,8 @@ namespace {
 constexpr FileId runtime{1, 1, 0, 0};
 constexpr FileId other_runtime{2, 1, 0, 0};
 constexpr FileId driver{3, 1, 0, 0};
-constexpr FileId program{4, 1, 0, 0};
+constexpr FileId other_driver{4, 1, 0, 0};
+constexpr FileId program{5, 1, 0, 0};
 
 std::chrono::nanoseconds now() {
     return now_on(CLOCK_MONOTONIC);
@@ -43,8 +44,18 @@ struct User {
     }
 };
 
-bool by(const MissedCalls &missed, const User &user) {
-    return missed.by(user.tgid, user.started, 0);
+bool by(const MissedCalls &missed, const User &user, bool calls_driver = false) {
+    return missed.by({.tgid = user.tgid, .started = user.started, .calls_driver = calls_driver});
+}
+
+bool by_forked(const MissedCalls &missed, const User &parent, std::chrono::nanoseconds forked,
+               bool calls_driver = false) {
+    return missed.by(
+        {.tgid = 2, .started = forked, .ppid = parent.tgid, .calls_driver = calls_driver});
+}
+
+bool by_unknown(const MissedCalls &missed, std::chrono::nanoseconds started) {
+    return missed.by({.tgid = 2, .started = started});
 }
 
 }  // namespace
@@ -54,7 +65,7 @@ TEST_CASE("calls may be missed of a file that was mapped before its probes were 
     const User before, after{.tgid = 2};
     missed.used(before.maps(runtime, "libcudart.so.12"), now());
     CHECK(by(missed, before));  // nothing is attached yet
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     missed.used(after.maps(runtime, "libcudart.so.12"), now());
     CHECK(by(missed, before));
     CHECK_FALSE(by(missed, after));  // although the process began before
@@ -63,9 +74,9 @@ TEST_CASE("calls may be missed of a file that was mapped before its probes were 
 TEST_CASE("another file's probes do not matter") {
     MissedCalls missed;
     const User one;
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     missed.used(one.maps(runtime, "libcudart.so.12"), now());
-    missed.attached(other_runtime);
+    missed.attached(other_runtime, false);
     CHECK_FALSE(by(missed, one));
 }
 
@@ -73,7 +84,7 @@ TEST_CASE("the first mapping counts, whatever comes later") {
     MissedCalls missed;
     const User one;
     missed.used(one.maps(runtime, "libcudart.so.12"), now());
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     missed.used(one.maps(runtime, "libcudart.so.12"), now());
     missed.used(one.maps(runtime, "libcudart.so.12"));
     CHECK(by(missed, one));
@@ -81,7 +92,7 @@ TEST_CASE("the first mapping counts, whatever comes later") {
 
 TEST_CASE("a mapping of unknown age is as old as its process") {
     MissedCalls missed;
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     const User old, young{.tgid = 2, .started = now_on(CLOCK_BOOTTIME)};
     for (const User &one : {old, young}) {
         missed.used(one.maps(runtime, "libcudart.so.12"));
@@ -94,7 +105,7 @@ TEST_CASE("an exec and a reused process id map their files newly") {
     MissedCalls missed;
     User one;
     missed.used(one.maps(runtime, "libcudart.so.12"), now());
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     const User reused{.started = 5s};
     const User replaced{.execs = 2};
     for (const User &next : {reused, replaced}) {
@@ -105,17 +116,57 @@ TEST_CASE("an exec and a reused process id map their files newly") {
 
 TEST_CASE("where the driver's calls are seen, no runtime's call is missed") {
     MissedCalls missed;
-    missed.attached(driver);
+    missed.attached(driver, true);
     const User one, two{.tgid = 2};
     for (const User &user : {one, two}) {
         missed.used(user.maps(runtime, "libcudart.so.12"), now());
     }
     missed.used(one.maps(driver, "libcuda.so.1"), now());
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     CHECK_FALSE(by(missed, one));
     CHECK(by(missed, two));  // its driver is not known yet
-    missed.used(two.maps({9, 9, 0, 0}, "libcuda.so.550.1"), now());
+    missed.used(two.maps(other_driver, "libcuda.so.550.1"), now());
     CHECK(by(missed, two));  // and that one's probes are not active
+}
+
+TEST_CASE("calls to the driver say that its probes see them, before its mapping is known") {
+    MissedCalls missed;
+    const User one;
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    CHECK(by(missed, one, true));  // to a driver that nothing is known of
+    missed.attached(driver, true);
+    CHECK(by(missed, one, true));  // it may have been mapped before its probes were active
+    const User two{.tgid = 2};
+    missed.used(two.maps(runtime, "libcudart.so.12"), now());
+    CHECK_FALSE(by(missed, two, true));
+    CHECK(by(missed, two));  // it has made no calls, or to another driver
+    missed.attached(runtime, false);
+    CHECK_FALSE(by(missed, two, true));
+    // Its mapping has the last word.
+    missed.used(two.maps(other_driver, "libcuda.so.1"), now());
+    CHECK(by(missed, two, true));
+}
+
+TEST_CASE("calls to one of several drivers say nothing if one was attached to late") {
+    MissedCalls missed;
+    const User one, two{.tgid = 2};
+    missed.attached(driver, true);
+    missed.used(one.maps(runtime, "libcudart.so.12"), now());
+    missed.attached(other_driver, true);
+    missed.used(two.maps(runtime, "libcudart.so.12"), now());
+    CHECK(by(missed, one, true));
+    CHECK_FALSE(by(missed, two, true));
+}
+
+TEST_CASE("a forked process's calls to the driver say that its probes see them") {
+    MissedCalls missed;
+    const User parent;
+    missed.used(parent.maps(runtime, "libcudart.so.12"), now());
+    const auto before = now_on(CLOCK_BOOTTIME);
+    missed.attached(driver, true);
+    const auto after = now_on(CLOCK_BOOTTIME);
+    CHECK(by_forked(missed, parent, before, true));
+    CHECK_FALSE(by_forked(missed, parent, after, true));
 }
 
 TEST_CASE("a file without functions of CUDA misses no calls") {
@@ -126,7 +177,7 @@ TEST_CASE("a file without functions of CUDA misses no calls") {
     CHECK(by(missed, one));
     missed.has_no_functions(runtime);
     CHECK_FALSE(by(missed, one));
-    missed.attached(program);  // it had the runtime linked in
+    missed.attached(program, false);  // it had the runtime linked in
     CHECK(by(missed, one));
 }
 
@@ -134,19 +185,19 @@ TEST_CASE("probes that an earlier exporter left missed nothing") {
     MissedCalls missed;
     const User one;
     missed.used(one.maps(runtime, "libcudart.so.12"));
-    missed.adopted(runtime);
+    missed.adopted(runtime, false);
     CHECK_FALSE(by(missed, one));
 }
 
 TEST_CASE("calls are missed again once a file is detached from") {
     MissedCalls missed;
     const User one;
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     missed.used(one.maps(runtime, "libcudart.so.12"), now());
     CHECK_FALSE(by(missed, one));
     missed.detached(runtime);  // overwritten in place
     CHECK(by(missed, one));
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     CHECK(by(missed, one));
 }
 
@@ -155,24 +206,24 @@ TEST_CASE("a forked process has its parent's mappings from its start on") {
     const User parent;
     missed.used(parent.maps(runtime, "libcudart.so.12"), now());
     const auto before = now_on(CLOCK_BOOTTIME);
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     const auto after = now_on(CLOCK_BOOTTIME);
-    CHECK(missed.by(2, before, parent.tgid));
-    CHECK_FALSE(missed.by(2, after, parent.tgid));
+    CHECK(by_forked(missed, parent, before));
+    CHECK_FALSE(by_forked(missed, parent, after));
 }
 
 TEST_CASE("of a process without known mappings, every file may be one") {
     MissedCalls missed;
-    CHECK_FALSE(missed.by(2, 1s, 0));
-    missed.attached(runtime);
-    CHECK(missed.by(2, 1s, 0));
-    CHECK(missed.by(2, 0s, 0));  // the start is unknown, too
-    CHECK_FALSE(missed.by(2, now_on(CLOCK_BOOTTIME) + 1s, 0));
+    CHECK_FALSE(by_unknown(missed, 1s));
+    missed.attached(runtime, false);
+    CHECK(by_unknown(missed, 1s));
+    CHECK(by_unknown(missed, 0s));  // the start is unknown, too
+    CHECK_FALSE(by_unknown(missed, now_on(CLOCK_BOOTTIME) + 1s));
 }
 
 TEST_CASE("processes that have ended are forgotten") {
     MissedCalls missed;
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     // No such process exists, so each is forgotten when there are many.
     for (std::uint32_t tgid = 1'000'000'000; tgid < 1'000'005'000; tgid++) {
         missed.used(User{.tgid = tgid}.maps(driver, "libcuda.so.1"), now());
@@ -189,7 +240,7 @@ TEST_CASE("the version changes with the answers") {
     CHECK(changes());
     missed.used(one.maps(runtime, "libcudart.so.12"));
     CHECK_FALSE(changes());
-    missed.attached(runtime);
+    missed.attached(runtime, false);
     CHECK(changes());
     missed.detached(runtime);
     CHECK(changes());
@@ -199,14 +250,14 @@ TEST_CASE("what was incomplete for an earlier exporter stays so, and is handed o
     MissedCalls earlier;
     const User before, after{.tgid = 2};
     earlier.used(before.maps(runtime, "libcudart.so.12"), now());
-    earlier.attached(runtime);
+    earlier.attached(runtime, false);
     earlier.used(after.maps(runtime, "libcudart.so.12"), now());
     const auto handed_on = earlier.incomplete();
     CHECK(handed_on.size() == 1);
 
     MissedCalls later;
     later.were_incomplete(handed_on);
-    later.adopted(runtime);
+    later.adopted(runtime, false);
     for (const User &one : {before, after}) {
         later.used(one.maps(runtime, "libcudart.so.12"));
     }
