@@ -16,9 +16,9 @@
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/frame/exclusion.h"
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/registry.h"
+#include "exporter/probes/frame/start_discovery.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop {
@@ -161,9 +161,7 @@ Result<> App::start_probes() {
         }
     }
     auto discovery =
-        discovery::Discovery::open({.rescan_interval = config_.discovery.rescan_interval,
-                                    .exclude = probes::exclusion(config_.discovery.exclude)},
-                                   std::move(attachers));
+        discovery::Discovery::open(probes::discovery_settings(config_), std::move(attachers));
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }

@@ -8,6 +8,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/config/document.h"
+#include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 #include "exporter/system/listen_address.h"
 
@@ -126,8 +127,32 @@ void read_exclude(Section &discovery, std::vector<std::string> &value) {
     value = std::move(exclude);
 }
 
+void read_preattach(Section &discovery, std::vector<std::string> &value) {
+    const Value *entry = discovery.find("preattach");
+    const auto items =
+        entry == nullptr ? std::nullopt : entry->list("a list of paths", "paths", 0, 64);
+    if (!items) {
+        return;
+    }
+    std::vector<std::string> preattach;
+    for (const Value &item : *items) {
+        const std::string text = item.text("a path").value_or("/");
+        if (!text.starts_with('/')) {
+            item.reject("must be a path that begins with /, or a glob of such paths, is " +
+                        quoted(text));
+        } else if (const std::string problem = glob_problem(text); !problem.empty()) {
+            item.reject(problem);
+        }
+        preattach.push_back(text);
+    }
+    value = std::move(preattach);
+}
+
 void read_discovery(Section discovery, Config::Discovery &value) {
     discovery.duration("rescan_interval", value.rescan_interval, 1s, 1h);
+    discovery.duration("keep", value.keep, 0s, 24h);
+    read_preattach(discovery, value.preattach);
+    discovery.note("preattach", value.preattach);
     read_exclude(discovery, value.exclude);
     discovery.note("exclude", value.exclude);
     discovery.absolute_path("nvidia_proc_path", value.nvidia_proc_path);

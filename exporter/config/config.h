@@ -64,6 +64,8 @@ struct Config {
 
     struct Discovery {
         std::chrono::milliseconds rescan_interval = std::chrono::seconds(30);
+        std::chrono::milliseconds keep = std::chrono::minutes(10);
+        std::vector<std::string> preattach;  // globs of paths on the host
         // Where the NVIDIA driver lists the node's GPUs; absolute.
         std::string nvidia_proc_path = "/proc/driver/nvidia";
         // Files without probes: globs of paths, and build ids behind "build_id:".

@@ -55,6 +55,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
         return tl::unexpected(mappings.error());
     }
     discovery->kernel_.mappings = std::move(*mappings);
+    discovery->named_ = std::make_unique<NamedFiles>(*discovery->kernel_.mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     if (const auto own = discovery->kernel_.mappings->identify(self.get()); self && !own) {
         log::error(
@@ -110,6 +111,7 @@ void Discovery::run(const std::stop_token &stop) {
         hear_of_mappings();
         look_at_changed();
         go_on_opening();
+        note_mounts();
         if (!progress_.is_ready() && (!is_opening() || Clock::now() >= ready_at)) {
             progress_.first_look_is_over();
         }
@@ -250,28 +252,10 @@ void Discovery::look_at_all(bool timed) {
     hear_of_mappings();
     consider_all(*mappings);
     found_.end_look();
+    if (timed) {
+        look_at_named();
+    }
     forget_unused();
-}
-
-// After two rescans without a user: a program that is restarted meanwhile finds the probes in
-// place.
-void Discovery::forget_unused() {
-    std::erase_if(known_, [this](auto &entry) {
-        auto &[key, known] = entry;
-        if (known.idle_rescans < 2) {
-            return false;
-        }
-        found_.forget(*key.first, key.second);
-        if (known.opening) {
-            openings_.opener->abandon(*known.opening);
-        }
-        openings_.keys.erase(key);
-        if (known.settled || known.is_attached()) {
-            key.first->detach(key.second, false);
-        }
-        return true;
-    });
-    count_slow_files();
 }
 
 Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
@@ -318,6 +302,7 @@ void Discovery::offer_again(Attacher &attacher) {
         }
     }
     look_at_all(false);
+    look_at_named();
     finish_opening();
 }
 

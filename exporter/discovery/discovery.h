@@ -22,6 +22,7 @@
 #include "exporter/discovery/failed_files.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
+#include "exporter/discovery/named_files.h"
 #include "exporter/discovery/progress.h"
 #include "exporter/discovery/sleeper.h"
 #include "exporter/ebpf/mapping_list.h"
@@ -40,6 +41,11 @@ class Discovery {
 public:
     struct Settings {
         std::chrono::milliseconds rescan_interval{30'000};
+        // How long a file of the host stays attached to after its last user ended.
+        std::chrono::milliseconds keep{600'000};
+        // Globs of paths on the host: these files are attached to before any process maps them, and
+        // as long as they are there. The host's driver library is one of them without being named.
+        std::vector<std::string> preattach = {};
         // Returns why a file must not be attached to, or empty. Called first with the path alone,
         // and then with the file's contents.
         std::function<std::optional<std::string>(const Library &)> exclude = {};
@@ -75,6 +81,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     using Key = std::pair<Attacher *, FileId>;
+    static constexpr int rescans_before_letting_go = 2;
 
     // The state of a wanted file.
     struct Known {
@@ -82,11 +89,13 @@ private:
         bool is_due = false;   // settled, and to be offered again
         bool is_slow = false;  // it did not answer at the last try
         int idle_rescans = 0;  // in a row, without a process that maps it
-        FileState state;       // when it was settled, from its mapping
+        Clock::time_point used_at{};
+        FileState state;  // when it was settled, from its mapping
         // While it is attached to:
         Fd file;  // names it
         std::string path;
         std::optional<FileState> attached_as;
+        bool is_lasting = false;  // on a file system that the host keeps
 
         std::unique_ptr<processes::FileOpener::Opening> opening;
         std::optional<ebpf::Mapping> last;  // the mapping that was opened
@@ -113,16 +122,23 @@ private:
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
     void consider_all(const std::vector<ebpf::Mapping> &mappings);
-    void forget_unused();
     void make_changes();
     void offer_again(Attacher &attacher);
     [[nodiscard]] bool wanted(std::string_view name) const;
+
+    // discovery_unused.cpp: files that no process maps.
+    void look_at_named();
+    void note_mounts();
+    [[nodiscard]] std::set<Key> kept() const;
+    void forget_unused();
 
     // discovery_files.cpp: open each file and offer it.
     void forget_changed();
     void let_go(const Key &key, Known &known);
     void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);
     [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
+    [[nodiscard]] Result<std::string> path_of(const ebpf::Mapping &mapping,
+                                              const Known &known) const;
     void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
     [[nodiscard]] bool is_opening() const;
     void go_on_opening();
@@ -148,6 +164,8 @@ private:
     };
     Kernel kernel_;
     std::map<Key, Known> known_;
+    std::vector<Key> newly_attached_;
+    std::unique_ptr<NamedFiles> named_;
     struct Openings {
         std::unique_ptr<processes::FileOpener> opener;
         std::set<Key> keys;  // of files that have not answered yet, or are tried again later

@@ -76,14 +76,19 @@ bool Discovery::must_wait_for(const FileId &id) {
 
 void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
+    known.used_at = Clock::now();
     // The exporter's own mapping of the file: a library that it links.
     if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
         return;
     }
-    found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
-    const auto heard = news_.mapped_at.find({mapping.tgid, mapping.name});
-    attacher.used(mapping,
-                  heard == news_.mapped_at.end() ? std::nullopt : std::optional(heard->second));
+    if (mapping.is_by_process()) {
+        found_.used(attacher, mapping.file, mapping.name, mapping.tgid);
+        const auto heard = news_.mapped_at.find({mapping.tgid, mapping.name});
+        attacher.used(mapping,
+                      heard == news_.mapped_at.end() ? std::nullopt : std::optional(heard->second));
+    } else {
+        found_.named(attacher, mapping.file, mapping.name);
+    }
     const Key key(&attacher, mapping.file);
     if (known.settled && mapping.state != known.state) {
         let_go(key, known);
@@ -102,6 +107,9 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known
 }
 
 bool Discovery::may_try(const ebpf::Mapping &mapping) {
+    if (!mapping.is_by_process()) {
+        return true;
+    }
     const auto next = failures_.next(mapping.tgid);
     if (next == FailedFiles::Next::next_look) {
         news_.processes.insert(mapping.tgid);
@@ -117,13 +125,20 @@ bool Discovery::may_try(const ebpf::Mapping &mapping) {
     return next == FailedFiles::Next::now;
 }
 
+Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known &known) const {
+    if (!known.path.empty()) {
+        return known.path;
+    }
+    return mapping.is_by_process() ? processes::mapped_path(mapping)
+                                   : Result<std::string>(named_->path(mapping.file));
+}
+
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
     if (must_wait_for(mapping.file)) {
         postpone(key, known, mapping, before_next_wait);
         return;
     }
-    auto path =
-        known.path.empty() ? processes::mapped_path(mapping) : Result<std::string>(known.path);
+    auto path = path_of(mapping, known);
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
     if (is_excluded(key, known, mapping, named)) {
         return;
@@ -208,7 +223,7 @@ void Discovery::count_slow_files() {
 void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
     if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
         log::warn(what, {{"library", mapping.name},
-                         {"pid", std::to_string(mapping.tgid)},
+                         {"pid", mapping.is_by_process() ? std::to_string(mapping.tgid) : ""},
                          {"reason", error.message},
                          {"more_since_last_line", *more}});
     }
@@ -295,6 +310,7 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
         known.file = std::move(library.file);
         known.path = std::move(library.path);
         known.attached_as = state;
+        newly_attached_.push_back(key);
         return;
     }
     if (!try_again) {

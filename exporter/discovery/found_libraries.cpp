@@ -35,15 +35,26 @@ void FoundLibraries::end_look() {
     }
 }
 
-void FoundLibraries::used(const Attacher &attacher, const FileId &id, const std::string &name,
-                          std::uint32_t tgid) {
-    const std::lock_guard lock(mutex_);
+FoundLibraries::File &FoundLibraries::add(const Attacher &attacher, const FileId &id,
+                                          const std::string &name) {
     File &file = files_[id];
     file.wanted_by.insert(&attacher);
     file.known.id = id;
     if (file.known.name.empty()) {
         file.known.name = name;
     }
+    return file;
+}
+
+void FoundLibraries::named(const Attacher &attacher, const FileId &id, const std::string &name) {
+    const std::lock_guard lock(mutex_);
+    (void)add(attacher, id, name);
+}
+
+void FoundLibraries::used(const Attacher &attacher, const FileId &id, const std::string &name,
+                          std::uint32_t tgid) {
+    const std::lock_guard lock(mutex_);
+    File &file = add(attacher, id, name);
     file.users.insert(tgid);
     if (in_look_) {
         file.users_in_look.insert(tgid);

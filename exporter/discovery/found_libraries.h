@@ -34,6 +34,8 @@ public:
     // The process maps the file, which the attacher wants.
     void used(const Attacher &attacher, const FileId &id, const std::string &name,
               std::uint32_t tgid);
+    // The attacher wants the file, whether or not a process maps it.
+    void named(const Attacher &attacher, const FileId &id, const std::string &name);
     // The attacher has attached to it or refused it.
     void settled(const Attacher &attacher, const Library &library);
     void failed(const Attacher &attacher, const FileId &id, const std::string &problem);
@@ -55,6 +57,8 @@ private:
         Users users_in_look;
         std::size_t prune_at = 1024;  // users
     };
+
+    File &add(const Attacher &attacher, const FileId &id, const std::string &name);
 
     mutable std::mutex mutex_;
     bool in_look_ = false;

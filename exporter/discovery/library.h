@@ -47,6 +47,9 @@ public:
     // them, so that no such call is counted as the program's own.
     [[nodiscard]] virtual bool is_inner(std::string_view /*name*/) const { return false; }
 
+    // Globs of absolute paths on the host: files that are attached to before any process maps them.
+    [[nodiscard]] virtual std::vector<std::string> paths() const { return {}; }
+
     // Attaches to the library. A failure gives the reason; `code` ENOENT or ESRCH: the file
     // disappeared meanwhile. Programs are offered, too, because a library may be linked into them;
     // a program may contain nothing to attach to.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"

@@ -124,6 +124,10 @@ Result<FileId> MappingList::identify(int fd) {
 }
 
 Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) {
+    return find(tgid, address).map([](const Mapping &mapping) { return mapping.file; });
+}
+
+Result<Mapping> MappingList::find(std::uint32_t tgid, std::uint64_t address) {
     program_->skeleton->bss->list_own_readers = 1;
     const auto own = read(tgid);
     program_->skeleton->bss->list_own_readers = 0;
@@ -132,7 +136,7 @@ Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) 
     }
     for (const Mapping &mapping : *own) {
         if (address >= mapping.start && address < mapping.end) {
-            return mapping.file;
+            return mapping;
         }
     }
     return fail(

@@ -15,8 +15,8 @@
 namespace gpusnoop::ebpf {
 
 struct Mapping {
-    std::uint32_t tgid;
-    std::uint32_t tid;  // of a running thread: /proc/TID works even if /proc/TGID is empty
+    std::uint32_t tgid;  // 0: no process has mapped the file
+    std::uint32_t tid;   // of a running thread: /proc/TID works even if /proc/TGID is empty
     std::uint64_t start;
     std::uint64_t end;
     std::uint64_t file_offset;  // of `start`
@@ -27,6 +27,8 @@ struct Mapping {
     FileState state = {};
     std::chrono::nanoseconds started{};  // the process, since boot
     std::uint64_t execs = 0;             // of the process: each maps its files newly
+
+    [[nodiscard]] bool is_by_process() const { return tgid != 0; }
 };
 
 // One thread uses a list at a time.
@@ -47,6 +49,7 @@ public:
 
     // Of the file that a process has mapped at the address.
     Result<FileId> identify(std::uint32_t tgid, std::uint64_t address);
+    Result<Mapping> find(std::uint32_t tgid, std::uint64_t address);
 
 private:
     struct Program;

@@ -1,6 +1,7 @@
 // Libraries that the exporter itself cannot see: in other mount namespaces, and in the layers that
 // containers share.
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -51,6 +52,23 @@ std::string on_overlay(const TemporaryDirectory &image, const std::filesystem::p
            ",upperdir=" + (own / "upper").string() + ",workdir=" + (own / "work").string() +
            " \"$1\"";
 }
+
+// An overlay of the image outside of containers, which is gone at the end of the test.
+class OutsideMount {
+public:
+    OutsideMount(const TemporaryDirectory &image, const TemporaryDirectory &layers) {
+        REQUIRE(run({"sh", "-c", on_overlay(image, layers.path()), "sh", path()}).code == 0);
+    }
+    ~OutsideMount() { ::umount2(path().c_str(), MNT_DETACH); }
+    OutsideMount(const OutsideMount &) = delete;
+    OutsideMount &operator=(const OutsideMount &) = delete;
+
+    [[nodiscard]] std::string path() const { return root_.path().string(); }
+    [[nodiscard]] bool unmount() const { return ::umount2(path().c_str(), 0) == 0; }
+
+private:
+    TemporaryDirectory root_;
+};
 
 void require_overlayfs() {
     if (read_file("/proc/filesystems").find("\toverlay\n") == std::string::npos) {
@@ -182,4 +200,44 @@ TEST_CASE("a runtime that is linked into a container's program is traced there",
     CHECK(page.sum("gpusnoop_process_info",
                    {{"comm", "inside"},
                     {"linkage", program == "workload_static" ? "static" : "driver_only"}}) == 1);
+}
+
+TEST_CASE("a container's mounts can be unmounted at once, and are let go", "[e2e]") {
+    require_bpf();
+    require_overlayfs();
+    const TemporaryDirectory image;
+    const TemporaryDirectory layers;
+    e2e::make_image(image.path());
+    const auto library = image / (e2e::image_library + 1);
+    // As a runtime does: it mounts the root outside of the container, too.
+    const OutsideMount outside(image, layers);
+    const Exporter exporter("discovery: {rescan_interval: 1s}\n");  // and keep: 10m
+    {
+        e2e::Container container("mount --rbind " + outside.path() + " \"$1\"", "contained");
+        container.wait_until_ready();
+        wait_until_attached(exporter, image.path());
+    }
+    // Not busy while the probes are still there.
+    CHECK(exporter.times_said_of(library, "detached") == 0);
+    CHECK(outside.unmount());
+    eventually("the image to be let go", [&] {
+        return exporter.times_said_of(library, "detached: no process uses it") == 1;
+    });
+}
+
+TEST_CASE("an overlay whose programs ran outside of containers can be unmounted soon", "[e2e]") {
+    require_bpf();
+    require_overlayfs();
+    const TemporaryDirectory image;
+    const TemporaryDirectory layers;
+    e2e::make_image(image.path());
+    const OutsideMount outside(image, layers);
+    const Exporter exporter("discovery: {rescan_interval: 1s}\n");
+    {
+        const std::filesystem::path library = outside.path() + e2e::image_library;
+        const Process user({standin("workload"), "--iterations", "0", "--hold"},
+                           {{"LD_LIBRARY_PATH", library.parent_path().string()}});
+        wait_until_attached(exporter, image.path());
+    }
+    eventually("it to be unmounted", [&] { return outside.unmount(); });
 }

@@ -154,7 +154,7 @@ TEST_CASE("new libraries are attached to while many are being let go, and the en
     const TemporaryDirectory others;
     const auto copies = copies_in(directory, 300);
     const auto new_one = copies_in(others, 1);
-    Exporter exporter("discovery: {rescan_interval: 1s}\n" + attached_by("multi"));
+    Exporter exporter("discovery: {rescan_interval: 1s, keep: 0s}\n" + attached_by("multi"));
     {
         const e2e::Child user = user_of(copies);
         wait_until_attached_to_all(exporter, copies);
@@ -202,7 +202,7 @@ TEST_CASE("a library that is used again while it is let go is counted at once, a
     require_bpf();
     const TemporaryDirectory directory;
     const auto copies = copies_in(directory, 1);
-    Exporter exporter("discovery: {rescan_interval: 1s}\n" + attached_by("perf"));
+    Exporter exporter("discovery: {rescan_interval: 1s, keep: 0s}\n" + attached_by("perf"));
     for (const std::size_t use : {1U, 2U}) {
         CAPTURE(use);
         // Attached to already when the program is there, the second time.

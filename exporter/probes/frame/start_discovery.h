@@ -1,4 +1,4 @@
-// Starts discovery for a trace.
+// Discovery as the configuration sets it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,9 @@
 
 namespace gpusnoop::probes {
 
-// All running processes are scanned when it returns. The attacher must outlive it.
+[[nodiscard]] discovery::Discovery::Settings discovery_settings(const config::Config &config);
+
+// For a trace. All running processes are scanned when it returns. The attacher must outlive it.
 [[nodiscard]] Result<std::unique_ptr<discovery::Discovery>> start_discovery(
     const config::Config &config, discovery::Attacher &attacher);
 

@@ -9,6 +9,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/base/words.h"
+#include "exporter/config/globs.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -57,6 +58,18 @@ FunctionsAttacher::FunctionsAttacher(FunctionPrograms &programs, FunctionIds &id
 
 bool FunctionsAttacher::wants(std::string_view name) const {
     return may_want(groups_of_files(), std::string(name));
+}
+
+std::vector<std::string> FunctionsAttacher::paths() const {
+    std::vector<std::string> paths;
+    for (const auto &[name, group] : groups_of_files()) {
+        for (const std::string &library : group.libraries) {
+            if (group.enabled && library.starts_with('/') && !config::is_glob(library)) {
+                paths.push_back(library);
+            }
+        }
+    }
+    return paths;
 }
 
 Result<Selection> FunctionsAttacher::select(const discovery::Library &library) {

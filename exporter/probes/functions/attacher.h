@@ -32,6 +32,9 @@ public:
                       const ebpf::Features &features);
 
     [[nodiscard]] bool wants(std::string_view name) const override;
+    // The libraries that groups name by their whole path: those that they name by globs may be
+    // many.
+    [[nodiscard]] std::vector<std::string> paths() const override;
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id, bool is_changed) override;
     [[nodiscard]] bool must_wait_for(const FileId &id) override { return files_.must_wait_for(id); }

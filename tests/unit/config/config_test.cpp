@@ -100,7 +100,7 @@ series:
   budget: 10
   budgets: {gpusnoop_a: 1000000, gpusnoop_b_total: 11}
   retention: 24h
-discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia,
+discovery: {rescan_interval: 1500ms, keep: 0s, preattach: [/opt/x/*.so], nvidia_proc_path: /host/proc/driver/nvidia,
             exclude: [/opt/x/*, 'build_id:00ff']}
 )");
     Config expected;
@@ -108,7 +108,8 @@ discovery: {rescan_interval: 1500ms, nvidia_proc_path: /host/proc/driver/nvidia,
     expected.log = {log::Level::debug, log::Format::json};
     expected.labels.pid = true;
     expected.series = {10, {{"gpusnoop_a", 1000000}, {"gpusnoop_b_total", 11}}, 24h};
-    expected.discovery = {1500ms, "/host/proc/driver/nvidia", {"/opt/x/*", "build_id:00ff"}};
+    expected.discovery = {
+        1500ms, 0s, {"/opt/x/*.so"}, "/host/proc/driver/nvidia", {"/opt/x/*", "build_id:00ff"}};
     CHECK(config == expected);
 }
 
@@ -218,6 +219,12 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
         {"discovery: {nvidia_proc_path: proc/driver/nvidia}",
          R"(c.yaml:1:31: discovery.nvidia_proc_path: "proc/driver/nvidia" does not begin with /: )"
          "an absolute path is needed"},
+        {"discovery: {keep: 25h}",
+         "c.yaml:1:19: discovery.keep: must be between 0ms and 24h, is 25h"},
+        {"discovery: {preattach: [libcuda.so.1]}",
+         "c.yaml:1:25: discovery.preattach[0]: must be a path that begins with /, or a glob of "
+         "such "
+         R"(paths, is "libcuda.so.1")"},
         {"discovery: {exclude: [libcudart.so]}",
          "c.yaml:1:23: discovery.exclude[0]: must be a glob of paths that begins with / or *, or "
          R"(build_id: and digits in lower-case hexadecimal, is "libcudart.so")"},

@@ -125,3 +125,17 @@ TEST_CASE("processes that come and go between two looks do not pile up") {
     found.used(cuda, a, "liba.so", self);
     CHECK(found.list().at(0).processes == 1);
 }
+
+TEST_CASE("a file that is attached to before any process maps it is listed, with none") {
+    const SomeAttacher cuda;
+    FoundLibraries found;
+    found.named(cuda, a, "libcuda.so.1");
+    found.settled(cuda, library(a, "/usr/lib/libcuda.so.1"));
+    REQUIRE(found.list().size() == 1);
+    CHECK(found.list()[0].path == "/usr/lib/libcuda.so.1");
+    CHECK(found.list()[0].processes == 0);
+    found.used(cuda, a, "libcuda.so.1", self);
+    CHECK(found.list()[0].processes == 1);
+    found.forget(cuda, a);
+    CHECK(found.list().empty());
+}
