@@ -19,9 +19,10 @@ using std::chrono::seconds;
 constexpr milliseconds patience_in_round{50};
 // How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
-// A storm of mappings wakes the thread no more often than this. A program that starts maps its
-// libraries within a few such times.
+// A storm of mappings wakes the thread no more often than this on average. A program that starts
+// maps its libraries within a few such times, so some rounds may follow each other at once.
 constexpr milliseconds between_rounds{2};
+constexpr int rounds_at_once = 8;
 // While a file is opened or work is left, and else.
 constexpr milliseconds next_round{10};
 constexpr milliseconds next_idle_round{200};
@@ -55,6 +56,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
         return tl::unexpected(mappings.error());
     }
     discovery->kernel_.mappings = std::move(*mappings);
+    discovery->kernel_.grace_period = ebpf::GracePeriod::open();
     discovery->named_ = std::make_unique<NamedFiles>(*discovery->kernel_.mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     if (const auto own = discovery->kernel_.mappings->identify(self.get()); self && !own) {
@@ -106,7 +108,7 @@ void Discovery::run(const std::stop_token &stop) {
     auto rescan_at = Clock::now() + settings_.rescan_interval;
     auto look_after_loss_at = Clock::now();
     while (!stop.stop_requested()) {
-        const auto began = Clock::now();
+        rounds_until_ = std::max(rounds_until_, Clock::now()) + between_rounds;
         progress_.come_round();
         hear_of_mappings();
         look_at_changed();
@@ -128,7 +130,7 @@ void Discovery::run(const std::stop_token &stop) {
             look_after_loss_at =
                 ended + std::max<Clock::duration>(milliseconds(50), 9 * (ended - now));
         }
-        sleep(began, rescan_at);
+        sleep(rescan_at);
     }
     for (const Key &key : openings_.keys) {
         if (known_[key].opening) {
@@ -138,10 +140,10 @@ void Discovery::run(const std::stop_token &stop) {
     progress_.end();
 }
 
-void Discovery::sleep(Clock::time_point began, Clock::time_point rescan_at) {
+void Discovery::sleep(Clock::time_point rescan_at) {
     const bool has_work = !openings_.keys.empty() || !news_.processes.empty() || news_.missed_some;
     const auto until = Clock::now() + (has_work ? next_round : next_idle_round);
-    sleeper_.sleep(began + between_rounds, std::min(until, rescan_at),
+    sleeper_.sleep(rounds_until_ - rounds_at_once * between_rounds, std::min(until, rescan_at),
                    kernel_.events ? kernel_.events->readiness() : -1);
 }
 

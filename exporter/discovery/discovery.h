@@ -25,6 +25,7 @@
 #include "exporter/discovery/named_files.h"
 #include "exporter/discovery/progress.h"
 #include "exporter/discovery/sleeper.h"
+#include "exporter/ebpf/grace_period.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/file_opener.h"
@@ -116,7 +117,7 @@ private:
 
     // discovery.cpp: find the files that processes use.
     void run(const std::stop_token &stop);
-    void sleep(Clock::time_point began, Clock::time_point rescan_at);
+    void sleep(Clock::time_point rescan_at);
     void hear_of_mappings();
     void look_at_changed();
     void look_at(std::uint32_t tgid);
@@ -161,6 +162,7 @@ private:
     struct Kernel {
         std::unique_ptr<ebpf::MappingList> mappings;
         std::unique_ptr<ebpf::MmapEvents> events;
+        std::unique_ptr<ebpf::GracePeriod> grace_period;
     };
     Kernel kernel_;
     std::map<Key, Known> known_;
@@ -184,6 +186,7 @@ private:
     FoundLibraries found_;
     Progress progress_;
     Sleeper sleeper_;
+    Clock::time_point rounds_until_{};  // when those so far have had their time
     struct Changes {
         std::mutex mutex;
         std::vector<Change> waiting;

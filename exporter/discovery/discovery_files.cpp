@@ -143,6 +143,9 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
     if (is_excluded(key, known, mapping, named)) {
         return;
     }
+    if (kernel_.grace_period) {
+        kernel_.grace_period->begin();  // ends while the file is opened and read
+    }
     known.next.reset();
     known.opening = std::make_unique<processes::FileOpener::Opening>(
         mapping, std::move(path), ForeignReader::Part::symbols_and_code, known.file.get());

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "exporter/ebpf/filtered_child.h"
+#include "exporter/ebpf/nothing.h"
 #include "exporter/system/capabilities.h"
 
 namespace gpusnoop::ebpf {
@@ -66,40 +67,13 @@ Feature verdict(std::string name, const Result<> &tried) {
     return {std::move(name), tried.has_value(), tried ? "" : tried.error().message};
 }
 
-// The shortest program: return 0.
-Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type) {
-    const std::array<bpf_insn, 2> code = {{
-        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-    }};
-    LIBBPF_OPTS(bpf_prog_load_opts, options);
-    options.expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type);
-    const int fd = bpf_prog_load(type, "gpusnoop_test", "GPL", code.data(), code.size(), &options);
-    if (fd < 0) {
-        return fail_errno("load a BPF program", -fd);
-    }
-    return Fd(fd);
-}
-
 Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
                      std::uint32_t flags = 0) {
-    auto program = load_nothing(BPF_PROG_TYPE_KPROBE, expected_attach_type);
+    const auto program = load_nothing(BPF_PROG_TYPE_KPROBE, expected_attach_type);
     if (!program) {
         return tl::unexpected(program.error());
     }
-    const std::string path = "/proc/self/fd/" + std::to_string(exe);
-    bpf_attr attr{};
-    attr.link_create.prog_fd = static_cast<std::uint32_t>(program->get());
-    attr.link_create.attach_type = static_cast<std::uint32_t>(expected_attach_type);
-    attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
-    attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(&offset);
-    attr.link_create.uprobe_multi.cnt = 1;
-    attr.link_create.uprobe_multi.flags = flags;
-    Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
-    if (!link) {
-        return fail_errno("attach");
-    }
-    return link;
+    return link_nothing(program->get(), expected_attach_type, exe, offset, flags);
 }
 
 // Puts a return probe on attach_target() and runs it under a filter that does not know the system

@@ -3,11 +3,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "empty.skel.h"
+#include "exporter/ebpf/grace_period.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/symbols/elf/elf_file.h"
@@ -46,4 +49,21 @@ TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
     REQUIRE(set);
     CHECK(set->functions() == 2);
     CHECK(steps == links);
+}
+
+TEST_CASE("the kernel's wait that begins ahead of attaching ends, and leaves nothing", "[kernel]") {
+    harness::require_bpf();
+    const auto open_files = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    const auto before = open_files();
+    for (const int times : {0, 1, 3}) {
+        const auto ahead = ebpf::GracePeriod::open();
+        REQUIRE(ahead);
+        CHECK(open_files() > before);
+        for (int n = 0; n < times; n++) {
+            ahead->begin();
+        }
+    }
+    CHECK(open_files() == before);
 }

@@ -1,0 +1,43 @@
+#include "exporter/ebpf/nothing.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace gpusnoop::ebpf {
+
+// The shortest program: return 0.
+Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type) {
+    const std::array<bpf_insn, 2> code = {{
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+    }};
+    LIBBPF_OPTS(bpf_prog_load_opts, options);
+    options.expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type);
+    const int fd = bpf_prog_load(type, "gpusnoop_test", "GPL", code.data(), code.size(), &options);
+    if (fd < 0) {
+        return fail_errno("load a BPF program", -fd);
+    }
+    return Fd(fd);
+}
+
+Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t offset,
+                        std::uint32_t flags) {
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
+    bpf_attr attr{};
+    attr.link_create.prog_fd = static_cast<std::uint32_t>(program);
+    attr.link_create.attach_type = static_cast<std::uint32_t>(attach_type);
+    attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
+    attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(&offset);
+    attr.link_create.uprobe_multi.cnt = 1;
+    attr.link_create.uprobe_multi.flags = flags;
+    Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
+    if (!link) {
+        return fail_errno("attach");
+    }
+    return link;
+}
+
+}  // namespace gpusnoop::ebpf

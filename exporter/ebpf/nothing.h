@@ -1,0 +1,20 @@
+// A program that does nothing: to find out what the kernel allows, or for what attaching it does.
+#pragma once
+
+#include <bpf/bpf.h>
+
+#include <cstdint>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+
+namespace gpusnoop::ebpf {
+
+Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type);
+
+// Attaches it, loaded with this type, as a uprobe.multi; `flags` are BPF_F_UPROBE_MULTI_*. It is
+// attached as long as the link is open.
+Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t offset,
+                        std::uint32_t flags = 0);
+
+}  // namespace gpusnoop::ebpf
