@@ -35,10 +35,12 @@ ROWS = {
     "Attach, by functions": ["2", "20", "200", "exponent"],
     "Discovery, by processes": ["1", "10", "100", "exponent"],
     "NVIDIA's libraries": [""],
+    "First calls lost": ["the driver's library, on the node | this", "a copy of the runtime alone | this"],
 }
 BARS = ["over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
         "consumer CPU per event over a counting callback, 64 traced processes", "consumer allocations per event",
-        "events lost at 1M events/s", "start to all attached", "new library copy opened to attached"]
+        "events lost at 1M events/s", "start to all attached", "new library copy opened to attached",
+        "first calls lost, the driver's library on the node", "first calls lost, a copy of the runtime alone"]
 
 
 def tables_of(page):
