@@ -115,7 +115,7 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
         .site = {record.stack, record.caller},
         .device = device_of(process, record.head.device),
         .kind = memory_kind(record.kind),
-        .not_in_kernel_table = (record.flags & CUDA_ALLOCATION_UNTABLED) != 0};
+        .never_in_kernel_table = (record.flags & CUDA_ALLOCATION_UNTABLED) != 0};
     if (record.address == 0) {  // one of 0 bytes has no address and is never freed
         return counters_.allocated(process, allocation);
     }
@@ -128,9 +128,9 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
     }
     if (add(process, record.address, allocation)) {
         counters_.allocated(process, allocation);
-    } else if (allocation.not_in_kernel_table) {
+    } else if (allocation.never_in_kernel_table) {
         // A free failed, and the table had no room to restore its entry.
-        live.note_not_in_kernel_table(key);
+        live.note_never_in_kernel_table(key);
     }
 }
 
@@ -142,7 +142,7 @@ bool MemoryAccounting::add(Process &process, std::uint64_t address, const Alloca
     }
     const auto key = LiveAllocations::key_of(address, allocation);
     if (state.briefly_missing.erase(key) > 0) {
-        state.live.note_not_in_kernel_table(key);
+        state.live.note_briefly_missing(key);
     }
     state.has_handles = state.has_handles || allocation.kind == MEMORY_vmm;
     sites_.used(process, allocation.site);
@@ -172,7 +172,7 @@ void MemoryAccounting::forget_in_table(Process &process, std::span<const LiveEnt
     for (const auto &[key, born_ns] : callbacks_.forget_live(entries)) {
         const LiveAllocations::Key missing{key.space == CUDA_LIVE_HANDLES, key.address,
                                            static_cast<std::int64_t>(born_ns)};
-        if (state.live.note_not_in_kernel_table(missing)) {
+        if (state.live.note_briefly_missing(missing)) {
             continue;
         }
         want_reconciling(state.briefly_missing.size() >= many_noted);

@@ -70,17 +70,25 @@ LiveAllocations::find_not_in_kernel_table(bool is_handle, std::uint64_t address,
         if (key.is_handle != is_handle || key.address != address) {
             break;
         }
-        if (allocation.not_in_kernel_table) {
+        if (allocation.never_in_kernel_table || allocation.was_briefly_missing) {
             return std::pair(key, allocation);
         }
     }
     return std::nullopt;
 }
 
-bool LiveAllocations::note_not_in_kernel_table(const Key &key) {
+bool LiveAllocations::note_never_in_kernel_table(const Key &key) {
     const auto found = live_.find(key);
     if (found != live_.end()) {
-        found->second.not_in_kernel_table = true;
+        found->second.never_in_kernel_table = true;
+    }
+    return found != live_.end();
+}
+
+bool LiveAllocations::note_briefly_missing(const Key &key) {
+    const auto found = live_.find(key);
+    if (found != live_.end()) {
+        found->second.was_briefly_missing = true;
     }
     return found != live_.end();
 }

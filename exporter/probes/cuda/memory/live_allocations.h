@@ -37,7 +37,10 @@ struct Allocation {
     Site site;
     std::int32_t device = 0;  // ordinal in the process, or CUDA_DEVICE_...
     cuda_memory_kind kind = MEMORY_device;
-    bool not_in_kernel_table = false;
+    // The kernel's table had no room for it.
+    bool never_in_kernel_table = false;
+    // The kernel's table has it again, unless it was freed in between.
+    bool was_briefly_missing = false;
 };
 
 // Never samples, never evicts. An allocation is identified by its address and its time of birth, so
@@ -65,12 +68,13 @@ public:
     bool allocate(std::uint64_t address, const Allocation &allocation);
     // Removes an allocation; false: it is not there.
     bool free(const Key &key);
-    // Of the allocations that are not in the kernel's table: the youngest at the address that
-    // existed at `time`.
+    // Of the allocations that a free may not have found in the kernel's table: the youngest at the
+    // address that existed at `time`.
     [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_not_in_kernel_table(
         bool is_handle, std::uint64_t address, std::int64_t time) const;
-    // Notes that the kernel's table may have lost it. False: it is not there.
-    bool note_not_in_kernel_table(const Key &key);
+    // Note it for an allocation. False: it is not there.
+    bool note_never_in_kernel_table(const Key &key);
+    bool note_briefly_missing(const Key &key);
     // Removes the earlier allocations at the same address, and returns them: their frees were not
     // seen.
     std::vector<Allocation> forget_older(const Key &key);

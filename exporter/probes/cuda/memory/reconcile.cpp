@@ -171,7 +171,7 @@ void Reconciler::free_absent(Process &process, const LiveTable &table,
     auto &state = state_of<MemoryState>(process);
     std::vector<std::pair<LiveAllocations::Key, Allocation>> gone;
     for (const auto &[key, allocation] : state.live.live()) {
-        if (allocation.not_in_kernel_table || key.born_ns >= table.since.count() ||
+        if (allocation.never_in_kernel_table || key.born_ns >= table.since.count() ||
             present.contains(key)) {
             continue;
         }

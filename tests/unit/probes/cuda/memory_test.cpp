@@ -218,6 +218,11 @@ TEST_CASE(
         REQUIRE(bench.forgotten.size() == 1);
         CHECK(bench.forgotten[0].born_ns == 4'000);
     }
+    SECTION("by one whose record was lost") {
+        LiveTable table{.since = 1s, .entries = {}, .processes = {}};
+        table.processes[bench_pid].since_ns = bench_since;
+        bench.aggregator->reconcile(table);
+    }
     SECTION("and by one that did") {
         bench.allocations(release(after, 5'000));
         bench.apply_all();

@@ -48,14 +48,25 @@ bool by(const MissedCalls &missed, const User &user, bool calls_driver = false) 
     return missed.by({.tgid = user.tgid, .started = user.started, .calls_driver = calls_driver});
 }
 
-bool by_forked(const MissedCalls &missed, const User &parent, std::chrono::nanoseconds forked,
-               bool calls_driver = false) {
-    return missed.by(
-        {.tgid = 2, .started = forked, .ppid = parent.tgid, .calls_driver = calls_driver});
-}
-
 bool by_unknown(const MissedCalls &missed, std::chrono::nanoseconds started) {
     return missed.by({.tgid = 2, .started = started});
+}
+
+// Of a process that maps the runtime: a child may have made calls before the probes of `file` were
+// active if it was forked before that, and not if it was forked after.
+void check_forked_around_attaching_to(const FileId &file, bool is_driver) {
+    MissedCalls missed;
+    const User parent;
+    missed.used(parent.maps(runtime, "libcudart.so.12"), now());
+    const auto before = now_on(CLOCK_BOOTTIME);
+    missed.attached(file, is_driver);
+    const auto after = now_on(CLOCK_BOOTTIME);
+    const auto by_child = [&](std::chrono::nanoseconds forked) {
+        return missed.by(
+            {.tgid = 2, .started = forked, .ppid = parent.tgid, .calls_driver = is_driver});
+    };
+    CHECK(by_child(before));
+    CHECK_FALSE(by_child(after));
 }
 
 }  // namespace
@@ -159,14 +170,7 @@ TEST_CASE("calls to one of several drivers say nothing if one was attached to la
 }
 
 TEST_CASE("a forked process's calls to the driver say that its probes see them") {
-    MissedCalls missed;
-    const User parent;
-    missed.used(parent.maps(runtime, "libcudart.so.12"), now());
-    const auto before = now_on(CLOCK_BOOTTIME);
-    missed.attached(driver, true);
-    const auto after = now_on(CLOCK_BOOTTIME);
-    CHECK(by_forked(missed, parent, before, true));
-    CHECK_FALSE(by_forked(missed, parent, after, true));
+    check_forked_around_attaching_to(driver, true);
 }
 
 TEST_CASE("a file without functions of CUDA misses no calls") {
@@ -202,14 +206,7 @@ TEST_CASE("calls are missed again once a file is detached from") {
 }
 
 TEST_CASE("a forked process has its parent's mappings from its start on") {
-    MissedCalls missed;
-    const User parent;
-    missed.used(parent.maps(runtime, "libcudart.so.12"), now());
-    const auto before = now_on(CLOCK_BOOTTIME);
-    missed.attached(runtime, false);
-    const auto after = now_on(CLOCK_BOOTTIME);
-    CHECK(by_forked(missed, parent, before));
-    CHECK_FALSE(by_forked(missed, parent, after));
+    check_forked_around_attaching_to(runtime, false);
 }
 
 TEST_CASE("of a process without known mappings, every file may be one") {
