@@ -116,7 +116,7 @@ void check_rules_run(const e2e::Prometheus &prometheus) {
 }  // namespace
 
 TEST_CASE("a leak, idle memory, slow calls and a dead exporter become messages, and their end too",
-          "[e2e]") {
+          "[e2e][long]") {
     require_bpf();
     e2e::require_prometheus();
     const TemporaryDirectory rules;

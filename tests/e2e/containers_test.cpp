@@ -44,20 +44,45 @@ std::string on_tmpfs(const TemporaryDirectory &image) {
     return "mount -t tmpfs none \"$1\" && cp -a " + image.path().string() + "/. \"$1\"";
 }
 
-// A container on a shared image, with a layer of its own for what it writes.
-std::string on_overlay(const TemporaryDirectory &image, const std::filesystem::path &own) {
-    std::filesystem::create_directories(own / "upper");
-    std::filesystem::create_directories(own / "work");
-    return "mount -t overlay none -o lowerdir=" + image.path().string() +
-           ",upperdir=" + (own / "upper").string() + ",workdir=" + (own / "work").string() +
-           " \"$1\"";
-}
+// An image that containers share.
+class SharedImage {
+public:
+    SharedImage() {
+        require_bpf();
+        if (read_file("/proc/filesystems").find("\toverlay\n") == std::string::npos) {
+            missing("overlayfs");
+        }
+        e2e::make_image(path());
+    }
+
+    [[nodiscard]] std::filesystem::path path() const { return image_.path(); }
+    [[nodiscard]] std::filesystem::path library() const {
+        return path() / (e2e::image_library + 1);
+    }
+    // What the container of this name writes.
+    [[nodiscard]] std::filesystem::path layer_of(const std::string &container) const {
+        return layers_ / container / "upper";
+    }
+    // Mounts the image with such a layer.
+    [[nodiscard]] std::string on_overlay(const std::string &container) const {
+        const std::filesystem::path upper = layer_of(container);
+        const std::filesystem::path work = layers_ / container / "work";
+        std::filesystem::create_directories(upper);
+        std::filesystem::create_directories(work);
+        return "mount -t overlay none -o lowerdir=" + path().string() +
+               ",upperdir=" + upper.string() + ",workdir=" + work.string() + " \"$1\"";
+    }
+
+private:
+    TemporaryDirectory image_;
+    TemporaryDirectory layers_;
+};
 
 // An overlay of the image outside of containers, which is gone at the end of the test.
 class OutsideMount {
 public:
-    OutsideMount(const TemporaryDirectory &image, const TemporaryDirectory &layers) {
-        REQUIRE(run({"sh", "-c", on_overlay(image, layers.path()), "sh", path()}).code == 0);
+    explicit OutsideMount(const SharedImage &image) {
+        REQUIRE(run({"sh", "-c", image.on_overlay("outside"), "sh", path()}).code == 0);
     }
     ~OutsideMount() { ::umount2(path().c_str(), MNT_DETACH); }
     OutsideMount(const OutsideMount &) = delete;
@@ -69,12 +94,6 @@ public:
 private:
     TemporaryDirectory root_;
 };
-
-void require_overlayfs() {
-    if (read_file("/proc/filesystems").find("\toverlay\n") == std::string::npos) {
-        missing("overlayfs");
-    }
-}
 
 }  // namespace
 
@@ -108,23 +127,19 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
 }
 
 TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e][modes]") {
-    require_bpf();
-    require_overlayfs();
+    const SharedImage image;
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const TemporaryDirectory image;
-    const TemporaryDirectory layers;
-    e2e::make_image(image.path());
-    const auto library = image / (e2e::image_library + 1);
+    const std::filesystem::path library = image.library();
     const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
     const double functions = exporter.scrape().sum("gpusnoop_probe_attached_functions");
 
-    e2e::Container one(on_overlay(image, layers / "one"), "one");
+    e2e::Container one(image.on_overlay("one"), "one");
     one.wait_until_ready();
     wait_until_attached(exporter, image.path());
     const double attached = exporter.scrape().sum("gpusnoop_probe_attached_functions");
     CHECK(attached > functions);
-    e2e::Container other(on_overlay(image, layers / "other"), "other_one");
+    e2e::Container other(image.on_overlay("other"), "other_one");
     other.wait_until_ready();
     // The image's own file too, as a process on the host sees it.
     const TemporaryDirectory host_truth;
@@ -146,20 +161,16 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
 }
 
 TEST_CASE("a container that brings its own copy of the library has its own file", "[e2e]") {
-    require_bpf();
-    require_overlayfs();
-    const TemporaryDirectory image;
-    const TemporaryDirectory layers;
-    e2e::make_image(image.path());
+    const SharedImage image;
     const Exporter exporter(budget);
-    e2e::Container one(on_overlay(image, layers / "one"), "one");
+    e2e::Container one(image.on_overlay("one"), "one");
     // It writes to the library: overlayfs copies it up.
-    e2e::Container other(
-        on_overlay(image, layers / "other") + " && touch \"$1\"" + e2e::image_library, "other_one");
+    e2e::Container other(image.on_overlay("other") + " && touch \"$1\"" + e2e::image_library,
+                         "other_one");
     one.wait_until_ready();
     other.wait_until_ready();
     wait_until_attached(exporter, image.path());
-    exporter.wait_until_attached_to(layers.path() / "other/upper/opt/cuda/libcudart.so.12");
+    exporter.wait_until_attached_to(image.layer_of("other") / "opt/cuda/libcudart.so.12");
     one.go();
     other.go();
     check_counted(exporter, one, "one");
@@ -203,14 +214,10 @@ TEST_CASE("a runtime that is linked into a container's program is traced there",
 }
 
 TEST_CASE("a container's mounts can be unmounted at once, and are let go", "[e2e]") {
-    require_bpf();
-    require_overlayfs();
-    const TemporaryDirectory image;
-    const TemporaryDirectory layers;
-    e2e::make_image(image.path());
-    const auto library = image / (e2e::image_library + 1);
+    const SharedImage image;
+    const std::filesystem::path library = image.library();
     // As a runtime does: it mounts the root outside of the container, too.
-    const OutsideMount outside(image, layers);
+    const OutsideMount outside(image);
     const Exporter exporter("discovery: {rescan_interval: 1s}\n");  // and keep: 10m
     {
         e2e::Container container("mount --rbind " + outside.path() + " \"$1\"", "contained");
@@ -225,13 +232,10 @@ TEST_CASE("a container's mounts can be unmounted at once, and are let go", "[e2e
     });
 }
 
-TEST_CASE("an overlay whose programs ran outside of containers can be unmounted soon", "[e2e]") {
-    require_bpf();
-    require_overlayfs();
-    const TemporaryDirectory image;
-    const TemporaryDirectory layers;
-    e2e::make_image(image.path());
-    const OutsideMount outside(image, layers);
+TEST_CASE("an overlay whose programs ran outside of containers can be unmounted soon",
+          "[e2e][long]") {
+    const SharedImage image;
+    const OutsideMount outside(image);
     const Exporter exporter("discovery: {rescan_interval: 1s}\n");
     {
         const std::filesystem::path library = outside.path() + e2e::image_library;
