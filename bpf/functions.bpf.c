@@ -136,6 +136,32 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 CALL_PROGRAMS(func_enter, func_leave)
 CALL_EXIT_PROGRAMS(func_leave_at_exit)
 
+/* Reports the calls that the current thread was inside of for so long when it ended; 0: none. They
+ * share the ring of slow calls, which has little to do when calls hang. */
+const volatile __u64 unreturned_after_ns = 0;
+
+static __always_inline void report_unreturned(struct task_struct *task, const struct thread *thread)
+{
+	struct func_unreturned_record *record;
+
+	for (__u64 i = 0; i < CALL_DEPTH; i++) {
+		if (i >= *(volatile __u64 *)&thread->open.depth)
+			break;
+		record = bpf_ringbuf_reserve(&func_slow, sizeof(*record), 0);
+		if (!record) {
+			__sync_fetch_and_add(&slow_details_lost, 1);
+			break;
+		}
+		if (!fill_unreturned(&record->unreturned, task, &thread->open.call[i],
+				     unreturned_after_ns)) {
+			bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+			continue;
+		}
+		fill_head(&record->head, thread->since_ns, task->tgid, FUNC_RECORD_UNRETURNED);
+		SUBMIT(record);
+	}
+}
+
 /* Forgets the calls that the thread will never return from. */
 static __always_inline void forget_thread(struct task_struct *task)
 {
@@ -143,8 +169,11 @@ static __always_inline void forget_thread(struct task_struct *task)
 
 	if (!thread)
 		return;
-	if (thread->open.depth)
+	if (thread->open.depth) {
+		if (unreturned_after_ns)
+			report_unreturned(task, thread);
 		ACCOUNT(stale, thread->open.depth);
+	}
 	bpf_task_storage_delete(&func_threads, task);
 }
 

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_FUNC_H
 #define GPUSNOOP_FUNC_H
 
+#include "bpf/lib/open_call.h"
 #include "bpf/lib/process.h"
 
 /* The attach cookie: the function's number, and how its calls are followed. */
@@ -21,8 +22,9 @@ enum func_record_type {
 	FUNC_RECORD_EXIT,    /* it ended, or became another program by exec */
 	FUNC_RECORD_ENTRY,   /* of a function that is counted at its entry only */
 	FUNC_RECORD_RETURN,
-	FUNC_RECORD_TAIL_CALL, /* as a return, but the result is not known */
-	FUNC_RECORD_BEGIN,     /* a call begins whose end will be seen; see send_entries */
+	FUNC_RECORD_TAIL_CALL,	/* as a return, but the result is not known */
+	FUNC_RECORD_BEGIN,	/* a call begins whose end will be seen; see send_entries */
+	FUNC_RECORD_UNRETURNED, /* a thread ended inside a call */
 };
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns), as in cuda.h. */
@@ -82,6 +84,12 @@ struct func_slow_record {
 	__u64 frames[FUNC_STACK_FRAMES]; /* return addresses, the caller's first */
 };
 WIRE_SIZE(struct func_slow_record, 120 + 16 + 3 * 8 + 8 * FUNC_STACK_FRAMES);
+
+struct func_unreturned_record {
+	struct func_record head;
+	struct unreturned_call unreturned;
+};
+WIRE_SIZE(struct func_unreturned_record, 24 + sizeof(struct unreturned_call));
 
 struct func_process_record {
 	struct func_record head;

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The `functions` probe's state of threads and processes, and the records of their calls. */
+/* The `functions` probe's processes, and the records of their calls. */
 #ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
 #define GPUSNOOP_FUNC_RECORDS_BPF_H
 
-#include "bpf/functions.h"
+#include "bpf/functions_threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
-
-/* As many as the return probes that the kernel keeps for one thread (MAX_URETPROBE_DEPTH). */
-#define CALL_DEPTH		    64
-#define CALL_SLOTS		    8
-#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
-#include "bpf/lib/call.bpf.h"
 
 /* Calls that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
@@ -31,22 +25,6 @@ __u64 entries_lost = 0;
 /* Slow calls have their own ring, as their records are long. If it is full and the ring of calls is
  * not, they are sent as other calls are, and counted here. */
 __u64 slow_details_lost = 0;
-
-struct func_process {
-	struct process_entry entry;
-	struct call_budget budget;
-};
-
-struct thread {
-	struct call_stack open;
-	__u64 since_ns; /* the process's; 0: not known yet */
-	__u64 lease;	/* calls left */
-	__u64 ended_ns; /* of the call that ends now */
-	__u32 tgid;
-	__u32 tid;
-	__u32 function;		   /* scratch: of the call that ends now */
-	struct func_process fresh; /* scratch */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -71,13 +49,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct func_options);
 } func_options SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} func_threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
+#include "bpf/lib/pci.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 #include "bpf/pcie.h"
 
@@ -43,20 +44,6 @@ struct {
 	__type(key, int);
 	__type(value, struct thread);
 } pcie_threads SEC(".maps");
-
-static __always_inline __u64 device_of(const struct pci_bus *bus, __u32 devfn)
-{
-	const struct pci_sysdata *sysdata;
-	int domain;
-
-	if (bpf_core_field_exists(bus->domain_nr)) {
-		domain = BPF_CORE_READ(bus, domain_nr);
-	} else {
-		sysdata = BPF_CORE_READ(bus, sysdata);
-		domain = BPF_CORE_READ(sysdata, domain);
-	}
-	return pcie_device(domain, BPF_CORE_READ(bus, number), devfn);
-}
 
 static __always_inline __u64 device_accessed(struct pt_regs *regs, __u64 access)
 {

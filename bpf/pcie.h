@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_PCIE_H
 #define GPUSNOOP_PCIE_H
 
+#include "bpf/lib/pci.h"
 #include "bpf/lib/process.h"
 
 /* The attach cookie of a function describes its access. */
@@ -10,14 +11,6 @@
 #define PCIE_WRITES	  8U
 #define PCIE_USER	  16U /* pci_user_*, for user space, and not pci_bus_*, for drivers */
 #define PCIE_COOKIE_MASK  31U
-
-/* A device: its key in the map of wanted devices. */
-static inline __attribute__((always_inline)) __u64 pcie_device(__u32 domain, __u32 bus, __u32 devfn)
-{
-	__u64 device = domain;
-
-	return device << 32 | (bus & 0xffU) << 8 | (devfn & 0xffU);
-}
 
 #define PCIE_MAX_DEVICES 4096
 

@@ -2,9 +2,9 @@
 # Installs what is missing, builds, and runs the tests; a failure in one part does not hide the others.
 #
 #   scripts/test.sh               all tests but the long ones, formatting, and the address sanitizer
-#   LABEL=all scripts/test.sh     everything: what CI runs. The long ones are the mode perf, guests with
-#                                 other kernels, the benchmarks, the thread sanitizer, and a compilation
-#                                 without precompiled headers
+#   LABEL=all scripts/test.sh     everything: what CI runs. The long ones are the modes multi and perf, guests
+#                                 with other kernels, the benchmarks, the thread sanitizer, and a
+#                                 compilation without precompiled headers
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
 #                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
 #                                 guests, which are among the long ones)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Copies, memsets, launches and waits. These share a ring that a flood can fill; each process has a
- * budget in it. */
+/* Copies, memsets, launches, waits, and calls that never return. These share a ring that a flood
+ * can fill; each process has a budget in it. */
 #ifndef GPUSNOOP_CUDA_CALLS_BPF_H
 #define GPUSNOOP_CUDA_CALLS_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
+#include "bpf/lib/open_calls.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -262,6 +263,41 @@ static __always_inline void finish_wait(struct thread *thread, const struct call
 			     ? CUDA_ALL_STREAMS
 			     : argument(call, CUDA_STREAM);
 	SUBMIT_CALL(record);
+}
+
+/* Reports the call that the current thread was inside of for so long when it ended; 0: never. */
+const volatile __u64 unreturned_after_ns = 0;
+
+static __always_inline void report_unreturned(struct task_struct *task, const struct thread *thread)
+{
+	struct cuda_unreturned_record *record;
+
+	record = bpf_ringbuf_reserve(&cuda_events, sizeof(*record), 0);
+	if (!record)
+		return; /* the call is counted as stale all the same */
+	if (!fill_unreturned(&record->unreturned, task, &thread->open.call[0],
+			     unreturned_after_ns)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	fill_head(&record->head, thread->since_ns, task->tgid, CUDA_RECORD_UNRETURNED);
+	record->unreturned.call.device = thread->chosen.ordinal_plus_1 - 1;
+	SUBMIT(record);
+}
+
+/* Forgets the calls that the current thread will never return from. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
+
+	if (!thread)
+		return;
+	if (thread->open.depth) {
+		if (unreturned_after_ns)
+			report_unreturned(task, thread);
+		ACCOUNT(stale, thread->open.depth);
+	}
+	bpf_task_storage_delete(&cuda_threads, task);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_CUDA_H
 #define GPUSNOOP_CUDA_H
 
+#include "bpf/lib/open_call.h"
 #include "bpf/lib/process.h"
 
 /* The order is that of the values of the label `kind`. */
@@ -42,6 +43,7 @@ enum cuda_record_type {
 	CUDA_RECORD_LAUNCH,
 	CUDA_RECORD_GRAPH,
 	CUDA_RECORD_WAIT,
+	CUDA_RECORD_UNRETURNED, /* a thread ended inside a call */
 	/* Either */
 	CUDA_RECORD_FAILED, /* a call that returned an error, and did nothing */
 	/* Traces ring */
@@ -178,6 +180,12 @@ struct cuda_failed_record {
 	struct cuda_record head;
 };
 WIRE_SIZE(struct cuda_failed_record, 40);
+
+struct cuda_unreturned_record {
+	struct cuda_record head;
+	struct unreturned_call unreturned;
+};
+WIRE_SIZE(struct cuda_unreturned_record, 40 + sizeof(struct unreturned_call));
 
 /* CUDA_RECORD_WAIT; stream ~0: all streams of the device */
 struct cuda_wait_record {

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The threads and processes that make CUDA calls: when they begin, when they end, and how many
+/* The processes that make CUDA calls: when they begin, when they end, and how many
  * records a process may send. */
 #ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
 #define GPUSNOOP_CUDA_PROCESS_BPF_H
 
-#include "bpf/cuda/functions.h"
+#include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
 #include "bpf/lib/process_filter.bpf.h"
-
-/* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
- * one is kept. */
-#define CALL_DEPTH		    1
-#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & CUDA_EXITS))
-#include "bpf/lib/call.bpf.h"
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
@@ -33,50 +27,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } cuda_lifecycle SEC(".maps");
-
-/* The device that a thread has chosen. */
-struct choice {
-	__s32 ordinal_plus_1; /* 0: none yet; below: not known */
-	__u32 reserved;
-	__u64 context; /* 0: the device's primary one */
-};
-
-#define PUSHED_CONTEXTS 4
-
-enum released {
-	RELEASED_NOTHING,
-	RELEASED_REF,	/* one of several references or mappings of a handle */
-	RELEASED_ENTRY, /* the entry itself: it is in thread->live */
-};
-
-struct thread {
-	struct call_stack open;
-	__u64 since_ns; /* the process's; 0: not known yet */
-	__u64 lease;	/* calls left */
-	struct choice chosen;
-	struct choice pushed[PUSHED_CONTEXTS];
-	__u64 pushes;
-	__u64 caller; /* of the open allocation */
-	__s32 stack;
-	__u32 released; /* by the open free */
-	/* Scratch: too much for a uprobe program's stack. */
-	__u32 tgid;
-	__s32 result;
-	__u64 ended_ns;
-	__u64 cookie; /* of the call that begins */
-	__u64 nested; /* all bits of the cookies of the calls inside the open one */
-	__u64 words[25];
-	struct cuda_live_key key;
-	struct cuda_live live;
-	struct cuda_live_process fresh;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} cuda_threads SEC(".maps");
 
 /* The GPU processes: entered at the first CUDA call, left at exit and exec. */
 struct {
@@ -216,18 +166,6 @@ static __always_inline void set_key(struct thread *thread, __u64 address,
 	thread->key.since_ns = thread->since_ns;
 	thread->key.tgid = thread->tgid;
 	thread->key.space = space;
-}
-
-/* Forgets the calls that the current thread will never return from. */
-static __always_inline void forget_thread(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
-
-	if (!thread)
-		return;
-	if (thread->open.depth)
-		ACCOUNT(stale, thread->open.depth);
-	bpf_task_storage_delete(&cuda_threads, task);
 }
 
 /* If records of a process's memory were lost, or the record of its end, the exporter reads its last

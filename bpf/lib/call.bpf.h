@@ -124,6 +124,8 @@ static __always_inline struct call *call_begin(struct call_stack *stack, struct 
 	if (top >= CALL_DEPTH)
 		return NULL;
 	call = &stack->call[top];
+	*(volatile __u64 *)&call->started_ns = 0; /* for a reader: the rest is not valid yet */
+	barrier();
 	call->sp = CALL_SP(regs);
 	call->function = cookie;
 	call->argument[1] = PT_REGS_PARM1(regs);

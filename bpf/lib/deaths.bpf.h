@@ -4,28 +4,14 @@
 #ifndef GPUSNOOP_DEATHS_BPF_H
 #define GPUSNOOP_DEATHS_BPF_H
 
-#include "bpf/lib/call.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/open_calls.bpf.h"
 
-/* `ret` has popped the return address of a call that dies on its way through a return probe. */
-#if defined(__TARGET_ARCH_x86)
-#define RETURN_ADDRESS_BYTES 8
-#else
-#define RETURN_ADDRESS_BYTES 0
-#endif
-
-/* Is the current thread in one of these calls? One that was left by longjmp may still be open: it
- * is over for certain only where it lies below the thread's stack pointer. */
+/* Is the current thread in one of these calls? */
 static __always_inline bool is_in_call(struct task_struct *task, const struct call_stack *open)
 {
-	struct pt_regs *regs;
-	__u64 sp = 0;
-
-	if (!open->depth)
-		return false;
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	bpf_probe_read_kernel(&sp, sizeof(sp), (void *)&CALL_SP(regs));
-	return sp <= open->call[0].sp + RETURN_ADDRESS_BYTES || on_signal_stack(task, sp);
+	return open->depth &&
+	       is_inside(task, open->call[0].sp, READ_REGISTER(CALL_SP(user_registers(task))));
 }
 
 static __always_inline bool is_death_signal(int signal)

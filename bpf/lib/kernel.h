@@ -169,10 +169,22 @@ struct k_sigaction {
 	struct sigaction sa;
 };
 
+struct return_instance {     /* a call with a return probe */
+	unsigned long stack; /* where its return address lies */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next; /* the call around it */
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances; /* the innermost */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
-	void *stack;	    /* the lowest address of its kernel stack */
-	unsigned int flags; /* PF_* */
+	void *stack;	      /* the lowest address of its kernel stack */
+	unsigned int flags;   /* PF_* */
+	unsigned int __state; /* TASK_* */
+	int exit_code;	      /* as wait() has it: the lower 7 bits are a signal */
 	int pid;
 	int tgid;
 	char comm[16];
@@ -187,6 +199,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	struct uprobe_task *utask; /* NULL: it has met no uprobe yet */
 };
 
 struct pci_bus {
@@ -224,6 +237,11 @@ struct bpf_iter__bpf_map_elem {
 	struct bpf_iter_meta *meta;
 	void *key;
 	void *value;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 struct bpf_iter__task_vma {

@@ -65,6 +65,16 @@ class Calls:
                     self.store.add(f"gpusnoop_nccl_{name}_total", labels, values, factor, self.of.first,
                                    self.of.counted_until)
 
+    def in_flight(self):
+        """Where a rank lags, the others wait for it for some seconds, again and again."""
+        clock = self.store.clock
+        for process in self.work.processes[:-1] if self.work.lag else ():
+            ages = [2 + (index * 7919 + process.pid) % 400 / 100 for index in range(clock.count)]
+            labels = {"library": "libcudart.so.12", "function": "cudaStreamSynchronize"}
+            self.of.gauge("gpusnoop_calls_in_flight", process, labels, [1] * clock.count)
+            self.store.gauge("gpusnoop_oldest_call_seconds", {**self.work.labels, "pid": process.pid, **labels}, ages,
+                             self.of.first, self.of.last, whole=False)
+
     def system_calls(self):
         for call in self.work.of(work.SystemCall):
             labels = {"syscall": call.name}
@@ -78,4 +88,5 @@ class Calls:
     def add(self):
         self.functions()
         self.collectives()
+        self.in_flight()
         self.system_calls()

@@ -7,7 +7,7 @@ from fleet import buckets
 from fleet.clock import wobble
 
 BUSES = ("1b", "3b", "86", "af")
-PROBES = ("cuda", "functions", "pcie", "nvlink", "syscall", "fence")
+PROBES = ("cuda", "functions", "pcie", "nvlink", "syscall", "fence", "xid", "in_flight")
 # Of the reasons for which events are lost, those that operators meet.
 LOST = ("ring_full", "throttled", "allocation_table", "skipped", "forgotten")
 FEATURES = ("btf", "kernel_reads", "ring_buffer", "uprobe_multi", "uprobe_session", "uprobe_perf", "kprobes",
@@ -72,6 +72,13 @@ def driver(store, node):
         store.add("gpusnoop_nvlink_helper_bytes_total", labels, polled, per_second * size)
         store.histogram("gpusnoop_nvlink_helper_duration_seconds", labels, buckets.NVLINK, polled, per_second, 4e-7,
                         0.5)
+    for xid, of, per_second in (("79", "hardware", 0.001), ("45", "information", 0.004)):
+        if node.failing is not None:
+            store.add("gpusnoop_gpu_xid_total", {**HOST, "comm": "unknown", "gpu": 2, "device": node.bus(2), "xid": xid,
+                                                 "class": of}, broken, per_second)
+    store.constant("gpusnoop_nvswitch_sxid_total",
+                   {"device": "0000:c4:00.0", "sxid": "12028", "severity": "nonfatal"}, 2, counter=True)
+    store.constant("gpusnoop_xid_lines_ignored_total", {"reason": "continued"}, 4, counter=True)
     frames = clock.total(wobble(name + " fences", 0.4), before=86400)
     labels = {**HOST, "comm": "nvidia-modeset", "driver": "nvidia-drm"}
     for event, per_second in (("init", 2.0), ("emit", 2.0), ("enable_signal", 1.0), ("signaled", 2.0),

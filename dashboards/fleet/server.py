@@ -20,9 +20,10 @@ def free_port():
 class Server:
     """`with Server(tools, data) as source`: the Prometheus in `tools`, on the blocks in `data`."""
 
-    def __init__(self, tools, data):
+    def __init__(self, tools, data, listen=None):
         self.tools, self.data = pathlib.Path(tools), pathlib.Path(data)
-        self.address = f"http://127.0.0.1:{free_port()}"
+        self.listen = listen or f"127.0.0.1:{free_port()}"
+        self.address = f"http://127.0.0.1:{self.listen.rpartition(':')[2]}"
         self.process = self.log = None
 
     def __enter__(self):
@@ -31,7 +32,7 @@ class Server:
         config.write_text("global: {}\n", encoding="utf-8")
         self.process = subprocess.Popen(
             [self.tools / "prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.data}",
-             f"--web.listen-address={self.address.removeprefix('http://')}", "--storage.tsdb.retention.time=100y",
+             f"--web.listen-address={self.listen}", "--storage.tsdb.retention.time=100y",
              # Blocks stay as they are: merging them takes longer than what they are for.
              "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h", "--log.level=warn"],
             stdout=self.log, stderr=subprocess.STDOUT)

@@ -95,6 +95,11 @@ def program_columns(link=None):
     return [Column("comm", "program", link=link), Column("script", "script"), Column("slurm_job_id", "Slurm job")]
 
 
+def pod_columns():
+    """They need kube-state-metrics."""
+    return [Column("namespace", "namespace"), Column("pod", "pod")]
+
+
 def node_columns():
     return [Column("cluster", "cluster"), Column("instance", "node", link=node_cell())]
 
@@ -107,6 +112,12 @@ def pid_column():
     """With what the process has allocated and where, of the exporter itself."""
     return Column("pid", "pid", link=model.address(f"{_EXPORTER}allocations?pid=${{__data.fields.pid}}",
                                                    "Its allocations by stack, at its node's exporter"))
+
+
+def in_flight_link():
+    """The calls of a process that have not returned, with threads and stacks, of the exporter itself."""
+    return model.address(f"{_EXPORTER}in_flight?pid=${{__data.fields.pid}}",
+                         "Its calls in flight with stacks, at the node's exporter")
 
 
 def slow_calls_link():

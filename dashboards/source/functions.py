@@ -1,7 +1,7 @@
 """Calls of single functions: how long, how many slow, which errors."""
 
-from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, node_columns, program_columns,
-                     program_variables, slow_calls_link)
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, in_flight_link, node_columns,
+                     program_columns, program_variables, slow_calls_link)
 from .model import Row, query_variable
 from .panels import EACH_MINUTE, EACH_SECOND, Column, bars, heatmap, stat, table, timeseries
 from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, top,
@@ -13,6 +13,7 @@ SELECTED = (PROGRAM, LIBRARY, FUNCTION)
 NAME = "{{library}} {{function}}"
 BY_FUNCTION = "library, function"
 OF_PROGRAM = "comm, library, function"
+NONE_HANGS = "no call has lasted for a second"
 
 
 def _variables():
@@ -104,6 +105,30 @@ def _slow():
     )
 
 
+def _in_flight():
+    by_call = f"instance, {OF_PROGRAM}, pid"
+    return Row(
+        "Calls that hang",
+        table("Calls in flight", "Calls that have not returned for a second or longer, the oldest first; a pid leads to their "
+              "threads and stacks at the exporter of the node. A call that waits for the GPU is as long as the work.",
+              [*node_columns(), *program_columns(), Column("pid", "pid", link=in_flight_link()),
+               Column("library", "library"),
+               Column("function", "function"),
+               Column("Value #A", "for", "s"),
+               Column("Value #B", "calls", "short")],
+              *within(by_call, top(50, highest(by_call, own("oldest_call_seconds", PROGRAM))),
+                      total(by_call, own("calls_in_flight", PROGRAM))),
+              width=24, height=7, sort="for", nothing=NONE_HANGS),
+        timeseries("Oldest calls", "How long the oldest call of each function has not returned. A line that rises for as long "
+                   "as the range is wide is a call that hangs.", "s",
+                   (lines(10, highest("comm, library, function", own("oldest_call_seconds", PROGRAM))),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{library}} {{function}}"), shade="orange", nothing=NONE_HANGS),
+        timeseries("Threads in such calls", "Calls that have not returned for a second or longer.", "short",
+                   (lines(10, total("comm, library, function", own("calls_in_flight", PROGRAM))),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{library}} {{function}}"), nothing=NONE_HANGS),
+    )
+
+
 def _library(title, files, what):
     """The same view of one of NVIDIA's libraries."""
     of = (PROGRAM, f'library=~"{files}"')
@@ -177,8 +202,8 @@ def make():
     return dashboard(
         FUNCTIONS, "Functions",
         "Calls of functions of cuBLAS, cuDNN, NCCL, libtorch, the CUDA runtime and your own libraries: "
-        "durations, slow calls and errors.",
-        [_selected(), _slow(),
+        "calls that hang, durations, slow calls and errors.",
+        [_selected(), _in_flight(), _slow(),
          _library("cuBLAS", "libcublas.*", "of cuBLAS and cuBLASLt"),
          _library("cuDNN", "libcudnn.*", "of cuDNN"),
          _nccl()],

@@ -1,7 +1,7 @@
 """CUDA memory: who holds it, who allocates, and who does not give it back."""
 
 from .common import (GPUS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS, dashboard, node_columns, pid_column,
-                     program_columns, program_variables)
+                     pod_columns, program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, stat, table, timeseries
 from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, in_pod, increase, lines, own, rate, recorded,
@@ -69,8 +69,7 @@ def _leaks():
               "exporter of its node. Namespaces and pods need kube-state-metrics.",
               [*node_columns(),
                *program_columns(),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
+               *pod_columns(),
                pid_column(),
                Column("site", "call site"),
                Column("Value #A", "held", "bytes"),

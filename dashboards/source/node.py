@@ -1,11 +1,11 @@
 """One node: a row for each probe."""
 
 from .common import (COPIES, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
-                     WORKLOAD, dashboard, known_column, node_columns, pid_column, program_cell, program_columns)
+                     WORKLOAD, dashboard, known_column, node_columns, pid_column, pod_columns, program_cell, program_columns)
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
-from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, highest, in_pod, lines, own, process, quantile, rate, top,
+from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, highest, in_pod, lines, own, process, quantile, rate, top,
                      total, up, within, zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
@@ -42,8 +42,7 @@ def _state():
               [Column("instance", "node"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                pid_column(),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
+               *pod_columns(),
                Column("container_id", "container"),
                Column("user", "user"),
                Column("systemd_unit", "unit"),
@@ -150,6 +149,17 @@ def _func():
 def _kernel_rows():
     to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
     return [
+        Row("Probe xid: errors that the driver reports",
+            table("Xids", "Errors of GPUs in this range, with the program that the driver names: /api/v1/xids of the "
+                  "node has the last ones with their text.",
+                  [*node_columns(), Column("gpu", "GPU"), Column("device", "device"), Column("xid", "Xid"),
+                   Column("class", "class"), Column("comm", "program"), Column("Value", "reports", "short")],
+                  top(50, total("instance, gpu, device, xid, class, comm", grown("gpu_xid_total")) + " > 0"), width=14),
+            timeseries("SXids and ignored lines", "Errors of NVSwitches, and lines of the kernel's log that are not "
+                       "counted.", EACH_SECOND,
+                       (total("device, sxid, severity", rate("nvswitch_sxid_total")), "{{device}} {{sxid}} {{severity}}"),
+                       (total("reason", rate("xid_lines_ignored_total")), "ignored: {{reason}}"), width=10),
+            collapsed=True),
         Row("Probe pcie: configuration space",
             timeseries("PCIe accesses", "Accesses to the configuration space of devices.", EACH_SECOND,
                        (lines(10, total("device, op, origin", rate("pcie_config_accesses_total"))),

@@ -3,7 +3,7 @@ thousands of nodes; but errors, of which the first one counts, are read as they 
 
 from .common import (ERROR_COLORS, FAILING_COLORS, FIRING, FUNCTIONS, HEALTH, LOST_COLORS, MEMORY, NEEDS_DCGM,
                      NEEDS_KUBE, OVERVIEW, SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD,
-                     alert_cell, dashboard, node_columns, program_cell, program_columns)
+                     alert_cell, dashboard, node_columns, pod_columns, program_cell, program_columns)
 from .model import Row, link_to
 from .panels import EACH_MINUTE, EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import CONTAINER, ON_GPU, count, grown, growth, lines, own, recorded, top, total, within, zero
@@ -68,8 +68,7 @@ def _state():
                Column("alertname", "alert", link=alert_cell()),
                *node_columns(),
                *program_columns(),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
+               *pod_columns(),
                Column("pid", "pid"),
                Column("gpu", "gpu")],
               top(50, f"3 * {firing(CRITICAL)} or 2 * {firing(WARNING)} or 1 * {firing(INFO)}"),
@@ -79,8 +78,7 @@ def _state():
               [*node_columns(),
                Column("gpu", "gpu"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
+               *pod_columns(),
                Column("Value", "held", "bytes")],
               top(20, total("instance, comm, gpu, namespace, pod",
                             f"{IDLE} * on ({CONTAINER}) group_left (namespace, pod) {WORKLOADS}")),

@@ -5,8 +5,8 @@ as well, without namespace and pod.
 """
 
 from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS,
-                     WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, program_cell, program_columns,
-                     slow_calls_link)
+                     WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, pod_columns, program_cell,
+                     program_columns, slow_calls_link)
 from .model import Row, link_to
 from .panels import EACH_MINUTE, EACH_SECOND, Column, stat, table, timeseries
 from .promql import CONTAINER, NODE, ON_GPU, grown, growth, lines, own, rate, recorded, top, total, wide, within, zero
@@ -113,8 +113,7 @@ def _levels():
               "with their stacks. Old memory is older than an hour, and of all kinds, pinned host memory too.",
               [*node_columns(),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
-               Column("namespace", "namespace"),
-               Column("pod", "pod"),
+               *pod_columns(),
                pid_column(),
                Column("user", "user"),
                known_column(),

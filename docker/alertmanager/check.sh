@@ -16,7 +16,10 @@ to() { # to RECEIVER LABEL=VALUE...
 }
 to pager alertname=GpusnoopGpuOffTheBus severity=critical job=gpusnoop instance=n1
 to pager alertname=GpusnoopGpuHardwareError severity=critical job=gpusnoop instance=n1 comm=train
-to owners alertname=GpusnoopNcclStalled severity=warning job=gpusnoop instance=n1 comm=train
+to pager alertname=GpusnoopXidHardware severity=critical job=gpusnoop instance=n1 gpu=0 xid=79
+to pager alertname=GpusnoopSxidFatal severity=critical job=gpusnoop instance=n1 sxid=20034
+to nobody alertname=GpusnoopXidInformation severity=info job=gpusnoop instance=n1 gpu=0 xid=45
+to owners alertname=GpusnoopNcclHang severity=warning job=gpusnoop instance=n1 comm=train
 to tickets alertname=GpusnoopExporterAbsent severity=warning job=gpusnoop
 to owners alertname=GpusnoopDeviceMemoryLeak severity=warning job=gpusnoop instance=n1 comm=train
 to owners alertname=GpusnoopCudaOutOfMemory severity=warning job=gpusnoop instance=n1 comm=train

@@ -57,6 +57,11 @@ std::string span_text(double seconds) {
                          : fmt::format("{}s", whole);
 }
 
+std::string age_text(double seconds) {
+    constexpr double minute = 60;
+    return seconds < minute ? duration_text(seconds) : span_text(seconds);
+}
+
 std::string bytes_text(std::uint64_t bytes) {
     constexpr std::array<std::string_view, 6> units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {

@@ -16,6 +16,9 @@ namespace gpusnoop {
 // "3d 4h", "2h 5m", "1m 20s", "12s".
 [[nodiscard]] std::string span_text(double seconds);
 
+// A duration that goes on: "1.23ms", "45.6s"; from a minute on "1m 30s".
+[[nodiscard]] std::string age_text(double seconds);
+
 // "512 B", "1.50 KiB", "8.00 GiB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 

@@ -28,21 +28,26 @@ void add_access(CLI::App &top, top::Access &access) {
 
 }  // namespace
 
+void add_exporter(CLI::App &command, top::Address &address, top::Access &access) {
+    command
+        .add_option_function<std::string>(
+            "--address",
+            [&address](const std::string &text) { address = *top::parse_address(text); },
+            "The exporter, as http://HOST:PORT, https://HOST:PORT or unix:/PATH "
+            "(http://127.0.0.1:19435).")
+        ->check([](const std::string &text) {
+            const auto parsed = top::parse_address(text);
+            return parsed ? "" : parsed.error().message;
+        });
+    add_access(command, access);
+}
+
 const CLI::App *add_top(CLI::App &command, top::Options &options) {
     using top::By;
     using top::Sort;
     CLI::App *top = command.add_subcommand(
         "top", "What the traced functions do now, from a running exporter; q quits.");
-    top->add_option_function<std::string>(
-           "--address",
-           [&options](const std::string &text) { options.address = *top::parse_address(text); },
-           "The exporter, as http://HOST:PORT, https://HOST:PORT or unix:/PATH "
-           "(http://127.0.0.1:19435).")
-        ->check([](const std::string &text) {
-            const auto parsed = top::parse_address(text);
-            return parsed ? "" : parsed.error().message;
-        });
-    add_access(*top, options.access);
+    add_exporter(*top, options.address, options.access);
     top->add_option_function<std::string>(
            "--interval",
            [&options](const std::string &text) {

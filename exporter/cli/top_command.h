@@ -12,6 +12,9 @@ namespace gpusnoop::cli {
 // `options` must outlive the parsing.
 const CLI::App *add_top(CLI::App &command, top::Options &options);
 
+// The options that say which exporter is asked, and how it is reached.
+void add_exporter(CLI::App &command, top::Address &address, top::Access &access);
+
 // Runs until the user quits; returns the exit code.
 int show_top(const top::Options &options);
 

@@ -14,6 +14,7 @@
 #include "bpf/lib/process.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
+#include "exporter/cli/top_command.h"
 #include "exporter/config/units.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/registry.h"
@@ -86,9 +87,10 @@ void add_option(CLI::App &trace, const trace::Option &option, trace::Options &op
 
 TraceCommand::TraceCommand(CLI::App &command) {
     CLI::App *traces = command.add_subcommand("trace", "Writes every call or event as a line.");
-    traces->require_subcommand(1);
+    traces->require_subcommand(0, 1);
     traces->fallthrough();
     traces_ = traces;
+    add_in_flight(*traces);
     for (const probes::ProbeKind *const probe : probes::all_probes()) {
         if (probe->trace != nullptr) {
             add(*traces, std::string(probe->name), *probe->trace);
@@ -108,11 +110,41 @@ void TraceCommand::add(CLI::App &traces, const std::string &name, const trace::K
     }
 }
 
+void TraceCommand::add_in_flight(CLI::App &traces) {
+    CLI::Option *const in_flight =
+        traces.add_flag("--in-flight", is_in_flight_,
+                        "Prints the calls that have not returned, once, from a running exporter.");
+    traces
+        .add_option_function<std::string>(
+            "--format", [this](const std::string &format) { in_flight_.json = format == "json"; },
+            "With --in-flight: text, or json, an object for each line.")
+        ->check(CLI::IsMember({"text", "json"}));
+    add_exporter(traces, in_flight_.address, in_flight_.access);
+    for (CLI::Option *const option : traces.get_options()) {
+        if (option != in_flight && option != traces.get_help_ptr()) {
+            option->needs(in_flight);
+        }
+    }
+    traces.callback([this, &traces] {
+        const bool has_probe = !traces.get_subcommands().empty();
+        if (has_probe == is_in_flight_) {
+            throw has_probe
+                ? CLI::ParseError("--in-flight traces no probe", CLI::ExitCodes::ExcludesError)
+                : CLI::ParseError("A probe, or --in-flight, is required",
+                                  CLI::ExitCodes::RequiredError);
+        }
+    });
+}
+
 bool TraceCommand::parsed() const {
     return traces_->parsed();
 }
 
 int TraceCommand::run(const Settings &settings) const {
+    if (is_in_flight_) {
+        const auto printed = top::print_in_flight(in_flight_);
+        return printed ? 0 : complain(printed.error());
+    }
     const auto config = configure(settings);
     if (!config) {
         return complain(config.error());

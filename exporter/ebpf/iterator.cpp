@@ -7,9 +7,15 @@
 #include <cstring>
 #include <vector>
 
-#include "exporter/base/fd.h"
-
 namespace gpusnoop::ebpf {
+
+Result<Fd> link_iterator(int program) {
+    const int link = bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr);
+    if (link < 0) {
+        return fail_errno("attach a BPF iterator", -link);
+    }
+    return Fd(link);
+}
 
 Result<> read_iterator(int link, std::size_t record_bytes,
                        const std::function<void(std::span<const std::byte>)> &use) {

@@ -52,6 +52,14 @@ std::vector<double> bounds_of(const series::Description &description) {
     return bounds;
 }
 
+// The place of the bucket that a value in base units is counted in.
+std::size_t bucket_of(const series::Description &description, double value) {
+    const auto bound = std::ranges::lower_bound(
+        description.bounds, value, {},
+        [&](std::uint64_t raw) { return static_cast<double>(raw) / description.divisor; });
+    return static_cast<std::size_t>(bound - description.bounds.begin());
+}
+
 struct Histogram {
     std::map<double, std::uint64_t> cumulative;  // by upper bound
     double sum = 0;
@@ -169,9 +177,13 @@ private:
         }
     }
 
-    void write_bucket(const std::string &name, std::string_view bound, std::uint64_t count) {
+    void write_bucket(const std::string &name, std::string_view bound, std::uint64_t count,
+                      const series::Exemplar *exemplar = nullptr) {
         text_.sample(name, "_bucket", "le", bound);
         text_.number(count);
+        if (exemplar != nullptr) {
+            text_.exemplar(name + "_bucket", *exemplar);
+        }
         text_.end_line();
     }
 
@@ -187,9 +199,12 @@ private:
     void write_histogram(const Source &source) {
         const series::Description &description = source.description();
         const std::uint64_t *values = source.values();
+        const series::Exemplar *const exemplar = source.exemplar();
+        const std::size_t at = exemplar == nullptr ? 0 : bucket_of(description, exemplar->value);
         std::uint64_t count = 0;
-        for (const std::string &bound : bounds_) {
-            write_bucket(description.name, bound, count += *values++);
+        for (std::size_t i = 0; i < bounds_.size(); i++) {
+            write_bucket(description.name, bounds_[i], count += *values++,
+                         exemplar != nullptr && i == at ? exemplar : nullptr);
         }
         write_sum(description.name, static_cast<double>(*values) / description.divisor, count);
     }

@@ -60,6 +60,7 @@ constexpr Elsewhere others[] = {
     {"cuda_graph_launches_total", "gpu.cuda.graph.launch.calls",
      "DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
     {"cuda_api_errors_total", "", "DCGM_FI_DEV_XID_ERRORS"},
+    {"gpu_xid_total", "", "DCGM_FI_DEV_XID_ERRORS"},
     {"nccl_bytes_total", "", "DCGM_FI_PROF_NVLINK_TX_BYTES, DCGM_FI_PROF_NVLINK_RX_BYTES"},
 };
 
@@ -87,28 +88,12 @@ std::string row(const series::Description &family) {
            family.help + " | " + elsewhere(family.name) + " |\n";
 }
 
-}  // namespace
-
-std::string metrics_reference() {
-    std::vector<series::FamilySnapshot> snapshots;
+// The families of the exporter itself, beside those of the probes.
+std::vector<prometheus::MetricFamily> own_families(
+    const std::vector<series::FamilySnapshot> &of_probes) {
     std::map<std::string, std::uint64_t> folded;
-    std::string tables;
-    for (const probes::ProbeKind *const kind : probes::all_probes()) {
-        std::vector<series::Description> families;
-        for (series::FamilySet &set : kind->declare()) {
-            for (series::Family &family : set.families()) {
-                family.slot(1, series::LabelValues(family.description().labels.size()));
-                snapshots.push_back(family.snapshot());
-                families.push_back(family.description());
-                folded[family.description().name] = 0;
-            }
-        }
-        tables += "## " + std::string(kind->title) + "\n\n";
-        tables += "| family | type | labels | meaning | elsewhere |\n|---|---|---|---|---|\n";
-        for (const auto &family : families) {
-            tables += row(family);
-        }
-        tables += '\n';
+    for (const series::FamilySnapshot &family : of_probes) {
+        folded[family.description->name] = 0;
     }
     // One probe with a value for every family.
     probes::Health probe;
@@ -117,7 +102,7 @@ std::string metrics_reference() {
     probe.slow_details_lost = {{"busy", 0}};
     probe.sinks = {{"file", 0, {{"queue_full", 0}}}};
     std::vector<prometheus::MetricFamily> self = probe_families({probe});
-    for (auto &family : series_families(snapshots, folded)) {
+    for (auto &family : series_families(of_probes, folded)) {
         self.push_back(std::move(family));
     }
     self.push_back(log_family(0));
@@ -132,7 +117,37 @@ std::string metrics_reference() {
     for (auto &family : process_families(read_own_process())) {
         self.push_back(std::move(family));
     }
+    return self;
+}
 
+}  // namespace
+
+EveryFamily every_family() {
+    EveryFamily every;
+    for (const probes::ProbeKind *const kind : probes::all_probes()) {
+        every.of_probes.emplace_back(kind->title, std::vector<series::FamilySnapshot>());
+        for (series::FamilySet &set : kind->declare()) {
+            for (series::Family &family : set.families()) {
+                const std::size_t labels = family.description().labels.size();
+                family.slot(1, series::LabelValues(labels, "a"));
+                every.of_probes.back().second.push_back(family.snapshot());
+            }
+        }
+    }
+    every.own = own_families(every.snapshots());
+    return every;
+}
+
+std::vector<series::FamilySnapshot> EveryFamily::snapshots() const {
+    std::vector<series::FamilySnapshot> all;
+    for (const auto &[title, families] : of_probes) {
+        all.insert(all.end(), families.begin(), families.end());
+    }
+    return all;
+}
+
+std::string metrics_reference() {
+    const EveryFamily every = every_family();
     std::string text =
         "# Metrics\n\n"
         "Made by `gpusnoop_exporter list-metrics`; do not edit.\n\n"
@@ -149,14 +164,21 @@ std::string metrics_reference() {
         "the same thing, and the fields of DCGM that show the GPU's side of it. OBI "
         "traces fewer functions, of allocations only `cudaMalloc`, and counts copies and memsets "
         "when they begin, whether they fail or not.\n\n";
-    text += tables;
+    for (const auto &[title, families] : every.of_probes) {
+        text += "## " + title + "\n\n";
+        text += "| family | type | labels | meaning | elsewhere |\n|---|---|---|---|---|\n";
+        for (const series::FamilySnapshot &family : families) {
+            text += row(*family.description);
+        }
+        text += '\n';
+    }
     text +=
         "## The exporter itself\n\n"
         "For each probe: `entries = events + in_flight + stale + lost` (all reasons but "
         "`undecodable` and `forgotten`, which are of events, and `skipped`, which the kernel "
         "counts: of programs that were not run, as one was running on that CPU already).\n\n";
     text += "| family | type | labels | meaning |\n|---|---|---|---|\n";
-    for (const auto &family : self) {
+    for (const auto &family : every.own) {
         text += row(family);
     }
     return text;

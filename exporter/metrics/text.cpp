@@ -176,8 +176,8 @@ void Text::timestamp(std::int64_t at) {
     }
 }
 
-void Text::exemplar(std::string_view counter, const series::Exemplar &exemplar) {
-    if (!is_openmetrics_ || !counter.ends_with(total_suffix)) {
+void Text::exemplar(std::string_view sample, const series::Exemplar &exemplar) {
+    if (!is_openmetrics_ || !(sample.ends_with(total_suffix) || sample.ends_with("_bucket"))) {
         return;
     }
     std::size_t size = 0;

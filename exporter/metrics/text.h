@@ -44,9 +44,10 @@ public:
     void number(std::uint64_t value) { append(text_, value); }
     // In milliseconds since 1970; 0: none.
     void timestamp(std::int64_t at);
-    // For a counter. Left out in text 0.0.4, which has no exemplars, for a counter that OpenMetrics
-    // calls unknown, and if it has more than 128 characters.
-    void exemplar(std::string_view counter, const series::Exemplar &exemplar);
+    // For a sample of a counter or of a histogram's bucket. Left out in text 0.0.4, which has no
+    // exemplars, for a counter that OpenMetrics calls unknown, and if it has more than 128
+    // characters.
+    void exemplar(std::string_view sample, const series::Exemplar &exemplar);
     void end_line() { text_ += '\n'; }
 
     // Returns the whole text. Call it once.

@@ -95,7 +95,8 @@ public:
     void observe_all(Slot slot, std::span<const std::uint64_t> counts);
     // For gauges: label sets folded into the same set share one value.
     void set(Slot slot, std::uint64_t value) { values_[cell(slot)] = value; }
-    // For counters: the last exemplar is shown, while the label set is shown on its own.
+    // For counters and histograms: the last exemplar is shown, while the label set is shown on its
+    // own.
     void set_exemplar(Slot slot, Exemplar exemplar);
     [[nodiscard]] std::uint64_t value(Slot slot) const { return values_[cell(slot)]; }
 

@@ -64,6 +64,10 @@ std::string duration_html(double seconds) {
     return with_value(fmt::format("{:.9g}", seconds), duration_text(seconds));
 }
 
+std::string age_html(double seconds) {
+    return with_value(fmt::format("{:.9g}", seconds), age_text(seconds));
+}
+
 std::string time_html(std::chrono::nanoseconds since_epoch) {
     const std::string text = utc_time(since_epoch);
     const std::string day = text.substr(0, 10);

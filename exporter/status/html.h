@@ -20,6 +20,7 @@ namespace gpusnoop::status {
 [[nodiscard]] std::string count_html(std::uint64_t count);
 [[nodiscard]] std::string rate_html(double per_second);
 [[nodiscard]] std::string duration_html(double seconds);
+[[nodiscard]] std::string age_html(double seconds);
 
 // A time of CLOCK_REALTIME, to the second.
 [[nodiscard]] std::string time_html(std::chrono::nanoseconds since_epoch);

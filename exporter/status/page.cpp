@@ -26,8 +26,10 @@ std::string links(const Facts &facts) {
            link("/api/v1/allocations", "Allocations (JSON)") +
            link("/api/v1/allocations?format=folded", "Allocations (folded stacks)") +
            link("/api/v1/functions", "Functions (JSON)") +
-           link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/-/healthy", "Health") +
-           link("/-/ready", "Readiness") + "<li><a rel=\"noreferrer\" href=\"" + std::string(docs) +
+           link("/api/v1/in_flight", "Calls in flight (JSON)") +
+           link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/api/v1/xids", "Xids (JSON)") +
+           link("/-/healthy", "Health") + link("/-/ready", "Readiness") +
+           "<li><a rel=\"noreferrer\" href=\"" + std::string(docs) +
            "\">Documentation</a></li>\n</ul>\n</nav>\n";
 }
 
@@ -79,8 +81,9 @@ std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_second
         "<p class=\"dim\">What the CUDA programs on <b>" +
         escape_html(facts.node) + "</b> do</p>\n" + links(facts) + "</header>\n<main>\n";
     html += notes(facts) + facts_list(facts) + refresh_line(facts, refresh_seconds);
-    html += probes_section(facts) + processes_section(facts) + allocations_section(facts) +
-            slow_calls_section(facts) + libraries_section(facts);
+    html += in_flight_section(facts) + probes_section(facts) + processes_section(facts) +
+            allocations_section(facts) + slow_calls_section(facts) + xids_section(facts) +
+            libraries_section(facts);
     return html + "</main>\n</body>\n</html>\n";
 }
 

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -165,6 +166,24 @@ std::vector<std::string> row_of(const probes::SlowCallOverview &call) {
             stack_html(call.stack)};
 }
 
+// Red if somebody must act on the node.
+std::string kind_html(const std::string &kind) {
+    const bool is_bad = kind == "hardware" || kind == "fatal";
+    return is_bad ? "<b class=\"bad\">" + escape_html(kind) + "</b>" : escape_html(kind);
+}
+
+std::vector<std::string> row_of(const probes::XidOverview &xid) {
+    return {
+        time_html(xid.at),
+        (xid.is_switch ? "SXid " : "Xid ") + std::to_string(xid.code),
+        kind_html(xid.kind),
+        xid.gpu.empty() ? "<span class=\"dim\">a switch</span>" : escape_html(xid.gpu),
+        "<code>" + escape_html(xid.device) + "</code>",
+        xid.process ? process_html(*xid.process, xid.pid) : "<span class=\"dim\">not named</span>",
+        container_html(xid.process ? xid.process->container : std::string()),
+        code(xid.text)};
+}
+
 }  // namespace
 
 std::string probes_section(const Facts &facts) {
@@ -286,6 +305,65 @@ std::string slow_calls_section(const Facts &facts) {
                        rows);
     return html + more(calls.kept, rows.size(),
                        " before them: see <a href=\"./api/v1/slow_calls\">all that are kept</a>");
+}
+
+std::string in_flight_section(const Facts &facts) {
+    std::string html = heading("in-flight", "Calls in flight");
+    if (!facts.overview.in_flight) {
+        return html + sentence("Not known: the probe <code>in_flight</code> is not up.");
+    }
+    const probes::InFlightOverview &open = *facts.overview.in_flight;
+    const std::string min_age = duration_html(std::chrono::duration<double>(open.min_age).count());
+    if (open.oldest.empty()) {
+        return html + sentence("No call has been running for " + min_age + " or longer.");
+    }
+    html +=
+        sentence(counted(open.count, "call has been running for ", "calls have been running for ") +
+                 min_age + " or longer.");
+    Rows rows;
+    for (const probes::OpenCall &call : open.oldest) {
+        const std::uint64_t age_ns = open.now_ns - std::min(open.now_ns, call.began_ns);
+        rows.push_back(
+            {"<code>" + escape_html(call.function, max_function_bytes) + "</code>",
+             age_html(static_cast<double>(age_ns) / 1e9),
+             "<code>" + escape_html(call.library) + "</code>", process_html(call, call.pid),
+             escape_html(call.thread) + " <small class=\"keep\">tid " + std::to_string(call.tid) +
+                 "</small>",
+             call.gpu.empty() ? "-" : escape_html(call.gpu), container_html(call.container)});
+    }
+    html += table_html(
+        "in-flight",
+        {{"Function"}, {"For", true}, {"Library"}, {"Process"}, {"Thread"}, {"GPU"}, {"Container"}},
+        rows);
+    return html + more(open.count, rows.size(), ", which began later") +
+           sentence("<a href=\"./api/v1/in_flight\">Where their threads are now</a>");
+}
+
+std::string xids_section(const Facts &facts) {
+    std::string html = heading("xids", "Errors that the driver reports");
+    if (!facts.overview.xids) {
+        return html + sentence("Not known: the probe <code>xid</code> is not up.");
+    }
+    const probes::XidsOverview &xids = *facts.overview.xids;
+    if (xids.last.empty()) {
+        return html + sentence("The driver has reported no Xid and no SXid since the start.");
+    }
+    Rows rows;
+    for (const probes::XidOverview &xid : xids.last) {
+        rows.push_back(row_of(xid));
+    }
+    html += table_html("xids",
+                       {{"Time (UTC)"},
+                        {"Code"},
+                        {"Class"},
+                        {"GPU"},
+                        {"Device"},
+                        {"Process"},
+                        {"Container"},
+                        {"Report"}},
+                       rows);
+    return html + more(xids.count, rows.size(),
+                       " before them: see <a href=\"./api/v1/xids\">the last ones</a>");
 }
 
 std::string libraries_section(const Facts &facts) {

@@ -11,10 +11,12 @@ namespace gpusnoop::status {
 [[nodiscard]] std::string notes(const Facts &facts);
 
 // Each has its heading, and a sentence if it has no items.
+[[nodiscard]] std::string in_flight_section(const Facts &facts);
 [[nodiscard]] std::string probes_section(const Facts &facts);
 [[nodiscard]] std::string processes_section(const Facts &facts);
 [[nodiscard]] std::string allocations_section(const Facts &facts);
 [[nodiscard]] std::string slow_calls_section(const Facts &facts);
+[[nodiscard]] std::string xids_section(const Facts &facts);
 [[nodiscard]] std::string libraries_section(const Facts &facts);
 
 }  // namespace gpusnoop::status

@@ -61,14 +61,14 @@ SETS = {
     "with next to nothing": (
         ["nodeSelector: null\ntolerations: []\npriorityClassName: ''\nappArmorProfile: ''\n"
          "serviceAccount: {create: false, name: there}\nfullnameOverride: g\nimage: {tag: v1}\n"
-         "probes: {scheme: TCP}\nseLinuxOptions: {type: spc_t}\n"], "1.32.0"),
+         "probes: {scheme: TCP}\nseLinuxOptions: {type: spc_t}\nuserNames: false\n"], "1.32.0"),
 }
 # What values.schema.json must refuse.
 REFUSED = ["ports: 1", "port: '19435'", "port: 80", "monitor: {kind: Monitor}", "monitor: {interval: 15}",
            "capabilities: [BPF]", "capabilities: [BPF, PERFMON, NET_ADMIN]", "config: ''", "extraArgs: [log]",
            "prometheusRule: {enable: true}", "prometheusRule: {thresholds: {leak_growth: [1]}}",
            "prometheusRule: {runbooks: wiki}", "fullnameOverride: Capital", "image: {}",
-           "nodeSelector: {nvidia.com/gpu.present: true}"]
+           "nodeSelector: {nvidia.com/gpu.present: true}", "userNames: /etc/passwd"]
 
 
 def load(text):
@@ -122,6 +122,7 @@ def check_fits_together(objects, values):
     same("the address", listen, [f"--web.listen-address=:{ports['metrics']}"])
     volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
     same("volumes and their mounts", {mount["name"] for mount in container["volumeMounts"]}, volumes)
+    same("whether users have names", "users" in volumes, values["userNames"])
     config_map = next(volume["configMap"]["name"] for volume in pod["spec"]["volumes"] if volume["name"] == "config")
     if not any(one["kind"] == "ConfigMap" and one["metadata"]["name"] == config_map for one in objects):
         complain(f"there is no ConfigMap {config_map}")
@@ -168,7 +169,7 @@ def check_privileges(objects):
         same(f"readOnly of {mount['mountPath']}", mount.get("readOnly", False),
              mount["mountPath"] != "/sys/fs/bpf")  # its pins
     paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
-    same("the host's paths", paths, {"/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"})
+    same("the host's paths", paths, {"/etc/passwd", "/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"})
 
 
 def check_contents(objects, values, exporter, promtool):

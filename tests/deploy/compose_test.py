@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docker/compose.yaml, as far as it can be told without a Docker: compose_test.py DOCKER_COMPOSE STANDIN_DIR
+"""docker/compose.yaml and fleet.yaml, as far as can be seen without a Docker: compose_test.py DOCKER_COMPOSE STANDIN_DIR
 
 docker-compose reads it; then each thing that one service says of another, of a file or of a build stage is
 looked up."""
@@ -28,7 +28,7 @@ from complaints import complain, complaints, conclude, same
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCKER = ROOT / "docker"
 # Of the kernel, and of no file of ours.
-OF_THE_HOST = {"/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"}
+OF_THE_HOST = {"/etc/passwd", "/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"}
 DEMO = {"train", "infer", "nccl", "math"}
 
 
@@ -183,6 +183,24 @@ def check_demo(project, standin):
                 complain(f"{name}: the stand-ins have no {file}")
 
 
+def check_fleet(docker_compose, of_compose):
+    """The fleet's Prometheus is in the place of the other, for the same Grafana."""
+    project, said = read_by_compose(docker_compose, DOCKER / "fleet.yaml")
+    if project is None:
+        complain(said)
+        return
+    check_services(project)
+    services = project["services"]
+    same("the fleet's services", set(services), {"prometheus", "grafana"})
+    same("the fleet's Grafana", services["grafana"], of_compose["services"]["grafana"])
+    source = next(one for one in load("grafana/datasources.yaml")["datasources"] if one.get("isDefault"))
+    reachable(project, urllib.parse.urlparse(source["url"]).netloc, "the fleet's data source")
+    same("the fleet's capabilities", (services["prometheus"]["cap_drop"], services["prometheus"].get("cap_add")),
+         (["ALL"], None))
+    version = project["services"]["prometheus"]["image"].partition(":")[2]
+    same("the fleet's version", of_compose["services"]["exporter"]["image"].partition(":")[2], version)
+
+
 def check_refusals(docker_compose):
     """docker-compose does look, and so do we."""
     text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
@@ -217,6 +235,7 @@ def main():
     check_grafana(project, check_prometheus(project))
     check_alertmanager(project)
     check_demo(project, standin)
+    check_fleet(docker_compose, project)
     check_refusals(docker_compose)
     return conclude(f"{len(project['services'])} services fit together")
 

@@ -145,6 +145,8 @@ public:
                                     "libcublas.so.12", "libcudnn.so.9"}) {
             exporter.wait_until_attached_to(standin(library));
         }
+        hanging_.emplace(std::vector<std::string>{standin("hangs"), "--threads", "2"});
+        hanging_->wait_for_output("hanging");
         write_file(directory_ / "go", "");
     }
 
@@ -173,6 +175,7 @@ private:
     Process ranks_;
     Process math_;
     std::optional<Process> missing_;  // whose system calls fail
+    std::optional<Process> hanging_;  // whose calls do not return
 };
 
 // A program that has memory from before the exporter's start, and frees it when that runs.
@@ -212,7 +215,8 @@ struct Scene {
                       "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
-                      "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"};
+                      "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
+                      "in_flight: {enabled: true}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{
         exporter.port(),

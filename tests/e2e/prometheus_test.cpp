@@ -9,7 +9,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/reference.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 #include "exporter/symbols/names/cuda_errors.h"
 #include "tests/e2e/prometheus.h"
@@ -264,4 +267,46 @@ TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", 
     CHECK(verdict.output.empty());
     CHECK(verdict.code == 0);
     CHECK(e2e::promtool("# TYPE a counter\na 1\na 2\n").code != 0);
+}
+
+TEST_CASE("promtool has no complaint about any family of list-metrics", "[e2e]") {
+    e2e::require_prometheus();
+    const auto every = gpusnoop::metrics::every_family();
+    const auto page_of = [](const auto &families, const auto &own) {
+        return gpusnoop::metrics::write_page(gpusnoop::metrics::Format::text, families, own);
+    };
+    const std::string text = page_of(every.snapshots(), every.own);
+    INFO(text);
+    const Page page(text);
+    const Finished listed = run({exporter_binary(), "list-metrics"});
+    REQUIRE(listed.code == 0);
+    std::size_t families = 0;
+    std::istringstream rows(listed.output);
+    for (std::string row; std::getline(rows, row);) {
+        if (!row.starts_with("| `")) {
+            continue;
+        }
+        std::istringstream cells(row);
+        std::string bar;
+        std::string name;
+        std::string type;
+        cells >> bar >> name >> bar >> type;
+        name = name.substr(1, name.size() - 2);
+        INFO(row);
+        CHECK(text.find("# HELP " + name + " ") != std::string::npos);
+        CHECK(text.find("# TYPE " + name + " " + type + "\n") != std::string::npos);
+        CHECK(page.has(type == "histogram" ? name + "_bucket" : name));
+        families++;
+    }
+    CHECK(families > 80);
+    const Finished verdict = e2e::promtool(text);
+    CHECK(verdict.output.empty());
+    CHECK(verdict.code == 0);
+    // It does look at names and texts.
+    gpusnoop::series::Family bad({.name = "gpusnoop_calls", .help = "", .labels = {}}, 1);
+    (void)bad.slot(1, {});
+    const Finished complaint =
+        e2e::promtool(page_of(std::vector{bad.snapshot()}, decltype(every.own){}));
+    CHECK(complaint.output.find("_total") != std::string::npos);
+    CHECK(complaint.code != 0);
 }

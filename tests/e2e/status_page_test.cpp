@@ -110,7 +110,7 @@ std::string build_id_of(const std::string &path) {
 // The exporter, with programs to show.
 struct Node {
     TemporaryDirectory directory;
-    Exporter exporter{with_cuda(only_groups("auto")) + slow_group};
+    Exporter exporter{own_groups("auto") + slow_group};
     Process leaky{{standin("leaky"), "--bytes", std::to_string(leaked), "--times", "3",
                    "--wait-for-file", directory / "go", "--hold"},
                   {{"STANDIN_TRUTH_DIR", directory.path().string()},
@@ -124,11 +124,6 @@ struct Node {
         leaky.wait_for_output("holding");
     }
 
-    static std::string with_cuda(std::string config) {
-        const std::string off = "cuda:\n  enabled: false\n";
-        REQUIRE(config.starts_with(off));
-        return config.substr(off.size());
-    }
     [[nodiscard]] std::string url() const {
         return "http://127.0.0.1:" + std::to_string(exporter.port()) + "/";
     }
@@ -193,7 +188,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
-    REQUIRE(probes.size() == 6);
+    REQUIRE(probes.size() == 8);
     for (const Row &row : probes) {
         CHECK(row.at(1).text == state_of(metrics, row.at(0).text));
     }

@@ -321,17 +321,24 @@ TEST_CASE("Prometheus reads OpenMetrics, and stores who was slow", "[e2e]") {
     prometheus.wait_for_scrapes(1);
     CHECK(prometheus.value("up{job=\"gpusnoop\"}") == 1);
     CHECK(prometheus.value(name, {{"comm", "sleeper"}}) >= 8);
-    const YAML::Node stored = YAML::Load(e2e::get(
-        prometheus.port(), "/api/v1/query_exemplars?query=" + name + "&start=0&end=9999999999"));
-    REQUIRE(stored["data"].size() == 1);
-    CHECK(stored["data"][0]["seriesLabels"]["function"].as<std::string>() == "calls_sleep");
-    // One call was the last: it is one exemplar, however often it is scraped.
-    REQUIRE(stored["data"][0]["exemplars"].size() == 1);
-    const YAML::Node exemplar = stored["data"][0]["exemplars"][0];
-    CHECK(exemplar["labels"]["pid"].as<int>() == program.pid());
-    CHECK(exemplar["labels"]["comm"].as<std::string>() == "sleeper");
-    CHECK(exemplar["value"].as<double>() == last["duration_seconds"].as<double>());
-    CHECK(exemplar["timestamp"].as<double>() > 1.6e9);
+    // Beside the number of slow calls, and in the bucket of the call's duration.
+    for (const std::string &of : {name, std::string("gpusnoop_function_duration_seconds_bucket")}) {
+        CAPTURE(of);
+        const YAML::Node stored = YAML::Load(e2e::get(
+            prometheus.port(), "/api/v1/query_exemplars?query=" + of + "&start=0&end=9999999999"));
+        REQUIRE(stored["data"].size() == 1);
+        const YAML::Node labels = stored["data"][0]["seriesLabels"];
+        CHECK(labels["function"].as<std::string>() == "calls_sleep");
+        // One call was the last: it is one exemplar, however often it is scraped.
+        REQUIRE(stored["data"][0]["exemplars"].size() == 1);
+        const YAML::Node exemplar = stored["data"][0]["exemplars"][0];
+        CHECK(exemplar["labels"]["pid"].as<int>() == program.pid());
+        CHECK(exemplar["labels"]["comm"].as<std::string>() == "sleeper");
+        const auto seconds = exemplar["value"].as<double>();
+        CHECK(seconds == last["duration_seconds"].as<double>());
+        CHECK((of == name || seconds <= labels["le"].as<double>()));
+        CHECK(exemplar["timestamp"].as<double>() > 1.6e9);
+    }
 }
 
 TEST_CASE("100 scrapes are served while 2000 clients say nothing, by 32 threads in all", "[e2e]") {

@@ -196,8 +196,11 @@ double left_calls(const CallsTruth &truth) {
 }
 
 std::string only_groups(const std::string &mode) {
-    std::string text = "cuda:\n  enabled: false\nfunctions:\n  attach: " + mode +
-                       "\n  max_calls_per_second: 0\n  groups:\n";
+    return "cuda:\n  enabled: false\n" + own_groups(mode);
+}
+
+std::string own_groups(const std::string &mode) {
+    std::string text = "functions:\n  attach: " + mode + "\n  max_calls_per_second: 0\n  groups:\n";
     for (const auto &[name, unused] : gpusnoop::probes::shipped_function_groups()) {
         text += "    " + name + ": {enabled: false}\n";
     }

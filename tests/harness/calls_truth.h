@@ -67,6 +67,8 @@ struct CallsConfig {
 
 // The start of a configuration. Only the groups after it attach.
 std::string only_groups(const std::string &mode);
+// The same without the block `cuda:`.
+std::string own_groups(const std::string &mode);
 // The whole configuration, with a group "calls" that has each of the functions, by its symbol.
 std::string calls_config(const CallsConfig &config);
 

@@ -22,6 +22,14 @@ inline Process hold(const Exporter &exporter) {
     return holder;
 }
 
+// The same for a copy of the runtime.
+inline Process hold(const Exporter &exporter, const std::filesystem::path &runtime) {
+    Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"},
+                   {{"LD_LIBRARY_PATH", runtime.parent_path().string()}});
+    exporter.wait_until_attached_to(runtime);
+    return holder;
+}
+
 // A workload that stays after its work, and writes its counts into `truth`.
 inline Process start(const std::filesystem::path &truth, std::vector<std::string> more) {
     std::vector<std::string> command = {standin("workload"), "--hold"};

@@ -23,8 +23,8 @@ void require_bpf();
 // nearly a tenth of a second to detach from each function.
 std::string attached_by(const std::string &mode);
 // The modes that a test tries: the modes in `of` that GPUSNOOP_TEST_MODES names (words, divided by
-// commas), or all if it is not set. CTest runs each test with the tag [modes] by session and multi,
-// and once more by perf, as the kernel takes long to detach perf probes.
+// commas), or all if it is not set. CTest runs each test with the tag [modes] by session, and once
+// more, with the label `long`, by multi and perf.
 std::vector<std::string> attach_modes(std::vector<std::string> of = {"session", "multi", "perf"});
 
 // The same as require_bpf() for something else that a machine may lack.

@@ -31,6 +31,8 @@ check 'json text' trace cuda --format = ''
 check 'cuda' trace c
 check 'syscall' trace s
 check 'fence functions' trace f
+check '--in-flight' trace --in-f
+check 'json text' trace --in-flight --format ''
 check '--library' trace functions --l
 check '--library' trace func --l
 check '--syscall' trace syscall --s

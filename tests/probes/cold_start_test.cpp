@@ -13,6 +13,7 @@
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
+#include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
@@ -44,10 +45,6 @@ struct Copies {
                                            {"LD_LIBRARY_PATH", directory.path().string()}});
         REQUIRE(ran.code == 0);
         return truth::sum(truth::read_truth(truth.path()));
-    }
-    [[nodiscard]] Process user() const {
-        return Process({standin("workload"), "--iterations", "0", "--hold"},
-                       {{"LD_LIBRARY_PATH", directory.path().string()}});
     }
 };
 
@@ -97,11 +94,7 @@ void wait_for_rescans(const Exporter &exporter, int count) {
         const fs::path mark = directory.path() / ("mark" + std::to_string(n)) / "libcudart.so.12";
         fs::create_directories(mark.parent_path());
         fs::copy_file(standin("12/libcudart.so.12"), mark);
-        {
-            const Process user({standin("workload"), "--iterations", "0", "--hold"},
-                               {{"LD_LIBRARY_PATH", mark.parent_path().string()}});
-            exporter.wait_until_attached_to(mark);
-        }
+        (void)hold(exporter, mark);  // as long as it takes to attach
         struct stat status{};
         REQUIRE(::stat(mark.c_str(), &status) == 0);
         const std::string inode = "inode=" + std::to_string(status.st_ino);
@@ -191,8 +184,7 @@ TEST_CASE("a file of the host that nobody uses stays attached to", "[kernel]") {
     const Copies copies;
     const Exporter exporter("discovery: {rescan_interval: 1s}\n");
     {
-        const Process user = copies.user();
-        exporter.wait_until_attached_to(copies.runtime);
+        const Process user = hold(exporter, copies.runtime);
         wait_for_rescans(exporter, 1);
     }
     wait_for_rescans(exporter, 2);
@@ -206,10 +198,7 @@ TEST_CASE("a file that nobody uses is let go where the configuration keeps nothi
     require_bpf();
     const Copies copies;
     const Exporter exporter("discovery: {rescan_interval: 1s, keep: 0s}\n");
-    {
-        const Process user = copies.user();
-        exporter.wait_until_attached_to(copies.runtime);
-    }
+    (void)hold(exporter, copies.runtime);
     eventually("it to be let go",
                [&] { return exporter.times_said_of(copies.runtime, detached) == 1; });
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/harness/cuda_truth.h"
+#include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
@@ -65,10 +66,7 @@ TEST_CASE("a library that is overwritten in place is detached from, and attached
     const auto library = directory / "libcudart.so.12";
     const Process::Environment use_it = {{"LD_LIBRARY_PATH", directory.path().string()}};
     std::filesystem::copy_file(standin("12/libcudart.so.12"), library);
-    {
-        const Process user({standin("workload"), "--iterations", "0", "--hold"}, use_it);
-        exporter.wait_until_attached_to(library);
-    }
+    (void)hold(exporter, library);
     // The same inode with other code in the probed places.
     std::string bytes = read_file(standin("13/libcudart.so.13"));
     std::filesystem::resize_file(library, 0);

@@ -14,7 +14,7 @@ mkdir -p "$made"
 exec 9>"$made/lock"
 flock 9
 is_new=yes
-for source in tests/vm/init.c tests/vm/prepare.sh tests/vm/module/*.c "$kernel/release"; do
+for source in tests/vm/init.c tests/vm/prepare.sh tests/vm/module/*.[ch] "$kernel/release"; do
     [ "$made/initrd.cpio" -nt "$source" ] || is_new=no
 done
 [ $is_new = no ] || exit 0
@@ -31,7 +31,7 @@ for folder in arch/x86/include arch/x86/include/generated include arch/x86/inclu
     done
 done
 flags+=(-include "$common/include/linux/kconfig.h" -include "$common/include/linux/compiler_types.h"
-    -D__KERNEL__ -DMODULE '-DKBUILD_BASENAME="gpusnoop_test"' '-DKBUILD_MODNAME="gpusnoop_test"'
+    -Itests/vm/module -D__KERNEL__ -DMODULE '-DKBUILD_BASENAME="gpusnoop_test"' '-DKBUILD_MODNAME="gpusnoop_test"'
     '-DKBUILD_MODFILE="gpusnoop_test"' -D__KBUILD_MODNAME=kmod_gpusnoop_test
     # As arch/x86/Makefile has them.
     -std=gnu11 -fms-extensions -O2 -m64 -mcmodel=kernel -fno-PIE -mno-red-zone -mno-sse -mno-mmx -mno-sse2

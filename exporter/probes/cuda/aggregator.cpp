@@ -105,6 +105,8 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
             return hand_to(copies_, &CudaCopies::on_wait, bytes);
         case CUDA_RECORD_FAILED:
             return take_failed(bytes);
+        case CUDA_RECORD_UNRETURNED:
+            return take_unreturned_call(bytes);
         default:
             return false;
     }

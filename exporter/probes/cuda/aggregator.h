@@ -22,6 +22,7 @@
 #include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/cuda/pending_events.h"
 #include "exporter/probes/cuda/processes.h"
+#include "exporter/probes/frame/open_calls.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -94,6 +95,12 @@ public:
         return memory_allocations(processes_.table());
     }
     [[nodiscard]] MemoryOverview overview() const { return memory_overview(processes_.table()); }
+    // A call in flight.
+    [[nodiscard]] OpenCall open_call(const open_call_record &record);
+    // The calls that threads were inside of when they ended, since the last time.
+    [[nodiscard]] std::vector<UnreturnedCall> take_unreturned() {
+        return std::exchange(unreturned_, {});
+    }
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records of an unknown type or of the wrong size.
@@ -107,6 +114,7 @@ private:
     bool take_calls_record(std::span<const std::byte> bytes);
     bool take_copy(std::span<const std::byte> bytes);
     bool take_failed(std::span<const std::byte> bytes);
+    bool take_unreturned_call(std::span<const std::byte> bytes);
     template <typename Record>
     bool keep(std::span<const std::byte> bytes);
     template <typename Part, typename Record>
@@ -133,6 +141,7 @@ private:
     Reconciler reconciler_;
     PendingEvents pending_;
     std::map<std::string, std::uint64_t> folded_gauges_;
+    std::vector<UnreturnedCall> unreturned_;
     std::uint64_t undecodable_ = 0;
 };
 

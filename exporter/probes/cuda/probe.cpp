@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cuda_in_flight.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attacher.h"
@@ -18,6 +19,8 @@
 #include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
 #include "exporter/system/machine.h"
@@ -28,10 +31,16 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+CudaConfig config_of(const config::Config &config) {
+    auto cuda = config.of<CudaConfig>();
+    cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
+    return cuda;
+}
+
 class CudaProbe final : public Probe {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
-        : config_(config.of<CudaConfig>()),
+        : config_(config_of(config)),
           shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
@@ -71,6 +80,16 @@ public:
             overview.memory = aggregator_.overview();
         }
     }
+    [[nodiscard]] bool follows_calls() const override { return true; }
+    Result<OpenCalls> open_calls(const OpenCallQuery &query) override {
+        return open_calls_ ? (*open_calls_)
+                                 ->read(query,
+                                        [this](const auto &record) {
+                                            return std::optional(aggregator_.open_call(record));
+                                        })
+                           : tl::unexpected(open_calls_.error());
+    }
+    std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
     [[nodiscard]] Health health() const override;
 
 private:
@@ -99,6 +118,7 @@ private:
     std::unique_ptr<CudaPrograms> programs_;
     std::unique_ptr<CudaConsumer> consumer_;
     std::optional<CudaAttacher> attacher_;
+    Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
     std::uint64_t missed_calls_version_ = 0;  // as of the last drain()
     std::atomic<bool> has_successor_ = false;
 
@@ -182,6 +202,9 @@ Result<> CudaProbe::open() {
         return shared;
     }
     programs_ = std::move(*programs);
+    if (config_.unreturned_after > std::chrono::milliseconds(0)) {  // else nobody asks for calls
+        open_calls_ = OpenCallReader::open<cuda_in_flight_bpf>(programs_->threads_map());
+    }
     consumer_ = std::move(*consumer);
     attacher_.emplace(*programs_, attached_, config_.libraries);
     if (programs_->pins() == nullptr && ebpf::has_pins(config_.pin_path)) {
@@ -235,6 +258,7 @@ std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
     cuda.pin = Pin::never;
     cuda.pin_path.clear();
     least.set(std::move(cuda));
+    least.set(InFlightConfig{.enabled = false});
     return make_cuda(least, features, targets);
 }
 

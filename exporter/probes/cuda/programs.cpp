@@ -71,7 +71,8 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          static_cast<std::uint32_t>(config.endings)}) {
+          static_cast<std::uint32_t>(config.endings),
+          static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));
     }
     return hexadecimal(hash);
@@ -172,6 +173,9 @@ int CudaPrograms::traces_lost_map() const {
 int CudaPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_account);
 }
+int CudaPrograms::threads_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_threads);
+}
 
 int CudaPrograms::process_filter() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_filter);
@@ -219,6 +223,8 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     size_tables(*loaded->skeleton, config);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
+    loaded->skeleton->rodata->unreturned_after_ns =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {

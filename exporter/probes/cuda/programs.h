@@ -63,6 +63,8 @@ public:
     [[nodiscard]] int traces_ring() const;
     [[nodiscard]] int traces_lost_map() const;
     [[nodiscard]] int account_map() const;
+    // The task storage with the open calls of threads.
+    [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
     [[nodiscard]] ebpf::Runs runs() const;

@@ -44,6 +44,9 @@ struct CudaConfig {
     // Call sites on the page, of each process.
     std::uint32_t max_call_sites = 10;
     std::chrono::milliseconds drain_interval{10};
+    // Of the block in_flight: calls in flight for so long when their thread ends are reported; 0:
+    // none.
+    std::chrono::milliseconds unreturned_after{};
     bool operator==(const CudaConfig &) const = default;
 };
 

@@ -71,6 +71,7 @@ void BpfProbeBase::drain() {
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     drain_rings();
+    drain_others();
     if (now - ticked_ > std::chrono::seconds(1)) {
         ticked_ = now;
         tick(now);
@@ -96,6 +97,7 @@ Health BpfProbeBase::health() const {
         if (const auto account = ebpf::read_account(account_map())) {
             health.account = *account;
         }
+        add_others(health.account);
         const ebpf::Runs counted = runs();
         health.runs = counted.count;
         health.run_nanoseconds = counted.nanoseconds;

@@ -72,6 +72,10 @@ protected:
     virtual void rescan() {}
     // Before each report: counts data that no ring brings.
     virtual void refresh() {}
+    // At each drain: reads events that no ring brings.
+    virtual void drain_others() {}
+    // Adds those events to the account, which the BPF programs keep of theirs. For any thread.
+    virtual void add_others(probe_account & /*account*/) const {}
 
     // Attaches the programs in their order, until the probe is destroyed.
     Result<> attach_each(std::span<const bpf_program *const> programs);
@@ -134,6 +138,7 @@ protected:
     }
     [[nodiscard]] S &skeleton() { return *skeleton_; }
     [[nodiscard]] Aggregator &aggregator() { return aggregator_; }
+    [[nodiscard]] const Aggregator &aggregator() const { return aggregator_; }
 
 private:
     Result<std::vector<ProbeRing>> open_object() final {

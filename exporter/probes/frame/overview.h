@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/amount.h"
+#include "exporter/probes/frame/open_calls.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
@@ -19,6 +20,8 @@ namespace gpusnoop::probes {
 inline constexpr std::size_t max_overview_processes = 20;
 inline constexpr std::size_t max_overview_sites = 15;
 inline constexpr std::size_t max_overview_slow_calls = 10;
+inline constexpr std::size_t max_overview_in_flight = 20;
+inline constexpr std::size_t max_overview_xids = 10;
 
 // Texts in these are valid UTF-8 and not long.
 struct ProcessOverview {
@@ -64,9 +67,36 @@ struct SlowCallsOverview {
     std::size_t kept = 0;                // number of calls at /api/v1/slow_calls
 };
 
+struct InFlightOverview {
+    std::vector<OpenCall> oldest;         // the oldest first
+    std::size_t count = 0;                // of all
+    std::uint64_t now_ns = 0;             // of their clock
+    std::chrono::milliseconds min_age{};  // of all
+};
+
+// A report of the NVIDIA driver on a GPU (Xid) or an NVSwitch (SXid).
+struct XidOverview {
+    std::chrono::nanoseconds at{};  // CLOCK_REALTIME
+    bool is_switch = false;
+    std::uint32_t code = 0;
+    std::string kind;  // as the label `class`, or `severity` of a switch
+    std::string device;
+    std::string gpu;        // as the label `gpu`; empty for a switch
+    std::uint32_t pid = 0;  // 0: the report names no process
+    std::optional<processes::ProcessNames> process;
+    std::string text;
+};
+
+struct XidsOverview {
+    std::vector<XidOverview> last;  // the newest first
+    std::uint64_t count = 0;        // of all since the start
+};
+
 struct Overview {
     std::optional<MemoryOverview> memory;         // none: no probe knows
     std::optional<SlowCallsOverview> slow_calls;  // the same
+    std::optional<InFlightOverview> in_flight;    // the same
+    std::optional<XidsOverview> xids;             // the same
 };
 
 }  // namespace gpusnoop::probes

@@ -76,6 +76,9 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
     if (probes::attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
         needed.push_back(CAP_SYS_ADMIN);
     }
+    if (probes::reads_kernel_log(config)) {
+        needed.push_back(CAP_SYSLOG);
+    }
     if (writes_to_paths(config)) {
         needed.push_back(CAP_DAC_OVERRIDE);
     }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/probe_state.h"
 #include "exporter/series/family.h"
 #include "exporter/sinks/sink.h"
@@ -53,11 +56,14 @@ struct Health {
 
 struct Overview;
 
-// drain(), report(), folded(), documents() and add_to() are called from the aggregating thread,
-// health() from any.
+// drain(), report(), folded(), documents(), add_to(), open_calls() and take_unreturned() are called
+// from the aggregating thread, health() from any.
 class Probe {
 public:
     virtual ~Probe() = default;
+
+    // Gives it the other probes, before any is started. All of them live as long.
+    virtual void meet(std::span<const std::unique_ptr<Probe>> /*all*/) {}
 
     // Loads, and attaches everything that can be attached immediately. A failure leaves the probe
     // down; the exporter runs without it.
@@ -87,6 +93,16 @@ public:
 
     // Adds its numbers to the overview, as of the last drain(). Adds nothing while it is down.
     virtual void add_to(Overview & /*overview*/) const {}
+
+    // Does it follow calls to their ends?
+    [[nodiscard]] virtual bool follows_calls() const { return false; }
+    // The calls that are in flight now. Fails while the probe is down, and where the kernel cannot
+    // list them.
+    [[nodiscard]] virtual Result<OpenCalls> open_calls(const OpenCallQuery & /*query*/) {
+        return OpenCalls{};
+    }
+    // The calls that threads were inside of when they ended, since the last time.
+    [[nodiscard]] virtual std::vector<UnreturnedCall> take_unreturned() { return {}; }
 
     [[nodiscard]] virtual Health health() const = 0;
 

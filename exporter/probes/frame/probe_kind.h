@@ -46,6 +46,9 @@ struct ProbeKind {
     // The drain interval of its rings; null if it has no setting for it.
     std::chrono::milliseconds (*drain_interval)(const config::Config &) = nullptr;
 
+    // Whether it opens /dev/kmsg; null: never.
+    bool (*reads_kernel_log)(const config::Config &) = nullptr;
+
     // All families of the probe, empty, in the order of the page. Families that always have the
     // label pid are a set of their own.
     std::vector<series::FamilySet> (*declare)();

@@ -7,9 +7,11 @@
 #include "exporter/probes/fence/probe.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
+#include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/syscall/probe.h"
+#include "exporter/probes/xid/probe.h"
 #include "exporter/sinks/settings.h"
 
 namespace gpusnoop::probes {
@@ -17,7 +19,15 @@ namespace gpusnoop::probes {
 namespace {
 
 constexpr const ProbeKind *kinds[] = {
-    &cuda_kind, &functions_kind, &pcie_kind, &nvlink_kind, &syscall_kind, &fence_kind,
+    &cuda_kind,
+    &functions_kind,
+    &xid_kind,
+    &pcie_kind,
+    &nvlink_kind,
+    &syscall_kind,
+    &fence_kind,
+    // The last: it reads the others.
+    &in_flight_kind,
 };
 
 }  // namespace
@@ -35,6 +45,9 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
         if (auto probe = kind->make(config, features, targets)) {
             probes.push_back(std::move(probe));
         }
+    }
+    for (const auto &probe : probes) {
+        probe->meet(probes);
     }
     return probes;
 }
@@ -86,6 +99,12 @@ bool attaches_by_perf(const config::Config &config, const ebpf::Features &featur
         const auto modes =
             attach ? ebpf::attach_modes(*attach, features) : std::vector<ebpf::AttachMode>();
         return !modes.empty() && modes.front() == ebpf::AttachMode::perf;
+    });
+}
+
+bool reads_kernel_log(const config::Config &config) {
+    return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
+        return kind->reads_kernel_log != nullptr && kind->reads_kernel_log(config);
     });
 }
 

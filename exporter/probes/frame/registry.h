@@ -35,6 +35,9 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 // Will the exporter attach to functions by perf events, which needs CAP_SYS_ADMIN?
 [[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 
+// Will a probe open /dev/kmsg? That may need CAP_SYSLOG.
+[[nodiscard]] bool reads_kernel_log(const config::Config &config);
+
 // The full names of all families, for the configuration to check `series.budgets` against.
 [[nodiscard]] std::vector<std::string> budgeted_families();
 

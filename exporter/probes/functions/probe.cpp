@@ -7,6 +7,8 @@
 
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/attacher.h"
@@ -18,6 +20,7 @@
 #include "exporter/probes/functions/report/slow_calls_api.h"
 #include "exporter/probes/functions/trace/trace.h"
 #include "exporter/system/machine.h"
+#include "func_in_flight.skel.h"
 
 namespace gpusnoop::probes {
 
@@ -31,6 +34,7 @@ struct Setup {
     std::optional<FunctionTracing> tracing;  // for an exporter, nothing
     ebpf::Features features;
     nanoseconds rescan_interval;
+    nanoseconds unreturned_after;
 };
 
 Setup setup_of(const config::Config &config, ebpf::Features features,
@@ -38,7 +42,8 @@ Setup setup_of(const config::Config &config, ebpf::Features features,
     Setup setup{.config = config.of<FunctionsConfig>(),
                 .tracing = std::move(tracing),
                 .features = std::move(features),
-                .rescan_interval = config.discovery.rescan_interval};
+                .rescan_interval = config.discovery.rescan_interval,
+                .unreturned_after = config.of<InFlightConfig>().unreturned_after()};
     setup.config.groups = as_is_harmless(std::move(setup.config.groups), setup.features);
     if (setup.tracing && !setup.features.has_harmless_return_probes()) {
         setup.tracing->endings = ebpf::Endings::exits;
@@ -80,6 +85,9 @@ public:
             reporter_.add_to(overview);
         }
     }
+    [[nodiscard]] bool follows_calls() const override { return true; }
+    Result<OpenCalls> open_calls(const OpenCallQuery &query) override;
+    std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
     [[nodiscard]] Health health() const override;
     bool reconfigure(const config::Config &config) override {
         return attacher_->reconfigure(config);
@@ -100,6 +108,7 @@ private:
     std::unique_ptr<FunctionPrograms> programs_;
     std::unique_ptr<FunctionsConsumer> consumer_;
     std::optional<FunctionsAttacher> attacher_;
+    Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
     std::atomic<std::uint64_t> undecodable_ = 0;  // as of the last drain(), for any thread
 };
 
@@ -125,6 +134,9 @@ Result<> FunctionsProbe::open() {
         return started;
     }
     programs_ = std::move(*programs);
+    if (!setup_.tracing && setup_.unreturned_after > nanoseconds(0)) {
+        open_calls_ = OpenCallReader::open<func_in_flight_bpf>(programs_->threads_map());
+    }
     consumer_ = std::move(*consumer);
     attacher_.emplace(*programs_, ids_, attached_, setup_.config,
                       setup_.tracing ? &*setup_.tracing : nullptr, setup_.features);
@@ -132,10 +144,21 @@ Result<> FunctionsProbe::open() {
 }
 
 FunctionPrograms::Details FunctionsProbe::wanted_details() const {
-    return setup_.tracing ? FunctionPrograms::Details{.all_arguments = true,
-                                                      .entries = setup_.tracing->entries,
-                                                      .tracing = &*setup_.tracing}
-                          : reporter_.wanted();
+    if (setup_.tracing) {
+        return {
+            .all_arguments = true, .entries = setup_.tracing->entries, .tracing = &*setup_.tracing};
+    }
+    FunctionPrograms::Details wanted = reporter_.wanted();
+    wanted.unreturned_after = setup_.unreturned_after;
+    return wanted;
+}
+
+Result<OpenCalls> FunctionsProbe::open_calls(const OpenCallQuery &query) {
+    return open_calls_
+               ? (*open_calls_)
+                     ->read(query,
+                            [this](const auto &record) { return aggregator_.open_call(record); })
+               : tl::unexpected(open_calls_.error());
 }
 
 void FunctionsProbe::drain() {

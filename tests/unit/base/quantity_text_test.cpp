@@ -35,6 +35,13 @@ TEST_CASE("rates and durations fit into their columns") {
     CHECK(span_text(-5) == "0s");
 }
 
+TEST_CASE("a duration that goes on is as exact as a person wants it") {
+    CHECK(age_text(0.0125) == "12.5ms");
+    CHECK(age_text(59.9) == "59.9s");
+    CHECK(age_text(60) == "1m 0s");
+    CHECK(age_text(7'500) == "2h 5m");
+}
+
 TEST_CASE("sizes and counts as people read them") {
     CHECK(bytes_text(0) == "0 B");
     CHECK(bytes_text(1023) == "1023 B");

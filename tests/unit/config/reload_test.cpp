@@ -55,6 +55,7 @@ std::optional<Config> changed(const std::string &key, const Config &defaults) {
                                 "json",
                                 "all",
                                 "perf",
+                                "kmsg",
                                 "exits",
                                 "/other",
                                 "\":1234\"",

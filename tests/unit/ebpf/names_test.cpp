@@ -16,8 +16,10 @@ namespace {
 
 constexpr std::size_t max_name_bytes = 15;  // BPF_OBJ_NAME_LEN with its NUL is 16
 
-// Maps that one object makes and others use (bpf/lib/target.bpf.h): one map, of one name.
-const std::set<std::string> shared_maps = {"cuda_procs", "cuda_filter", "target_procs"};
+// Maps that one object makes and others use (bpf/lib/target.bpf.h, bpf/in_flight/): one map, of one
+// name.
+const std::set<std::string> shared_maps = {"cuda_procs", "cuda_filter", "target_procs",
+                                           "cuda_threads", "func_threads"};
 
 struct Names {
     std::vector<std::string> programs;

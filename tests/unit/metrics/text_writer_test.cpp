@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -285,6 +286,33 @@ TEST_CASE("a family's exemplars find their samples on the page") {
     // Who takes its place has none of its own.
     (void)family.slot(4, {"d"});
     CHECK(text().find("pid") == std::string::npos);
+}
+
+TEST_CASE("a histogram's exemplar is in the bucket that counts it") {
+    const auto [value, line] = GENERATE(table<double, std::string>({
+        {0.25, "x_seconds_bucket{le=\"0.5\"} 1 # {pid=\"1\"} 0.25 20\n"},
+        {0.5, "x_seconds_bucket{le=\"0.5\"} 1 # {pid=\"1\"} 0.5 20\n"},
+        {0.75, "x_seconds_bucket{le=\"1.0\"} 1 # {pid=\"1\"} 0.75 20\n"},
+        {3, "x_seconds_bucket{le=\"+Inf\"} 1 # {pid=\"1\"} 3 20\n"},
+    }));
+    series::Family family({.name = "x_seconds",
+                           .help = "X.",
+                           .type = series::Type::histogram,
+                           .labels = {},
+                           .divisor = 1e9,
+                           .bounds = {500'000'000, 1'000'000'000}},
+                          2);
+    const auto slot = family.slot(1, {});
+    family.observe(slot, static_cast<std::uint64_t>(value * 1e9));
+    const std::string plain = write_page(Format::openmetrics, {family.snapshot()}, {});
+    family.set_exemplar(slot, {{{"pid", "1"}}, value, std::chrono::seconds(20)});
+    const std::string text = write_page(Format::openmetrics, {family.snapshot()}, {});
+    INFO(text);
+    const std::size_t at = text.find(line);
+    REQUIRE(at != std::string::npos);
+    const std::size_t from = text.find(" #", at);
+    CHECK(text.substr(0, from) + text.substr(text.find('\n', from)) == plain);
+    CHECK(write_page(Format::text, {family.snapshot()}, {}).find("pid") == std::string::npos);
 }
 
 TEST_CASE("a client gets the format that it likes best") {

@@ -83,6 +83,18 @@ Facts facts() {
          .site = "",
          .outstanding = {4'096, 1}});
     memory.site_count = 2;
+    auto &in_flight = facts.overview.in_flight.emplace();
+    probes::OpenCall &hang = in_flight.oldest.emplace_back();
+    hang.comm = "python3";
+    hang.pid = 41'230;
+    hang.tid = 41'301;
+    hang.thread = "pt_autograd_0";
+    hang.function = "ncclGroupEnd";
+    hang.library = "libnccl.so.2";
+    hang.began_ns = 5'000'000'000;
+    in_flight.now_ns = 95'500'000'000;
+    in_flight.count = 1;
+    in_flight.min_age = std::chrono::seconds(1);
     auto &calls = facts.overview.slow_calls.emplace();
     calls.last.push_back(slow_call("ncclAllReduce", 2));
     calls.kept = 1;
@@ -262,6 +274,21 @@ TEST_CASE("a lower bound is marked as one") {
     CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));
 }
 
+TEST_CASE("calls that hang come first on the page") {
+    Facts all = facts();
+    all.overview.in_flight->count = 3;
+    const std::string html = page(all);
+    CHECK(html.find("<h2 id=\"in-flight\">") == html.find("<h2"));
+    CHECK(row(html, "<code>ncclGroupEnd") ==
+          "ncclGroupEnd|1m 30s|libnccl.so.2|python3 pid 41230|pt_autograd_0 tid 41301|-|none|");
+    CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for <data"));
+    CHECK_THAT(html, ContainsSubstring("And 2 more, which began later."));
+    all.overview.in_flight->oldest.clear();
+    CHECK_THAT(page(all), ContainsSubstring("No call has been running for <data"));
+    all.overview.in_flight.reset();
+    CHECK_THAT(page(all), ContainsSubstring("the probe <code>in_flight</code> is not up"));
+}
+
 TEST_CASE("the page reloads only if it is asked to") {
     CHECK_THAT(page(facts()), !ContainsSubstring("http-equiv"));
     CHECK_THAT(page(facts()), ContainsSubstring("<a href=\"./?refresh=10\">"));
@@ -272,10 +299,11 @@ TEST_CASE("the page reloads only if it is asked to") {
 
 TEST_CASE("every table of the page can be told from the others and read aloud") {
     const std::string html = page(facts());
-    CHECK(count(html, "<table>") == 5);
-    CHECK(count(html, "<thead>") == 5);
+    CHECK(count(html, "<table>") == 6);
+    CHECK(count(html, "<thead>") == 6);
     CHECK(count(html, "<th>") == 0);  // all have a scope
-    for (const std::string id : {"probes", "processes", "allocations", "slow-calls", "libraries"}) {
+    for (const std::string id :
+         {"in-flight", "probes", "processes", "allocations", "slow-calls", "libraries"}) {
         CHECK(count(html, "<h2 id=\"" + id + "\">") == 1);
         CHECK(count(html, "aria-labelledby=\"" + id + "\" tabindex=\"0\"") == 1);
     }

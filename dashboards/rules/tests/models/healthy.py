@@ -95,8 +95,11 @@ def long_checkpoint():
     """Rank 0 writes a large model for eight minutes; the other rank waits for it inside a call."""
     def ops(minute):
         return 0 if minute < 10 or minute % 60 < 8 else 60
+    waits = ("libcudart.so.12", "cudaStreamSynchronize")
     ranks = [trainer(str(800 + number), start=-200, gpu=str(number), rank=str(number), nranks="2", nccl=ops, slurm="77",
-                     launches=lambda m: 0 if m < 10 or m % 60 < 8 else 6000) for number in range(2)]
+                     launches=lambda m: 0 if m < 10 or m % 60 < 8 else 6000,
+                     hangs=lambda m, n=number: {waits: m % 60 * 60 + 30} if n == 1 and m % 60 < 8 else {})
+             for number in range(2)]
     return World(180, [Node(programs=ranks, gpus=("0", "1"))])
 
 

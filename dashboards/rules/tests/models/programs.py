@@ -51,6 +51,7 @@ class Program:
     rank: str = ""
     nranks: str = ""
     blocked: typing.Callable = nothing               # probe: threads inside a call that does not return
+    hangs: typing.Callable = nothing                 # (library, function): seconds that a call has not returned for
     traced: bool = True                              # by a library that the probes know
 
     def runs(self, minute):

@@ -59,6 +59,38 @@ def off_the_bus():
     return World(200, [Node(programs=[job], all_ones=lambda m: (12, 12 if m >= 60 else 0))])
 
 
+def xid_of_hardware():
+    """The driver reports that a GPU fell off the bus, and the channels of its job that it removes. The job ends."""
+    job = trainer("2550", start=-100, end=62, slurm="88")
+    def reports(minute):
+        return {60: [("79", "hardware", None, 1)], 61: [("45", "information", job, 8)]}.get(minute, [])
+    return World(200, [Node(programs=[job], xids=reports)])
+
+
+def xid_of_application():
+    """A kernel reads past its memory: the driver reports a fault and the end of the channel, and the job ends."""
+    job = trainer("2560", start=-100, end=62, container="c27", pod=("lab", "train-27", "u27"))
+    def reports(minute):
+        return [("31", "application", job, 1), ("43", "information", job, 2)] if minute == 60 else []
+    return World(120, [Node(programs=[job], xids=reports)])
+
+
+def row_remapped():
+    """A GPU remaps a row of its memory, and the job runs on. Another report is of a code that nobody knows."""
+    job = trainer("2570", start=-100, slurm="89")
+    def reports(minute):
+        return {60: [("63", "information", None, 1)], 80: [("999", "unknown", None, 1)]}.get(minute, [])
+    return World(120, [Node(programs=[job], xids=reports)])
+
+
+def switch_error():
+    """A link of an NVSwitch fails for good, after errors that the link recovered from."""
+    job = trainer("2580", start=-100, slurm="90")
+    def reports(minute):
+        return {50: {("12028", "nonfatal"): 3}, 60: {("20034", "fatal"): 1}}.get(minute, {})
+    return World(200, [Node(programs=[job], sxids=reports)])
+
+
 def context_lost():
     """A kernel writes past its memory; each later call of the process fails, for a while."""
     def errors(minute):
@@ -80,20 +112,34 @@ def hang_in_a_launch():
     """The GPU of a job hangs: the queue is full, and cudaLaunchKernel does not return."""
     job = trainer("2800", start=-100, slurm="87", rank="0", nranks="1", nccl=lambda m: 60 if 10 < m < 160 else 0,
                   launches=lambda m: 6000 if 10 < m < 160 else 0, copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 160 else None,
-                  blocked=lambda m: {"cuda": 1}, calls=lambda m: {}, slow=lambda m: {})
+                  blocked=lambda m: {"cuda": 1}, calls=lambda m: {}, slow=lambda m: {},
+                  hangs=lambda m: {("libcudart", "cudaLaunchKernel"): (m - 160) * 60 + 30} if m >= 160 else {})
     return World(150, [Node(programs=[job])])
 
 
 def nccl_hang():
     """One rank of four dies in silence; the others wait for it in an all-reduce, for ever."""
-    nodes = []
+    nodes, waits = [], ("libcudart.so.12", "cudaStreamSynchronize")
     for number in range(4):
         job = trainer(f"29{number}0", start=-100, slurm="88", rank=str(number), nranks="4",
                       end=60 if number == 3 else 10**6, nccl=lambda m: 60 if 10 < m < 160 else 0,
                       launches=lambda m: 6000 if 10 < m < 160 else 0, blocked=lambda m: {"functions": 1}, slow=lambda m: {},
-                      copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 160 else None, calls=lambda m: {})
+                      copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 160 else None, calls=lambda m: {},
+                      hangs=lambda m: {waits: (m - 160) * 60 + 30} if m >= 160 else {})
         nodes.append(Node(f"n{number + 1}:19435", [job]))
     return World(150, nodes)
+
+
+def process_hangs():
+    """A solver without NCCL hangs in a wait for its GPU, and is killed after an hour; one like it works on."""
+    waits = ("libcudart.so.12", "cudaDeviceSynchronize")
+    stuck = Program("solver", "2850", start=-100, end=120, slurm="97", memory=lambda m: 20 * GIB,
+                    launches=lambda m: 900 if m < 160 else 0,
+                    hangs=lambda m: {waits: (m - 160) * 60 + 30} if m >= 160 else {})
+    # Each of its waits takes a minute and a half.
+    works = Program("solver", "2851", start=-100, slurm="98", gpu="1", memory=lambda m: 20 * GIB, launches=lambda m: 2,
+                    hangs=lambda m: {waits: 30 + m % 2 * 60})
+    return World(150, [Node(programs=[stuck, works], gpus=("0", "1"))])
 
 
 def straggler():
@@ -203,6 +249,7 @@ def not_traced():
     return World(182, [Node(programs=[hidden, trainer("4201", start=-100, gpu="1")], gpus=("0", "1"))], every=7)
 
 
-ALL = [fast_leak, slow_leak, oom_kills, oom_again_and_again, ecc_error, ecc_error_unseen, off_the_bus, context_lost, calls_fail,
-       hang_in_a_launch, nccl_hang, straggler, slow_copies, becomes_slow, exporter_down, many_down, exporters_missing,
+ALL = [fast_leak, slow_leak, oom_kills, oom_again_and_again, ecc_error, ecc_error_unseen, off_the_bus,
+       xid_of_hardware, xid_of_application, row_remapped, switch_error, context_lost, calls_fail, hang_in_a_launch,
+       nccl_hang, process_hangs, straggler, slow_copies, becomes_slow, exporter_down, many_down, exporters_missing,
        probe_failed, events_lost, exporter_troubles, crash_loop, idle_hoarder, memory_nearly_full, not_traced]

@@ -10,7 +10,7 @@ from .programs import MIB
 
 STALE = "stale"
 TOTAL_MIB = 81559   # of an H100
-PROBES = ("cuda", "functions", "pcie", "nvlink", "fence", "syscall")
+PROBES = ("cuda", "functions", "pcie", "nvlink", "fence", "syscall", "xid", "in_flight")
 
 
 @dataclasses.dataclass
@@ -31,6 +31,8 @@ class Node:
     sink_lost: object = None           # minute -> events
     reload_failed: tuple = ()          # (from, until)
     all_ones: object = None            # minute -> (reads, of which all ones)
+    xids: object = None                # minute -> [(xid, class, its Program or None, number)]
+    sxids: object = None               # minute -> {(sxid, severity): number}
 
     def uuid(self, gpu):
         return f"GPU-{self.cluster}{self.instance.split(':')[0]}-{gpu}"
@@ -164,6 +166,13 @@ class World:
             labels = {"device": "0000:3b:00.0", "op": "read", "size": "4", "origin": "driver"}
             exporter.count("gpusnoop_pcie_config_accesses_total", labels, reads)
             exporter.count("gpusnoop_pcie_config_all_ones_reads_total", labels, ones)
+        for xid, of, program, number in node.xids(minute) if node.xids else ():
+            who = program.labels() if program else {"comm": "unknown"}
+            exporter.count("gpusnoop_gpu_xid_total",
+                           {**who, "gpu": "0", "device": "0000:3b:00.0", "xid": xid, "class": of}, number)
+        for (sxid, severity), number in (node.sxids(minute) if node.sxids else {}).items():
+            exporter.count("gpusnoop_nvswitch_sxid_total",
+                           {"device": "0000:c4:00.0", "sxid": sxid, "severity": severity}, number)
 
     @staticmethod
     def page(node, minute, exporter, running, target, seen):
@@ -187,6 +196,10 @@ class World:
             put(seen, "gpusnoop_cuda_memory_outstanding_bytes", {**own, "gpu": program.gpu, "memory_kind": "device"}, held)
             for age, size in ages.items():
                 put(seen, "gpusnoop_cuda_memory_outstanding_older_than_bytes", {**own, "age": age}, size)
+            for (library, function), age in program.hangs(minute - program.start).items():
+                labels = {**own, "library": library, "function": function}
+                put(seen, "gpusnoop_calls_in_flight", labels, 1)
+                put(seen, "gpusnoop_oldest_call_seconds", labels, age)
             for probe, number in program.blocked(minute - program.start).items():
                 blocked[probe] += number
         for probe, number in blocked.items():

@@ -102,6 +102,9 @@ std::uint64_t FunctionPrograms::entries_lost() const {
 int FunctionPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.func_account);
 }
+int FunctionPrograms::threads_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.func_threads);
+}
 ebpf::Runs FunctionPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
 }
@@ -134,6 +137,8 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode m
     bpf_map__set_max_entries(loaded->skeleton->maps.func_slow, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->send_entries = details.entries;
+    loaded->skeleton->rodata->unreturned_after_ns =
+        static_cast<std::uint64_t>(details.unreturned_after.count());
     if (details.tracing != nullptr) {
         set_up_tracing(*loaded->skeleton.get(), *details.tracing);
     }

@@ -2,6 +2,7 @@
 // library.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,9 +40,11 @@ class FunctionPrograms {
 public:
     // The data of single calls that are recorded.
     struct Details {
-        bool slow_calls = false;                   // their stacks and arguments
-        bool all_arguments = false;                // for each call of a function with `arguments`
-        bool entries = false;                      // a record when a call begins
+        bool slow_calls = false;     // their stacks and arguments
+        bool all_arguments = false;  // for each call of a function with `arguments`
+        bool entries = false;        // a record when a call begins
+        // Calls in flight for so long when their thread ends are reported; 0: none.
+        std::chrono::nanoseconds unreturned_after{};
         const FunctionTracing *tracing = nullptr;  // null: calls are for counting
     };
 
@@ -72,6 +75,8 @@ public:
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
+    // The task storage with the open calls of threads.
+    [[nodiscard]] int threads_map() const;
     // Slow calls whose record had no room in their ring. They were sent as other calls are.
     [[nodiscard]] std::uint64_t slow_details_lost() const;
     // Records of the beginning of calls that had no room.

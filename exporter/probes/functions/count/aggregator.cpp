@@ -63,6 +63,11 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
                 return on_begin(*record);
             }
             break;
+        case FUNC_RECORD_UNRETURNED:
+            if (const auto record = ebpf::decode<func_unreturned_record>(bytes)) {
+                return on_unreturned(*record);
+            }
+            break;
         case FUNC_RECORD_RETURN:
         case FUNC_RECORD_TAIL_CALL:
             return on_end(bytes);
@@ -176,11 +181,12 @@ void FunctionsAggregator::keep_exemplars(Process &process) {
          ++function) {
         Counted &counted = function.value();
         if (counted.slow_at != nanoseconds::zero() && counted.slow_calls) {
-            families_.slow_calls.set_exemplar(
-                *counted.slow_calls,
-                {.labels = {{"pid", std::to_string(process.key.tgid)}, {"comm", process.comm}},
-                 .value = static_cast<double>(counted.slow_ns) / 1e9,
-                 .at = counted.slow_at});
+            const series::Exemplar exemplar{
+                .labels = {{"pid", std::to_string(process.key.tgid)}, {"comm", process.comm}},
+                .value = static_cast<double>(counted.slow_ns) / 1e9,
+                .at = counted.slow_at};
+            families_.slow_calls.set_exemplar(*counted.slow_calls, exemplar);
+            counted.shown->durations->set_exemplar(*counted.duration, exemplar);
             counted.slow_at = nanoseconds::zero();
         }
     }

@@ -16,6 +16,7 @@
 #include <tsl/robin_map.h>
 
 #include "bpf/functions.h"
+#include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/functions/attach/function_ids.h"
@@ -60,6 +61,12 @@ public:
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // The counts that are never folded or forgotten: each function, by process.
     [[nodiscard]] FunctionsSnapshot snapshot(std::chrono::nanoseconds now) const;
+    // A call in flight; nothing for a function that calls no longer count as.
+    [[nodiscard]] std::optional<OpenCall> open_call(const open_call_record &record);
+    // The calls that threads were inside of when they ended, since the last time.
+    [[nodiscard]] std::vector<UnreturnedCall> take_unreturned() {
+        return std::exchange(unreturned_, {});
+    }
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     // Records of an unknown type or of the wrong size.
@@ -105,6 +112,8 @@ private:
 
     void on_end(std::span<const std::byte> bytes);
     void on_begin(const func_arguments_record &record);
+    void on_unreturned(const func_unreturned_record &record);
+    std::optional<OpenCall> describe(Process &process, const struct open_call &call) const;
     // The longer records have more data.
     void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
                  const func_slow_record *slow = nullptr);
@@ -138,6 +147,7 @@ private:
     Totals ended_;  // of processes that have ended
 
     ProcessTable<Process> processes_;
+    std::vector<UnreturnedCall> unreturned_;
     std::uint64_t undecodable_ = 0;
 };
 

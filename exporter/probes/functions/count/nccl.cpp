@@ -93,8 +93,10 @@ void NcclCommunicators::make(const NcclFunction &function, const func_arguments_
     if (call.has_pointed == 0) {
         return;
     }
-    const Member member{number(call, function.rank), number(call, function.nranks),
-                        call.call.head.ended_ns};
+    const Member member{.number = ++made_,
+                        .rank = number(call, function.rank),
+                        .nranks = number(call, function.nranks),
+                        .made_ns = call.call.head.ended_ns};
     members_.erase(call.pointed);  // another one may have had the handle before
     if (member.rank < member.nranks && members_.size() < max_communicators) {
         members_.emplace(call.pointed, member);
@@ -108,6 +110,23 @@ void NcclCommunicators::end(const NcclFunction &function, const func_arguments_r
     if (member != members_.end() && member->second.made_ns + of.duration_ns < of.head.ended_ns) {
         members_.erase(member);
     }
+}
+
+std::optional<NcclPlace> NcclCommunicators::place(const NcclFunction &function,
+                                                  std::span<const __u64> argument) const {
+    if (function.kind != Kind::communication || function.communicator == 0 ||
+        function.communicator > argument.size()) {
+        return std::nullopt;
+    }
+    const auto member = members_.find(argument[function.communicator - 1U]);
+    if (member == members_.end()) {
+        return std::nullopt;
+    }
+    const Member &of = member->second;
+    return NcclPlace{.communicator = of.number,
+                     .rank = of.rank,
+                     .nranks = of.nranks,
+                     .sequence = of.operations + 1};
 }
 
 std::optional<NcclCount> NcclCommunicators::take(const NcclFunction &function,
@@ -125,6 +144,7 @@ std::optional<NcclCount> NcclCommunicators::take(const NcclFunction &function,
         .bytes = std::nullopt};
     const auto member = members_.find(argument(call, function.communicator));
     if (member != members_.end()) {
+        member->second.operations++;
         count.operation.rank = std::to_string(member->second.rank);
         count.operation.nranks = std::to_string(member->second.nranks);
     }

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "bpf/functions.h"
+#include "exporter/probes/frame/open_calls.h"
 
 namespace gpusnoop::probes {
 
@@ -51,16 +53,24 @@ public:
     // Reads a successful call. Nothing if it does not communicate.
     std::optional<NcclCount> take(const NcclFunction &function, const func_arguments_record &call);
 
+    // The place of a call in flight; nothing if it does not communicate, or if the creation of its
+    // communicator was not seen. `argument` are as in func_arguments_record.
+    [[nodiscard]] std::optional<NcclPlace> place(const NcclFunction &function,
+                                                 std::span<const __u64> argument) const;
+
 private:
     struct Member {
+        std::uint64_t number = 0;  // of the process's communicators
         std::uint32_t rank = 0;
         std::uint32_t nranks = 0;
         std::uint64_t made_ns = 0;
+        std::uint64_t operations = 0;  // that have returned
     };
     void make(const NcclFunction &function, const func_arguments_record &call);
     void end(const NcclFunction &function, const func_arguments_record &call);
 
     std::unordered_map<std::uint64_t, Member> members_;  // by handle
+    std::uint64_t made_ = 0;
 };
 
 }  // namespace gpusnoop::probes

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -321,16 +322,34 @@ TEST_CASE("the last slow call of a series is its exemplar") {
         return record;
     };
     using Shown = std::map<series::LabelValues, series::Exemplar>;
-    const auto exemplars = [&] {
+    const auto exemplars_of = [&](std::string_view name) {
         Shown shown;
         for (const auto &family : bench.aggregator->report({})) {
-            const bool has_any = family.description->name == "gpusnoop_function_slow_calls_total";
-            CHECK((has_any || family.exemplars.empty()));
+            if (family.description->name != name) {
+                continue;
+            }
             for (std::size_t i = 0; i < family.exemplars.size(); i++) {
                 if (family.exemplars[i] != nullptr) {
                     shown[*family.labels[i]] = *family.exemplars[i];
                 }
             }
+        }
+        return shown;
+    };
+    const auto exemplars = [&] {
+        for (const auto &family : bench.aggregator->report({})) {
+            const std::string_view name = family.description->name;
+            CHECK((family.exemplars.empty() || name == "gpusnoop_function_slow_calls_total" ||
+                   name == "gpusnoop_function_duration_seconds"));
+        }
+        const Shown shown = exemplars_of("gpusnoop_function_slow_calls_total");
+        const Shown of_durations = exemplars_of("gpusnoop_function_duration_seconds");
+        CHECK(of_durations.size() == shown.size());
+        for (const auto &[labels, exemplar] : shown) {
+            REQUIRE(of_durations.contains(labels));
+            CHECK(of_durations.at(labels).labels == exemplar.labels);
+            CHECK(of_durations.at(labels).value == exemplar.value);
+            CHECK(of_durations.at(labels).at == exemplar.at);
         }
         return shown;
     };

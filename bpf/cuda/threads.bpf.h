@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the CUDA probe keeps of each thread, in its task storage. */
+#ifndef GPUSNOOP_CUDA_THREADS_BPF_H
+#define GPUSNOOP_CUDA_THREADS_BPF_H
+
+#include "bpf/cuda/functions.h"
+
+/* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
+ * one is kept. */
+#define CALL_DEPTH		    1
+#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & CUDA_EXITS))
+#include "bpf/lib/call.bpf.h"
+
+/* The device that a thread has chosen. */
+struct choice {
+	__s32 ordinal_plus_1; /* 0: none yet; below: not known */
+	__u32 reserved;
+	__u64 context; /* 0: the device's primary one */
+};
+
+#define PUSHED_CONTEXTS 4
+
+enum released {
+	RELEASED_NOTHING,
+	RELEASED_REF,	/* one of several references or mappings of a handle */
+	RELEASED_ENTRY, /* the entry itself: it is in thread->live */
+};
+
+struct thread {
+	struct call_stack open;
+	__u64 since_ns; /* the process's; 0: not known yet */
+	__u64 lease;	/* calls left */
+	struct choice chosen;
+	struct choice pushed[PUSHED_CONTEXTS];
+	__u64 pushes;
+	__u64 caller; /* of the open allocation */
+	__s32 stack;
+	__u32 released; /* by the open free */
+	/* Scratch: too much for a uprobe program's stack. */
+	__u32 tgid;
+	__s32 result;
+	__u64 ended_ns;
+	__u64 cookie; /* of the call that begins */
+	__u64 nested; /* all bits of the cookies of the calls inside the open one */
+	__u64 words[25];
+	struct cuda_live_key key;
+	struct cuda_live live;
+	struct cuda_live_process fresh;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} cuda_threads SEC(".maps");
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the `functions` probe keeps of each thread, in its task storage. */
+#ifndef GPUSNOOP_FUNC_THREADS_BPF_H
+#define GPUSNOOP_FUNC_THREADS_BPF_H
+
+#include "bpf/functions.h"
+
+/* As many as the return probes that the kernel keeps for one thread (MAX_URETPROBE_DEPTH). */
+#define CALL_DEPTH		    64
+#define CALL_SLOTS		    8
+#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
+#include "bpf/lib/call.bpf.h"
+
+struct func_process {
+	struct process_entry entry;
+	struct call_budget budget;
+};
+
+struct thread {
+	struct call_stack open;
+	__u64 since_ns; /* the process's; 0: not known yet */
+	__u64 lease;	/* calls left */
+	__u64 ended_ns; /* of the call that ends now */
+	__u32 tgid;
+	__u32 tid;
+	__u32 function;		   /* scratch: of the call that ends now */
+	struct func_process fresh; /* scratch */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} func_threads SEC(".maps");
+
+#endif

@@ -1,0 +1,34 @@
+// The API of the calls in flight, for people and programs that look for a call that hangs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/in_flight/stacks.h"
+
+namespace gpusnoop::probes {
+
+inline constexpr std::string_view in_flight_document_name = "in_flight";
+
+// Calls that do not fit are omitted and counted, the youngest first.
+inline constexpr std::size_t max_in_flight_bytes = std::size_t{8} << 20;
+
+// What a document is made of.
+struct InFlightState {
+    OpenCalls open;                            // the oldest first
+    std::vector<UnreturnedCall> unreturned;    // the newest first
+    std::chrono::nanoseconds now{};            // of the calls' clock
+    std::chrono::nanoseconds to_realtime{};    // from it to CLOCK_REALTIME
+    std::chrono::milliseconds min_age{};       // of the calls
+    std::shared_ptr<InFlightStacks> stacks{};  // null: no stacks
+};
+
+// "in_flight". docs/api.md describes the parameters and the members.
+[[nodiscard]] ApiResource in_flight_document(InFlightState state);
+
+}  // namespace gpusnoop::probes

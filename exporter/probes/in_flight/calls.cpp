@@ -1,0 +1,87 @@
+#include "exporter/probes/in_flight/calls.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// A thread has one call at a place of its stack.
+using Place = std::pair<std::uint32_t, std::uint64_t>;
+
+Place place_of(const OpenCall &call) {
+    return {call.tid, call.sp};
+}
+
+// Of calls of a thread that have become one, the start that the one has.
+using Starts = std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t>;
+
+// A thread's record names its call by the start.
+void name_calls(std::vector<blocked_thread_record> &threads, const Starts &kept) {
+    for (blocked_thread_record &thread : threads) {
+        const auto start = kept.find({thread.tid, thread.call_started_ns});
+        if (start != kept.end()) {
+            thread.call_started_ns = start->second;
+        }
+    }
+}
+
+}  // namespace
+
+// The description by the probe that knows the file stays, with what only the other one knows.
+void merge(OpenCall &into, OpenCall other) {
+    if (!into.is_file_known && other.is_file_known) {
+        std::swap(into, other);
+    }
+    if (into.gpu.empty()) {
+        into.gpu = std::move(other.gpu);
+    }
+    if (into.arguments.empty()) {
+        into.arguments = std::move(other.arguments);
+    }
+    if (into.returns_to == 0) {
+        into.returns_to = other.returns_to;
+    }
+}
+
+void join(OpenCalls &all, OpenCalls more) {
+    std::map<Place, std::size_t> places;
+    for (std::size_t i = 0; i < all.calls.size(); i++) {
+        places.emplace(place_of(all.calls[i]), i);
+    }
+    Starts kept;
+    for (OpenCall &call : more.calls) {
+        const auto [place, is_new] = places.emplace(place_of(call), all.calls.size());
+        if (is_new) {
+            all.calls.push_back(std::move(call));
+            continue;
+        }
+        OpenCall &into = all.calls[place->second];
+        const std::uint64_t begins[] = {into.began_ns, call.began_ns};
+        merge(into, std::move(call));
+        for (const std::uint64_t began_ns : begins) {
+            kept.emplace(std::pair(into.tid, began_ns), into.began_ns);
+        }
+    }
+    name_calls(all.threads, kept);
+    name_calls(more.threads, kept);
+    std::set<std::uint32_t> threads;
+    for (const blocked_thread_record &thread : all.threads) {
+        threads.insert(thread.tid);
+    }
+    std::ranges::copy_if(more.threads, std::back_inserter(all.threads),
+                         [&](const auto &thread) { return threads.insert(thread.tid).second; });
+}
+
+void sort_by_age(std::vector<OpenCall> &calls) {
+    std::ranges::sort(calls, {}, [](const OpenCall &call) {
+        return std::tuple(call.began_ns, call.tid, call.sp);
+    });
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,220 @@
+#include "exporter/probes/in_flight/probe.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/base/rate_limit.h"
+#include "exporter/base/unsupported.h"
+#include "exporter/probes/frame/attach_state.h"
+#include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/overview.h"
+#include "exporter/probes/in_flight/api.h"
+#include "exporter/probes/in_flight/calls.h"
+#include "exporter/probes/in_flight/families.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::size_t max_unreturned = 100;
+constexpr std::uint32_t max_logged_per_second = 10;
+
+// The iterators of bpf/in_flight/ for each probe.
+constexpr std::size_t iterators = 2;
+
+// A thread ends once.
+bool is_same(const UnreturnedCall &one, const UnreturnedCall &other) {
+    constexpr std::uint64_t apart_ns = 1'000'000'000;
+    const auto [first, last] = std::minmax(one.ended_ns, other.ended_ns);
+    return one.tid == other.tid && one.sp == other.sp && last - first < apart_ns;
+}
+
+class InFlightProbe final : public Probe {
+public:
+    explicit InFlightProbe(const config::Config &config)
+        : min_age_(config.of<InFlightConfig>().min_age), budget_(budget_of(config.series)) {}
+
+    void meet(std::span<const std::unique_ptr<Probe>> all) override;
+    Result<> start() override;
+    void drain() override;
+    std::vector<series::FamilySnapshot> report() override;
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return folded_; }
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override;
+    void add_to(Overview &overview) const override;
+    [[nodiscard]] Health health() const override { return state_.health(); }
+
+private:
+    Result<std::string> find_sources();
+    // The oldest first.
+    [[nodiscard]] OpenCalls read(bool with_threads) const;
+    void note(UnreturnedCall call, nanoseconds now);
+
+    std::chrono::milliseconds min_age_;
+    series::Budget budget_;
+    AttachState state_{"in_flight"};
+    std::vector<Probe *> all_;      // that follow calls
+    std::vector<Probe *> sources_;  // whose calls can be listed
+    std::shared_ptr<InFlightStacks> stacks_;
+    std::deque<UnreturnedCall> unreturned_;  // the newest first
+    RateLimit log_limit_{max_logged_per_second};
+    std::map<std::string, std::uint64_t> folded_;
+};
+
+void InFlightProbe::meet(std::span<const std::unique_ptr<Probe>> all) {
+    for (const std::unique_ptr<Probe> &probe : all) {
+        if (probe->follows_calls()) {
+            all_.push_back(probe.get());
+        }
+    }
+}
+
+// The other probes have been started before. The names of the sources, or why there is none.
+Result<std::string> InFlightProbe::find_sources() {
+    std::string names;
+    Error last{"neither the probe cuda nor the probe functions is enabled"};
+    for (Probe *const probe : all_) {
+        if (const auto tried = probe->open_calls({.min_age = min_age_})) {
+            sources_.push_back(probe);
+            names += (names.empty() ? "" : ", ") + probe->health().name;
+        } else {
+            last = tried.error();
+        }
+    }
+    return names.empty() ? tl::unexpected(last) : Result<std::string>(names);
+}
+
+Result<> InFlightProbe::start() {
+    const auto names = find_sources();
+    if (!names) {
+        const auto down =
+            fail_unsupported("no call in flight can be listed: " + names.error().message);
+        state_.down(down.value());
+        return down;
+    }
+    if (auto stacks = InFlightStacks::start()) {
+        stacks_ = std::move(*stacks);
+    } else {
+        log::warn("cannot show where threads hang",
+                  {{"probe", "in_flight"}, {"reason", stacks.error().message}});
+    }
+    state_.up(iterators * sources_.size(), "reading the threads of " + *names);
+    return {};
+}
+
+OpenCalls InFlightProbe::read(bool with_threads) const {
+    OpenCalls open;
+    for (Probe *const probe : sources_) {
+        if (auto calls = probe->open_calls({.min_age = min_age_, .with_threads = with_threads})) {
+            join(open, std::move(*calls));
+        } else {
+            log::warn("cannot list the calls in flight",
+                      {{"probe", probe->health().name}, {"reason", calls.error().message}});
+        }
+    }
+    sort_by_age(open.calls);
+    return open;
+}
+
+void InFlightProbe::drain() {
+    for (Probe *const probe : all_) {
+        for (UnreturnedCall &call : probe->take_unreturned()) {
+            note(std::move(call), now_on(CLOCK_MONOTONIC));
+        }
+    }
+}
+
+// A call that two probes follow is noted once, in the words of the probe that knows the file.
+void InFlightProbe::note(UnreturnedCall call, nanoseconds now) {
+    for (UnreturnedCall &known : unreturned_) {
+        if (is_same(known, call)) {
+            merge(known, std::move(call));
+            return;
+        }
+    }
+    if (log_limit_.allow(now)) {
+        log::info("a thread ended inside a call that had not returned",
+                  {{"probe", "in_flight"},
+                   {"function", call.function},
+                   {"library", call.library},
+                   {"pid", call.pid},
+                   {"tid", call.tid},
+                   {"comm", call.comm},
+                   {"age_seconds", static_cast<double>(call.ended_ns - call.began_ns) / 1e9},
+                   {"signal", call.signal}});
+    }
+    unreturned_.push_front(std::move(call));
+    while (unreturned_.size() > max_unreturned) {
+        unreturned_.pop_back();
+    }
+}
+
+std::vector<series::FamilySnapshot> InFlightProbe::report() {
+    if (sources_.empty()) {
+        return {};
+    }
+    series::FamilySet set(budget_, true);
+    const InFlightGauges gauges = make_in_flight_gauges(set);
+    const OpenCalls open = read(false);
+    add_in_flight(gauges, open.calls, static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()));
+    // Each page has its own gauges, so this is the largest number folded on any one page.
+    for (const auto &[family, folded] : set.folded()) {
+        std::uint64_t &most = folded_[family];
+        most = std::max(most, folded);
+    }
+    return set.snapshots();
+}
+
+std::vector<ApiResource> InFlightProbe::documents(std::string_view name) const {
+    if (sources_.empty() || name != in_flight_document_name) {
+        return {};
+    }
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    return {in_flight_document({.open = read(stacks_ != nullptr),
+                                .unreturned = {unreturned_.begin(), unreturned_.end()},
+                                .now = now,
+                                .to_realtime = now_on(CLOCK_REALTIME) - now,
+                                .min_age = min_age_,
+                                .stacks = stacks_})};
+}
+
+void InFlightProbe::add_to(Overview &overview) const {
+    if (sources_.empty()) {
+        return;
+    }
+    InFlightOverview &shown = overview.in_flight.emplace();
+    shown.oldest = read(false).calls;
+    shown.now_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    shown.count = shown.oldest.size();
+    shown.min_age = min_age_;
+    shown.oldest.resize(std::min(shown.oldest.size(), max_overview_in_flight));
+}
+
+std::vector<series::FamilySet> declare_in_flight() {
+    std::vector<series::FamilySet> sets;
+    (void)make_in_flight_gauges(sets.emplace_back(one_for_each, true));
+    return sets;
+}
+
+}  // namespace
+
+constinit const ProbeKind in_flight_kind = {
+    .name = "in_flight",
+    .title = "Calls in flight",
+    .make = make_if_enabled<InFlightProbe, InFlightConfig>,
+    .read = read_in_flight,
+    .declare = declare_in_flight,
+};
+
+}  // namespace gpusnoop::probes

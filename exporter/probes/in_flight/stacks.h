@@ -1,0 +1,47 @@
+// Names the stacks of threads that are inside of calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/probes/frame/open_calls.h"
+#include "exporter/symbols/stacks/patient_reader.h"
+#include "exporter/symbols/stacks/stack_resolver.h"
+
+namespace gpusnoop::probes {
+
+// Texts are valid UTF-8 and not long.
+struct BlockedThread {
+    std::string state;  // "running", "sleeping", "uninterruptible", "stopped", "unknown"
+    std::vector<symbols::Frame> stack;   // the innermost first
+    std::vector<std::string> in_kernel;  // functions, the innermost first; empty: it runs
+};
+
+// Reads memory and files of other processes. For any thread; one at a time works.
+class InFlightStacks {
+public:
+    static Result<std::unique_ptr<InFlightStacks>> start();
+    explicit InFlightStacks(std::unique_ptr<symbols::StackResolver> resolver)
+        : resolver_(std::move(resolver)) {}
+
+    // By thread id. Threads that have left their calls meanwhile are missing, and threads over the
+    // limit of 256: the ones in the youngest calls.
+    [[nodiscard]] std::map<std::uint32_t, BlockedThread> of(const OpenCalls &open);
+
+private:
+    // As many as addresses; names that do not come in time are unknown.
+    std::vector<std::vector<symbols::Frame>> name(std::vector<symbols::StackRequest> requests);
+
+    std::mutex mutex_;
+    symbols::PatientReader reader_;
+    std::unique_ptr<symbols::StackResolver> resolver_;
+    std::uint64_t next_ticket_ = 1;
+};
+
+}  // namespace gpusnoop::probes
