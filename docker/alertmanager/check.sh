@@ -26,6 +26,7 @@ to owners alertname=GpusnoopCudaOutOfMemory severity=warning job=gpusnoop instan
 to tickets alertname=GpusnoopExporterDown severity=warning job=gpusnoop instance=n1
 to owners alertname=GpusnoopGpuMemoryWillBeFull severity=warning job=gpusnoop instance=n1 gpu=0
 to owners alertname=GpusnoopGpuMemoryIdle severity=info job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopProcessHangs severity=info job=gpusnoop instance=n1 comm=train
 to owners alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train namespace=research
 to nobody alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train
 to owners alertname=GpusnoopSlowCalls severity=warning job=gpusnoop instance=n1 comm=train

@@ -115,8 +115,10 @@ void check_rules_run(const e2e::Prometheus &prometheus) {
 
 }  // namespace
 
-TEST_CASE("a leak, idle memory, slow calls and a dead exporter become messages, and their end too",
-          "[e2e][long]") {
+TEST_CASE(
+    "a leak, idle memory, slow calls, a call that hangs and a dead exporter become messages, and "
+    "their end too",
+    "[e2e][long]") {
     require_bpf();
     e2e::require_prometheus();
     const TemporaryDirectory rules;
@@ -176,6 +178,19 @@ TEST_CASE("a leak, idle memory, slow calls and a dead exporter become messages, 
     CHECK(idle_alert.annotations.at("description").find("holds 3GiB of GPU") != std::string::npos);
     notebook.reset();
     (void)wait_for("resolved", idle);
+
+    const Process hanging({standin("hangs"), "--threads", "1", "--name", "stuck"});
+    hanging.wait_for_output("hanging");
+    const Labels hang = {{"alertname", "GpusnoopProcessHangs"},
+                         {"pid", std::to_string(hanging.pid())}};
+    const e2e::Notified hang_alert = wait_for("firing", hang);
+    CHECK(hang_alert.receiver == "owners");
+    CHECK(hang_alert.labels.at("comm") == "stuck");
+    CHECK(hang_alert.labels.at("function") == "cudaMalloc");
+    CHECK(hang_alert.labels.at("library") == "libcudart.so.12");
+    check_annotations(hang_alert);
+    hanging.signal(SIGUSR1);
+    (void)wait_for("resolved", hang);
 
     leaky.reset();
     const Process fixed = workload("leaky", "0");

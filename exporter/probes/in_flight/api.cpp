@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
+#include "exporter/probes/frame/calls_query.h"
 #include "exporter/probes/frame/frame_json.h"
 #include "exporter/processes/process_names.h"
 
@@ -25,44 +25,6 @@ using std::chrono::nanoseconds;
 
 // Room for the closing brackets.
 constexpr std::size_t closing_bytes = 256;
-
-struct Query {
-    std::optional<std::string> function;
-    std::optional<std::string> library;
-    std::optional<std::string> comm;
-    std::optional<std::uint32_t> pid;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
-};
-
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "function") {
-            query.function = value;
-        } else if (name == "library") {
-            query.library = value;
-        } else if (name == "comm") {
-            query.comm = value;
-        } else if (name == "pid" || name == "limit") {
-            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
-        } else {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has function, library, comm, pid "
-                        "and limit");
-        }
-    }
-    return query;
-}
-
-bool is_asked_for(const OpenCall &call, const Query &query) {
-    return query.function.value_or(call.function) == call.function &&
-           query.library.value_or(call.library) == call.library &&
-           query.comm.value_or(call.comm) == call.comm && query.pid.value_or(call.pid) == call.pid;
-}
 
 double seconds(std::uint64_t from_ns, std::uint64_t to_ns) {
     return to_ns < from_ns ? 0 : static_cast<double>(to_ns - from_ns) / 1e9;
@@ -135,10 +97,10 @@ std::map<std::uint32_t, std::uint64_t> innermost_calls(const std::vector<OpenCal
     return innermost;
 }
 
-std::vector<OpenCall> chosen(const OpenCalls &all, const Query &query, std::size_t &left_out) {
+std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query, std::size_t &left_out) {
     std::vector<OpenCall> chosen;
     for (const OpenCall &call : all.calls) {
-        if (!is_asked_for(call, query)) {
+        if (!query.asks_for(call.function, call.library, call.comm, call.pid)) {
             continue;
         }
         if (chosen.size() == query.limit) {
@@ -161,7 +123,7 @@ OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all) {
     return open;
 }
 
-std::string json_text(const InFlightState &state, const Query &query) {
+std::string json_text(const InFlightState &state, const CallsQuery &query) {
     std::size_t left_out = 0;
     const std::vector<OpenCall> shown = chosen(state.open, query, left_out);
     const auto threads = state.stacks == nullptr ? std::map<std::uint32_t, BlockedThread>()
@@ -190,7 +152,7 @@ std::string json_text(const InFlightState &state, const Query &query) {
     text += R"(],"unreturned":[)";
     separator = "";
     for (const UnreturnedCall &call : state.unreturned) {
-        if (is_asked_for(call, query)) {
+        if (query.asks_for(call.function, call.library, call.comm, call.pid)) {
             left_out += add(to_json(call, state.to_realtime)) ? 0 : 1;
         }
     }
@@ -204,7 +166,7 @@ ApiResource in_flight_document(InFlightState state) {
     const auto shared = std::make_shared<const InFlightState>(std::move(state));
     return {std::string(in_flight_document_name),
             [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_calls_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }

@@ -1,0 +1,31 @@
+#include "exporter/probes/frame/calls_query.h"
+
+#include "exporter/base/text.h"
+
+namespace gpusnoop::probes {
+
+Result<CallsQuery> read_calls_query(const QueryParameters &parameters) {
+    CallsQuery query;
+    for (const auto &[name, value] : parameters) {
+        if (name == "function") {
+            query.function = value;
+        } else if (name == "library") {
+            query.library = value;
+        } else if (name == "comm") {
+            query.comm = value;
+        } else if (name == "pid" || name == "limit") {
+            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
+            if (!number) {
+                return tl::unexpected(number.error());
+            }
+            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
+        } else {
+            return fail(in_quotes(name) +
+                        " is not a parameter of this page; it has function, library, comm, pid "
+                        "and limit");
+        }
+    }
+    return query;
+}
+
+}  // namespace gpusnoop::probes
