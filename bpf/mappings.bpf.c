@@ -16,10 +16,9 @@
 /* List only this process; 0: all of them. Kernels before 6.1 always list all. */
 volatile int only_tgid = 0;
 
-/* The exporter. A child that it forked to read files of others maps the exporter's files and the
- * files that it reads, but does not use them. */
-volatile int own_tgid = 0;
-volatile int list_own_readers = 0;
+/* A child that an exporter forked to read files of others maps the exporter's files and the files
+ * that it reads, but does not use them. There may be other exporters on the node. */
+volatile int list_readers = 0;
 
 struct task_struct___execs {
 	__u64 self_exec_id;
@@ -32,11 +31,13 @@ struct {
 	__type(value, struct mapping_record);
 } mapping_scratch SEC(".maps");
 
-static __always_inline bool is_own_reader(struct task_struct *task)
+/* A program that takes this name hides its files from discovery, which it could also do by having
+ * none: probes on a file that others use see its calls all the same. */
+static __always_inline bool is_reader(struct task_struct *task)
 {
 	char comm[16];
 
-	if (!(task->flags & PF_FORKNOEXEC) || task->real_parent->tgid != own_tgid)
+	if (!(task->flags & PF_FORKNOEXEC))
 		return false;
 	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
 	return __builtin_memcmp(comm, FOREIGN_READER, sizeof(FOREIGN_READER)) == 0;
@@ -69,7 +70,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 
 	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
 		return 0;
-	if (!(vma->vm_flags & VM_EXEC) || (!list_own_readers && is_own_reader(task)))
+	if (!(vma->vm_flags & VM_EXEC) || (!list_readers && is_reader(task)))
 		return 0;
 	/* List the first thread of a process; if that has ended, all the others. */
 	if (task->tgid != task->pid && task->group_leader->mm)

@@ -91,7 +91,6 @@ Result<std::unique_ptr<MappingList>> MappingList::open() {
     if (!program->skeleton) {
         return fail_errno("load the BPF program that lists mappings");
     }
-    program->skeleton->bss->own_tgid = ::getpid();
     return std::unique_ptr<MappingList>(new MappingList(std::move(program)));
 }
 
@@ -128,9 +127,9 @@ Result<FileId> MappingList::identify(std::uint32_t tgid, std::uint64_t address) 
 }
 
 Result<Mapping> MappingList::find(std::uint32_t tgid, std::uint64_t address) {
-    program_->skeleton->bss->list_own_readers = 1;
+    program_->skeleton->bss->list_readers = 1;
     const auto own = read(tgid);
-    program_->skeleton->bss->list_own_readers = 0;
+    program_->skeleton->bss->list_readers = 0;
     if (!own) {
         return tl::unexpected(own.error());
     }

@@ -99,6 +99,21 @@ TEST_CASE("a file that is no library is counted, and others are attached to", "[
     }
 }
 
+TEST_CASE("another exporter that reads a file does not use it", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    write_file(directory / library, damaged("text"));
+    const Exporter exporter;
+    const double before = failures(exporter.scrape(), "elf");
+    // As exporter/system/foreign_reader_child.cpp does it.
+    const e2e::MapsAsCode reader(directory / library, "gpusnoop_reader");
+    check_good_library_counts(exporter);
+    CHECK(failures(exporter.scrape(), "elf") == before);
+    const e2e::MapsAsCode user(directory / library);
+    exporter.wait_for_log("pid=" + std::to_string(user.pid()));
+    CHECK(failures(exporter.scrape(), "elf") == before + 1);
+}
+
 TEST_CASE("a library with none of the functions is counted as that", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;

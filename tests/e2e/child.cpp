@@ -75,8 +75,13 @@ void *function_of(void *library, const char *name) {
     return function;
 }
 
-MapsAsCode::MapsAsCode(const std::filesystem::path &file)
-    : child_([&] { return map_and_stay(file, directory_ / "mapped"); }) {
+MapsAsCode::MapsAsCode(const std::filesystem::path &file, const std::string &comm)
+    : child_([&] {
+          if (!comm.empty()) {
+              ::prctl(PR_SET_NAME, comm.c_str());
+          }
+          return map_and_stay(file, directory_ / "mapped");
+      }) {
     harness::eventually("a child to map " + file.string(),
                         [&] { return std::filesystem::exists(directory_ / "mapped"); });
 }

@@ -39,10 +39,11 @@ Function *function_of(void *library, const char *name) {
     return reinterpret_cast<Function *>(function_of(library, name));
 }
 
-// Maps the first page of a file as code and keeps it until the end, as a loader would.
+// Maps the first page of a file as code and keeps it until the end, as a loader would. `comm`: the
+// child's name, if it is not the test's.
 class MapsAsCode {
 public:
-    explicit MapsAsCode(const std::filesystem::path &file);
+    explicit MapsAsCode(const std::filesystem::path &file, const std::string &comm = "");
 
     [[nodiscard]] pid_t pid() const { return child_.pid(); }
 
