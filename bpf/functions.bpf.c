@@ -12,6 +12,7 @@
 
 #include "bpf/functions_records.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
+#include "bpf/lib/thread_ends.bpf.h"
 
 /* By number: functions whose calls do not count any more. Their probes stay for other functions of
  * the same link. */
@@ -136,10 +137,7 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 CALL_PROGRAMS(func_enter, func_leave)
 CALL_EXIT_PROGRAMS(func_leave_at_exit)
 
-/* Reports the calls that the current thread was inside of for so long when it ended; 0: none. They
- * share the ring of slow calls, which has little to do when calls hang. */
-const volatile __u64 unreturned_after_ns = 0;
-
+/* The records share the ring of slow calls, which has little to do when calls hang. */
 static __always_inline void report_unreturned(struct task_struct *task, const struct thread *thread)
 {
 	struct func_unreturned_record *record;
@@ -162,20 +160,7 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	}
 }
 
-/* Forgets the calls that the thread will never return from. */
-static __always_inline void forget_thread(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
-
-	if (!thread)
-		return;
-	if (thread->open.depth) {
-		if (unreturned_after_ns)
-			report_unreturned(task, thread);
-		ACCOUNT(stale, thread->open.depth);
-	}
-	bpf_task_storage_delete(&func_threads, task);
-}
+FORGET_THREAD(func_threads, report_unreturned)
 
 static __always_inline void forget_process(__u32 tgid)
 {

@@ -5,7 +5,7 @@
 #define GPUSNOOP_CUDA_CALLS_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
-#include "bpf/lib/open_calls.bpf.h"
+#include "bpf/lib/thread_ends.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -265,9 +265,6 @@ static __always_inline void finish_wait(struct thread *thread, const struct call
 	SUBMIT_CALL(record);
 }
 
-/* Reports the call that the current thread was inside of for so long when it ended; 0: never. */
-const volatile __u64 unreturned_after_ns = 0;
-
 static __always_inline void report_unreturned(struct task_struct *task, const struct thread *thread)
 {
 	struct cuda_unreturned_record *record;
@@ -285,19 +282,6 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	SUBMIT(record);
 }
 
-/* Forgets the calls that the current thread will never return from. */
-static __always_inline void forget_thread(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
-
-	if (!thread)
-		return;
-	if (thread->open.depth) {
-		if (unreturned_after_ns)
-			report_unreturned(task, thread);
-		ACCOUNT(stale, thread->open.depth);
-	}
-	bpf_task_storage_delete(&cuda_threads, task);
-}
+FORGET_THREAD(cuda_threads, report_unreturned)
 
 #endif

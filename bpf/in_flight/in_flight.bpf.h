@@ -152,11 +152,10 @@ static __always_inline void list_thread(struct seq_file *out, struct task_struct
 	bpf_seq_write(out, record, sizeof(*record));
 }
 
-/* Defines the programs. `threads` is the probe's task storage, whose values have the open calls in
- * `open` and the process in `since_ns`; `device` is an expression of `thread`. */
-#define IN_FLIGHT_PROGRAMS(threads, device)                                                        \
+/* Defines a program that runs `body` for each thread that has open calls. */
+#define IN_FLIGHT_PROGRAM(program, threads, body)                                                  \
 	SEC("iter/task")                                                                           \
-	int NAMED(calls)(struct bpf_iter__task * context)                                          \
+	int program(struct bpf_iter__task *context)                                                \
 	{                                                                                          \
 		struct in_flight_scratch *scratch = in_flight_scratch();                           \
 		struct task_struct *task = context->task;                                          \
@@ -166,25 +165,19 @@ static __always_inline void list_thread(struct seq_file *out, struct task_struct
 			return 0;                                                                  \
 		thread = bpf_task_storage_get(&(threads), task, NULL, 0);                          \
 		if (thread && thread->open.depth) {                                                \
-			begin_calls(scratch, task, thread->since_ns, device);                      \
-			list_calls(context->meta->seq, task, &thread->open, scratch);              \
+			body                                                                       \
 		}                                                                                  \
 		return 0;                                                                          \
-	}                                                                                          \
-                                                                                                   \
-	SEC("iter/task")                                                                           \
-	int NAMED(blocked)(struct bpf_iter__task * context)                                        \
-	{                                                                                          \
-		struct in_flight_scratch *scratch = in_flight_scratch();                           \
-		struct task_struct *task = context->task;                                          \
-		struct thread *thread;                                                             \
-                                                                                                   \
-		if (!task || !scratch)                                                             \
-			return 0;                                                                  \
-		thread = bpf_task_storage_get(&(threads), task, NULL, 0);                          \
-		if (thread && thread->open.depth)                                                  \
-			list_thread(context->meta->seq, task, &thread->open, scratch);             \
-		return 0;                                                                          \
 	}
+
+/* Defines the programs. `threads` is the probe's task storage, whose values have the open calls in
+ * `open` and the process in `since_ns`; `device` is an expression of `thread`. */
+#define IN_FLIGHT_PROGRAMS(threads, device)                                                        \
+	IN_FLIGHT_PROGRAM(NAMED(calls), threads, {                                                 \
+		begin_calls(scratch, task, thread->since_ns, device);                              \
+		list_calls(context->meta->seq, task, &thread->open, scratch);                      \
+	})                                                                                         \
+	IN_FLIGHT_PROGRAM(NAMED(blocked), threads,                                                 \
+			  list_thread(context->meta->seq, task, &thread->open, scratch);)
 
 #endif

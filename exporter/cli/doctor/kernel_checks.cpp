@@ -116,12 +116,23 @@ Result<> try_kprobe() {
     return {};
 }
 
+// "the probes A and B "
+std::string probes_with_kprobes() {
+    std::string names;
+    for (const probes::ProbeKind *kind : probes::all_probes()) {
+        if (kind->needs_kprobes) {
+            names += (names.empty() ? "the probes " : " and ") + std::string(kind->name);
+        }
+    }
+    return names + " ";
+}
+
 Finding kprobes() {
     const auto tried = try_kprobe();
     return {"kprobes", tried ? Verdict::ok : Verdict::warn,
             tried ? "work" : "do not work (" + tried.error().message + ")",
             tried ? ""
-                  : std::string("the probes pcie and nvlink ") +
+                  : probes_with_kprobes() +
                         (tried.error().code == ENOENT ? "are unsupported" : "fail") +
                         ": calls inside the kernel, such as PCI configuration accesses, cannot be "
                         "seen"};

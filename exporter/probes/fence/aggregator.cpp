@@ -46,7 +46,7 @@ FenceFamilies make_fence_families(series::FamilySet &set) {
 }
 
 FenceAggregator::FenceAggregator(const SeriesSettings &settings)
-    : CountingAggregator(settings, grace), pid_label_(settings.pid_label) {}
+    : CountingAggregator(settings, grace) {}
 
 bool FenceAggregator::on_record(std::span<const std::byte> bytes, const OnFence &trace) {
     if (processes_.on_record(bytes)) {
@@ -72,14 +72,7 @@ bool FenceAggregator::on_record(std::span<const std::byte> bytes, const OnFence 
 
 void FenceAggregator::count(const fence_record &record, std::uint32_t event,
                             const KnownProcess *process) {
-    series::LabelValues values = {"unknown", "", "", ""};
-    series::Owner owner = 0;
-    if (process != nullptr) {
-        values = process->labels;
-        owner = process->owner;
-    } else if (pid_label_) {
-        values.emplace_back("unknown");
-    }
+    auto [values, owner] = processes_.row_of(process);
     values.push_back(label_text(record.names.driver));
     if (record.has_duration != 0) {
         series::Family &durations = event == FENCE_wait_end ? of_.waits : of_.latencies;

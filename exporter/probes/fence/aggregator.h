@@ -28,8 +28,6 @@ public:
 
 private:
     void count(const fence_record &record, std::uint32_t event, const KnownProcess *process);
-
-    bool pid_label_;
 };
 
 }  // namespace gpusnoop::probes

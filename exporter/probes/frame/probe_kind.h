@@ -46,6 +46,9 @@ struct ProbeKind {
     // The drain interval of its rings; null if it has no setting for it.
     std::chrono::milliseconds (*drain_interval)(const config::Config &) = nullptr;
 
+    // Whether it sees nothing without kprobes.
+    bool needs_kprobes = false;
+
     // Whether it opens /dev/kmsg; null: never.
     bool (*reads_kernel_log)(const config::Config &) = nullptr;
 

@@ -146,6 +146,17 @@ void ProcessTableBase::own_series(KnownProcess &process, std::string comm) {
     process.owner = groups_.join(process.labels);
 }
 
+ProcessTableBase::Row ProcessTableBase::row_of(const KnownProcess *process) const {
+    if (process != nullptr) {
+        return {process->labels, process->owner};
+    }
+    Row unknown{{"unknown", "", "", ""}, 0};
+    if (settings_.pid_label) {
+        unknown.labels.emplace_back("unknown");
+    }
+    return unknown;
+}
+
 std::vector<std::pair<ProcessKey, nanoseconds>> ProcessTableBase::running() const {
     std::vector<std::pair<ProcessKey, nanoseconds>> running;
     for (const auto &[key, process] : processes_) {

@@ -61,6 +61,13 @@ public:
     // With their start times.
     [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const;
 
+    // What a series of a process begins with; null: of an unknown one.
+    struct Row {
+        series::LabelValues labels;
+        series::Owner owner = 0;
+    };
+    [[nodiscard]] Row row_of(const KnownProcess *process) const;
+
     // Checks in /proc for processes whose end was not recorded, and ends them. For each rescan
     // interval.
     void scan(std::chrono::nanoseconds now);

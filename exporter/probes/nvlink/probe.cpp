@@ -85,6 +85,7 @@ constinit const ProbeKind nvlink_kind = {
     .title = "NVLink helpers of the driver",
     .make = make_if_enabled<NvlinkProbe, NvlinkConfig>,
     .read = read_nvlink,
+    .needs_kprobes = true,
     .declare = declare_families<make_nvlink_families>,
     .trace = &nvlink_trace,
 };

@@ -133,6 +133,7 @@ constinit const ProbeKind pcie_kind = {
     .title = "PCIe configuration space",
     .make = make_if_enabled<PcieProbe, PcieConfig>,
     .read = read_pcie,
+    .needs_kprobes = true,
     .declare = declare_families<make_pcie_families>,
     .trace = &trace::pcie_trace,
 };

@@ -70,9 +70,7 @@ XidFamilies make_xid_families(series::FamilySet &set) {
 }
 
 XidAggregator::XidAggregator(const SeriesSettings &settings)
-    : CountingAggregator(with_name(settings, name_)),
-      pid_label_(settings.pid_label),
-      log_limit_(log_lines_per_second) {}
+    : CountingAggregator(with_name(settings, name_)), log_limit_(log_lines_per_second) {}
 
 void XidAggregator::set_gpus(const std::vector<discovery::Gpu> &gpus) {
     gpus_.clear();
@@ -168,14 +166,7 @@ void XidAggregator::count(const XidEvent &event, const KnownProcess *process) {
         of_.sxids.add(of_.sxids.slot(0, {event.report.device, code, event.kind}), 1);
         return;
     }
-    series::LabelValues values = {"unknown", "", "", ""};
-    series::Owner owner = 0;
-    if (process != nullptr) {
-        values = process->labels;
-        owner = process->owner;
-    } else if (pid_label_) {
-        values.emplace_back("unknown");
-    }
+    auto [values, owner] = processes_.row_of(process);
     values.insert(values.end(), {event.gpu, event.report.device, code, event.kind});
     of_.xids.add(of_.xids.slot(owner, values), 1);
 }

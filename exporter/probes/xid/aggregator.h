@@ -50,7 +50,6 @@ private:
     void count(const XidEvent &event, const KnownProcess *process);
     void log_report(const XidEvent &event);
 
-    bool pid_label_;
     bool counts_written_ = false;
     std::map<std::string, std::string> gpus_;  // index by PCI address
     std::string name_;                         // of the process that is looked up, in the report
