@@ -26,6 +26,9 @@ void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, cons
 void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,
                        const GpuLabels &gpus = {});
 
+// Runs of programs that the kernel left out: see may_skip_tracepoint_programs().
+double left_out_programs(const Page &page);
+
 // entries = events + in flight + stale + lost, with nothing in flight (waited for) and nothing
 // lost.
 void check_account_at_rest(const Exporter &exporter);
