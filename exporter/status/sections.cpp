@@ -215,10 +215,18 @@ std::string probes_section(const Facts &facts) {
            ". The others: since the start.</p>\n";
 }
 
+// In the place of what the probe would show.
+std::string not_known(const Facts &facts, std::string_view probe) {
+    const auto its = std::ranges::find(facts.probes, probe, &ProbeFacts::name);
+    const bool is_off = its != facts.probes.end() && its->state == probes::ProbeState::disabled;
+    return sentence("Not known: the probe <code>" + std::string(probe) + "</code> is " +
+                    (is_off ? "switched off by the configuration." : "not up."));
+}
+
 std::string processes_section(const Facts &facts) {
     std::string html = heading("processes", "GPU processes");
     if (!facts.overview.memory) {
-        return html + sentence("Not known: the probe <code>cuda</code> is not up.");
+        return html + not_known(facts, "cuda");
     }
     const probes::MemoryOverview &memory = *facts.overview.memory;
     if (memory.processes.empty()) {
@@ -260,7 +268,7 @@ std::string processes_section(const Facts &facts) {
 std::string allocations_section(const Facts &facts) {
     std::string html = heading("allocations", "Top allocations");
     if (!facts.overview.memory) {
-        return html + sentence("Not known: the probe <code>cuda</code> is not up.");
+        return html + not_known(facts, "cuda");
     }
     const probes::MemoryOverview &memory = *facts.overview.memory;
     if (memory.sites.empty()) {
@@ -283,7 +291,7 @@ std::string allocations_section(const Facts &facts) {
 std::string slow_calls_section(const Facts &facts) {
     std::string html = heading("slow-calls", "Slow calls");
     if (!facts.overview.slow_calls) {
-        return html + sentence("Not known: the probe <code>functions</code> is not up.");
+        return html + not_known(facts, "functions");
     }
     const probes::SlowCallsOverview &calls = *facts.overview.slow_calls;
     if (calls.last.empty()) {
@@ -310,7 +318,7 @@ std::string slow_calls_section(const Facts &facts) {
 std::string in_flight_section(const Facts &facts) {
     std::string html = heading("in-flight", "Calls in flight");
     if (!facts.overview.in_flight) {
-        return html + sentence("Not known: the probe <code>in_flight</code> is not up.");
+        return html + not_known(facts, "in_flight");
     }
     const probes::InFlightOverview &open = *facts.overview.in_flight;
     const std::string min_age = duration_html(std::chrono::duration<double>(open.min_age).count());
@@ -342,7 +350,7 @@ std::string in_flight_section(const Facts &facts) {
 std::string xids_section(const Facts &facts) {
     std::string html = heading("xids", "Errors that the driver reports");
     if (!facts.overview.xids) {
-        return html + sentence("Not known: the probe <code>xid</code> is not up.");
+        return html + not_known(facts, "xid");
     }
     const probes::XidsOverview &xids = *facts.overview.xids;
     if (xids.last.empty()) {

@@ -109,20 +109,21 @@ std::string build_id_of(const std::string &path) {
 
 // The exporter, with programs to show.
 struct Node {
-    TemporaryDirectory directory;
-    Exporter exporter{own_groups("auto") + slow_group};
-    Process leaky{{standin("leaky"), "--bytes", std::to_string(leaked), "--times", "3",
-                   "--wait-for-file", directory / "go", "--hold"},
-                  {{"STANDIN_TRUTH_DIR", directory.path().string()},
-                   {"STANDIN_MEMORY_LIMIT", std::to_string(64 * leaked)}}};
-    Process calls{{standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}};
-
-    Node() {
+    // `more`: what the configuration has besides.
+    explicit Node(const std::string &more = "") : exporter(more + own_groups("auto") + slow_group) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         exporter.wait_until_attached_to(standin("libcalls.so.1"));
         write_file(directory / "go", "");
         leaky.wait_for_output("holding");
     }
+
+    TemporaryDirectory directory;
+    Exporter exporter;
+    Process leaky{{standin("leaky"), "--bytes", std::to_string(leaked), "--times", "3",
+                   "--wait-for-file", directory / "go", "--hold"},
+                  {{"STANDIN_TRUTH_DIR", directory.path().string()},
+                   {"STANDIN_MEMORY_LIMIT", std::to_string(64 * leaked)}}};
+    Process calls{{standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}};
 
     [[nodiscard]] std::string url() const {
         return "http://127.0.0.1:" + std::to_string(exporter.port()) + "/";
@@ -283,8 +284,10 @@ TEST_CASE("the page at / says what the configuration is and what became of a rel
     CHECK(answer.body.find("/config.yaml</code>") != std::string::npos);
     CHECK(answer.body.find("read without errors") != std::string::npos);
     CHECK(answer.body.find("No process that runs has used CUDA yet.") != std::string::npos);
-    CHECK(answer.body.find("Not known: the probe <code>functions</code> is not up.") !=
-          std::string::npos);
+    CHECK(
+        answer.body.find(
+            "Not known: the probe <code>functions</code> is switched off by the configuration.") !=
+        std::string::npos);
 
     exporter.configure("cuda: {nonsense: <b>1</b>}\n");
     CHECK(http(exporter.port(), "/-/reload", "POST", "Content-Length: 0\r\n").status == 500);
@@ -324,7 +327,8 @@ TEST_CASE("a picture of the page at /", "[.picture]") {
     require_bpf();
     const char *picture = std::getenv("GPUSNOOP_PICTURE");
     REQUIRE(picture != nullptr);
-    const Node node;
+    const Node node("in_flight: {min_age: 1s}\nxid: {enabled: true}\n");
+    const Process hanging({standin("hangs"), "--threads", "1", "--name", "eval.py"});
     const Process workload(
         {standin("workload"), "--iterations", "100000000", "--rate", "2000", "--name", "train.py"});
     const Process sleeper({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleeper"});
