@@ -12,11 +12,11 @@
 #include "exporter/probes/cuda/consumer.h"
 #include "exporter/probes/cuda/describe.h"
 #include "exporter/probes/cuda/families.h"
-#include "exporter/probes/cuda/memory/allocations_api.h"
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/trace.h"
+#include "exporter/probes/frame/allocations_api.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/in_flight_settings.h"
@@ -71,8 +71,8 @@ public:
         return aggregator_.folded();
     }
     [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
-        return consumer_ && name == allocations_document_name
-                   ? std::vector{allocations_document(aggregator_.allocations())}
+        return consumer_ && name == cuda_allocations_document
+                   ? std::vector{allocations_document(name, aggregator_.allocations())}
                    : std::vector<ApiResource>{};
     }
     void add_to(Overview &overview) const override {

@@ -1,17 +1,13 @@
 #include "exporter/probes/cuda/memory/gauges.h"
 
-#include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/counters.h"
 #include "exporter/probes/cuda/memory/state.h"
+#include "exporter/probes/frame/process_allocations.h"
 
 namespace gpusnoop::probes {
 
@@ -20,24 +16,6 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
-
-// The sums over all call sites with that label. Sites that have no label yet are missing.
-std::vector<std::pair<std::string_view, std::uint64_t>> heaviest_labels(const Process &process,
-                                                                        std::size_t at_most) {
-    std::map<std::string_view, std::uint64_t> bytes;
-    for (const auto &[site, amount] : state_of<MemoryState>(process).live.sites()) {
-        const SiteName &name = CallSites::name_of(process, site);
-        if (!name.label.empty()) {
-            bytes[name.label] += amount.bytes;
-        }
-    }
-    std::vector<std::pair<std::string_view, std::uint64_t>> labels(bytes.begin(), bytes.end());
-    std::ranges::sort(labels, [](const auto &a, const auto &b) {
-        return std::tie(b.second, a.first) < std::tie(a.second, b.first);
-    });
-    labels.resize(std::min(labels.size(), at_most));
-    return labels;
-}
 
 void add_gauges_of(const Process &process, const MemoryGauges &gauges, nanoseconds now,
                    std::uint32_t sites) {
@@ -58,7 +36,7 @@ void add_gauges_of(const Process &process, const MemoryGauges &gauges, nanosecon
     for (std::size_t i = 0; i < aged.size(); i++) {
         add_gauge(gauges.aged_bytes, gauge_labels_of(process, {age_names[i]}), aged[i]);
     }
-    for (const auto &[label, bytes] : heaviest_labels(process, sites)) {
+    for (const auto &[label, bytes] : largest_labels(live.sites(), CallSites::of(process), sites)) {
         add_gauge(gauges.site_bytes, gauge_labels_of(process, {label}), bytes);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/hash_map.h"
+#include "exporter/probes/frame/call_stacks.h"
 #include "exporter/processes/proc.h"
 
 namespace gpusnoop::probes {
@@ -88,24 +89,11 @@ void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {
 }
 
 std::vector<std::uint64_t> CudaTables::addresses_of(const Site &site) const {
-    std::vector<std::uint64_t> addresses;
-    std::array<std::uint64_t, CUDA_STACK_FRAMES> frames{};
-    if (site.stack >= 0 && bpf_map_lookup_elem(maps_.stacks, &site.stack, frames.data()) == 0) {
-        // The first is the allocating function itself. The kernel finds who called it by frame
-        // pointers, which the function has not set up yet: only since 6.12 is the caller not left
-        // out (commit cfa7f3d2c526, "perf,x86: avoid missing caller address in stack traces").
-        for (std::size_t i = 1; i < frames.size() && frames[i] != 0; i++) {
-            addresses.push_back(frames[i]);
-        }
-    }
-    if (site.caller != 0 && (addresses.empty() || addresses.front() != site.caller)) {
-        addresses.insert(addresses.begin(), site.caller);
-    }
-    return addresses;
+    return probes::addresses_of(maps_.stacks, CUDA_STACK_FRAMES, site);
 }
 
 void CudaTables::forget_stack(std::int32_t stack) const {
-    bpf_map_delete_elem(maps_.stacks, &stack);
+    probes::forget_stack(maps_.stacks, stack);
 }
 
 std::optional<std::uint64_t> CudaTables::registered_name(std::uint32_t tgid,

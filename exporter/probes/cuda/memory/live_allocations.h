@@ -14,21 +14,13 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/frame/amount.h"
+#include "exporter/probes/frame/call_sites.h"
 
 namespace gpusnoop::probes {
 
 // How old an allocation must be to count as aged.
 inline constexpr std::array<std::chrono::seconds, 3> age_thresholds = {
     std::chrono::seconds(60), std::chrono::seconds(600), std::chrono::seconds(3600)};
-
-// The place of an allocation: a stack in the kernel's table of stacks, or without a stack there,
-// the address that the allocating call returned to.
-struct Site {
-    std::int32_t stack = -1;  // negative: none
-    std::uint64_t caller = 0;
-
-    auto operator<=>(const Site &) const = default;
-};
 
 struct Allocation {
     std::uint64_t bytes = 0;

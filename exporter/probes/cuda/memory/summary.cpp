@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/state.h"
 
 namespace gpusnoop::probes {
@@ -16,14 +17,6 @@ namespace {
 
 const LiveAllocations &live_of(const Process &process) {
     return state_of<MemoryState>(process).live;
-}
-
-std::vector<std::pair<Site, Amount>> heaviest_first(const LiveAllocations &live) {
-    std::vector<std::pair<Site, Amount>> sites(live.sites().begin(), live.sites().end());
-    std::ranges::sort(sites, [](const auto &a, const auto &b) {
-        return std::pair(b.second.bytes, a.first) < std::pair(a.second.bytes, b.first);
-    });
-    return sites;
 }
 
 struct HeldBy {
@@ -81,19 +74,10 @@ std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &proce
         if (process.ended) {
             return;
         }
-        ProcessAllocations &one = all.emplace_back();
-        one.pid = process.key.tgid;
-        one.names = process;
-        one.pod_uid = process.pod_uid;
-        one.exe = process.exe;
-        one.uid = process.uid;
-        one.slurm_step_id = process.slurm_step_id;
-        one.systemd_unit = process.systemd_unit;
+        ProcessAllocations &one = all.emplace_back(allocations_of(process));
         one.amount = live_of(process).all();
         one.is_complete = process.is_complete;
-        for (const auto &[site, amount] : heaviest_first(live_of(process))) {
-            one.sites.push_back({amount, CallSites::name_of(process, site)});
-        }
+        one.sites = largest_first(live_of(process).sites(), CallSites::of(process));
     });
     return all;
 }

@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/memory/allocations_api.h"
+#include "exporter/probes/frame/allocations_api.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/probes/cuda/aggregator.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -46,7 +45,7 @@ ProcessAllocations process(std::uint32_t pid, std::string comm,
 
 // What one request is answered with.
 std::string text(const std::vector<ProcessAllocations> &all, const QueryParameters &query = {}) {
-    return allocations_document(all).write(query).value().text;
+    return allocations_document("allocations", all).write(query).value().text;
 }
 
 json parsed(const std::vector<ProcessAllocations> &all, const QueryParameters &query = {}) {
@@ -84,7 +83,7 @@ std::uint64_t folded_sum(const std::string &text) {
 }
 
 std::string error_of(const QueryParameters &query) {
-    const auto written = allocations_document({}).write(query);
+    const auto written = allocations_document("allocations", {}).write(query);
     return written ? "" : written.error().message;
 }
 
@@ -96,7 +95,7 @@ const std::vector<ProcessAllocations> two = {
 
 }  // namespace
 
-TEST_CASE("allocations as JSON", "[cuda_documents]") {
+TEST_CASE("allocations as JSON", "[allocations_documents]") {
     auto all = two;
     all[1].names.script = "train.py";
     all[1].names.container = "0123abcd";
@@ -106,7 +105,7 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
     all[1].slurm_step_id = "0";
     all[1].systemd_unit = "slurmstepd.scope";
     all[1].pod_uid = "pod-1";
-    const auto written = allocations_document(all).write({}).value();
+    const auto written = allocations_document("allocations", all).write({}).value();
     CHECK(written.content_type == "application/json");
     // The order of the members, too, is a promise to those who read it as text.
     CHECK(
@@ -129,10 +128,10 @@ TEST_CASE("allocations as JSON", "[cuda_documents]") {
         R"({"function":"main","module":"train","offset":48}]}],"sites_left_out":0}],)"
         R"("processes_left_out":0,"truncated":false})"
         "\n");
-    CHECK(allocations_document(all).name == "allocations");
+    CHECK(allocations_document("allocations", all).name == "allocations");
 }
 
-TEST_CASE("allocations of nobody", "[cuda_documents]") {
+TEST_CASE("allocations of nobody", "[allocations_documents]") {
     CHECK(text({}) == R"({"processes":[],"processes_left_out":0,"truncated":false})"
                       "\n");
     CHECK(text({}, {{"format", "folded"}}).empty());
@@ -142,8 +141,9 @@ TEST_CASE("allocations of nobody", "[cuda_documents]") {
     CHECK(text(idle, {{"format", "folded"}}).empty());
 }
 
-TEST_CASE("allocations as folded stacks", "[cuda_documents]") {
-    const auto written = allocations_document(two).write({{"format", "folded"}}).value();
+TEST_CASE("allocations as folded stacks", "[allocations_documents]") {
+    const auto written =
+        allocations_document("allocations", two).write({{"format", "folded"}}).value();
     CHECK(written.content_type == "text/plain; charset=utf-8");
     CHECK(written.text ==
           "train;main;libtorch.so+0x20;leak_big;cudaMalloc 4096\n"
@@ -152,7 +152,7 @@ TEST_CASE("allocations as folded stacks", "[cuda_documents]") {
     CHECK(folded_sum(written.text) == 4206);
 }
 
-TEST_CASE("what processes put into their names stays text", "[cuda_documents]") {
+TEST_CASE("what processes put into their names stays text", "[allocations_documents]") {
     const std::string bad = std::string("\xFF\xC3\"\\</script>\n;a b;\x01", 21) + "\xED\xA0\x80";
     const std::vector<ProcessAllocations> all = {
         process(1, bad,
@@ -172,7 +172,7 @@ TEST_CASE("what processes put into their names stays text", "[cuda_documents]") 
     CHECK(std::ranges::count(folded, ';') == 4);
 }
 
-TEST_CASE("addresses of a process are not told", "[cuda_documents]") {
+TEST_CASE("addresses of a process are not told", "[allocations_documents]") {
     const std::vector<ProcessAllocations> all = {
         process(1, "jit", {site("leak_big", 5, 1, {nowhere, leak})})};
     const json frames = parsed(all)["processes"][0]["sites"][0]["frames"];
@@ -181,7 +181,7 @@ TEST_CASE("addresses of a process are not told", "[cuda_documents]") {
     CHECK(text(all, {{"format", "folded"}}) == "jit;leak_big;[unknown] 5\n");
 }
 
-TEST_CASE("one can ask for some of the processes", "[cuda_documents]") {
+TEST_CASE("one can ask for some of the processes", "[allocations_documents]") {
     auto all = two;
     all.push_back(process(9, "train", {}));
     CHECK(pids(parsed(all)) == std::vector<std::uint32_t>{8, 7, 9});
@@ -196,7 +196,7 @@ TEST_CASE("one can ask for some of the processes", "[cuda_documents]") {
     CHECK(folded_sum(text(all, {{"format", "folded"}, {"comm", "small"}})) == 10);
 }
 
-TEST_CASE("one can ask for a few sites of each process", "[cuda_documents]") {
+TEST_CASE("one can ask for a few sites of each process", "[allocations_documents]") {
     const json document = parsed(two, {{"limit", "1"}});
     CHECK(document["truncated"] == true);
     CHECK(document["processes_left_out"] == 0);
@@ -219,7 +219,7 @@ TEST_CASE("one can ask for a few sites of each process", "[cuda_documents]") {
 }
 
 TEST_CASE("a document stays small however many sites and processes there are",
-          "[cuda_documents][single-threaded]") {
+          "[allocations_documents][single-threaded]") {
     const std::vector<Frame> deep(128, {std::string(200, '"'), std::string(100, '\\'), 1});
     std::vector<ProcessAllocations> all = {
         process(1, "many_sites", std::vector(1000, site("deep", 1000, 1, deep))),
@@ -259,7 +259,7 @@ TEST_CASE("a document stays small however many sites and processes there are",
 }
 
 TEST_CASE("what is wrong with a request for allocations is one clear sentence",
-          "[cuda_documents]") {
+          "[allocations_documents]") {
     CHECK(error_of({{"format", "json"}, {"pid", "1"}, {"comm", "x"}, {"limit", "0"}}).empty());
     CHECK(error_of({{"pids", "1"}}) ==
           "\"pids\" is not a parameter of this page; it has format, pid, comm and limit");

@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/memory/allocations_api.h"
+#include "exporter/probes/frame/allocations_api.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/frame/frame_json.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_text.h"
@@ -170,10 +169,9 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
 
 }  // namespace
 
-ApiResource allocations_document(std::vector<ProcessAllocations> all) {
+ApiResource allocations_document(std::string_view name, std::vector<ProcessAllocations> all) {
     const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
-    return {std::string(allocations_document_name),
-            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
+    return {std::string(name), [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
