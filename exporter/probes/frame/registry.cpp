@@ -11,6 +11,7 @@
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/syscall/probe.h"
+#include "exporter/probes/torch/probe.h"
 #include "exporter/probes/xid/probe.h"
 #include "exporter/sinks/settings.h"
 
@@ -21,6 +22,7 @@ namespace {
 constexpr const ProbeKind *kinds[] = {
     &cuda_kind,
     &functions_kind,
+    &torch_kind,
     &xid_kind,
     &pcie_kind,
     &nvlink_kind,

@@ -163,9 +163,10 @@ TEST_CASE("every family of a probe says whose calls it counts") {
             continue;
         }
         const bool is_of_probe = std::ranges::any_of(
-            std::initializer_list<std::string>{
-                "cuda_", "function_", "nccl_", "pcie_", "nvlink_", "syscall", "dma_fence_",
-                "gpu_xid_", "calls_in_flight`", "oldest_call_seconds`", "process_info`"},
+            std::initializer_list<std::string>{"cuda_", "function_", "nccl_", "torch_", "pcie_",
+                                               "nvlink_", "syscall", "dma_fence_", "gpu_xid_",
+                                               "calls_in_flight`", "oldest_call_seconds`",
+                                               "process_info`"},
             [&](const std::string &name) { return line.starts_with("| `gpusnoop_" + name); });
         families += is_of_probe ? 1 : 0;
         INFO(line);

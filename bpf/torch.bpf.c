@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* PyTorch's allocators tell a profiler of each block that they give out or take back, and of each
+ * request that they refuse. c10/cuda/CUDACachingAllocator.cpp calls these functions of libc10
+ * whether there is a profiler or not (alloc_found_block(), free() and malloc() of
+ * DeviceCachingAllocator, with the device's lock held), and they look for one then. So their
+ * entries are enough: one record for each call, with its arguments. */
+#define PROBE torch
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/lib/traced.bpf.h"
+#include "bpf/torch.h"
+
+#define CALL_DEPTH 1 /* no call is followed to its end */
+#include "bpf/lib/call.bpf.h"
+
+/* Keep the whole stack of each allocation, not only where the call returns to? */
+const volatile bool keep_stacks = true;
+
+struct thread {
+	struct traced_thread traced;
+	__u64 caller; /* of the present call */
+	__s32 stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} torch_threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 8192);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, TORCH_STACK_FRAMES * sizeof(__u64));
+} torch_stacks SEC(".maps");
+
+static __always_inline void fill_totals(struct torch_record *record, __u64 allocated,
+					__u64 reserved, __u16 flags)
+{
+	record->allocated = allocated;
+	record->reserved = reserved;
+	record->flags = flags;
+}
+
+/* The barriers keep the compiler from reading the device in one place for all functions: the
+ * verifier allows no computed offset in the registers. */
+static __always_inline void fill_arguments(struct torch_record *record, struct pt_regs *regs,
+					   __u64 function)
+{
+	__u64 device;
+
+	if (function == TORCH_REPORTS_OUT_OF_MEMORY) {
+		record->address = 0;
+		record->bytes = PT_REGS_PARM1(regs);
+		fill_totals(record, PT_REGS_PARM2(regs), PT_REGS_PARM3(regs), TORCH_HAS_TOTALS);
+		device = PT_REGS_PARM4(regs);
+		barrier_var(device);
+	} else {
+		record->address = PT_REGS_PARM1(regs);
+		record->bytes = PT_REGS_PARM2(regs);
+		if (function == TORCH_REPORTS_USAGE) {
+			fill_totals(record, PT_REGS_PARM3(regs), PT_REGS_PARM4(regs),
+				    TORCH_HAS_TOTALS);
+			device = PT_REGS_PARM5(regs);
+			barrier_var(device);
+		} else {
+			fill_totals(record, 0, 0, 0);
+			device = PT_REGS_PARM3(regs);
+			barrier_var(device);
+		}
+	}
+	record->device_type = (__s8)device;
+	record->device = (__s8)(device >> 8);
+}
+
+/* Where the call comes from, of an allocation: a free needs no site. */
+static __always_inline void note_site(struct thread *thread, struct pt_regs *regs, __u64 function)
+{
+	thread->caller = 0;
+	thread->stack = -1;
+	if (function == TORCH_REPORTS_OUT_OF_MEMORY || (__s64)PT_REGS_PARM2(regs) <= 0)
+		return;
+	thread->caller = call_caller(regs);
+	if (keep_stacks)
+		thread->stack = bpf_get_stackid(regs, &torch_stacks, BPF_F_USER_STACK);
+}
+
+static __always_inline long torch_enter(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 function = bpf_get_attach_cookie(regs);
+	struct torch_record *record;
+	struct thread *thread;
+
+	ACCOUNT(entered, 1);
+	thread = bpf_task_storage_get(&torch_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ACCOUNT(lost[LOST_no_state], 1);
+		return 1;
+	}
+	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task))
+		return 1;
+	note_site(thread, regs, function);
+	record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return 1;
+	}
+	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid,
+		    function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY : TORCH_USAGE);
+	fill_arguments(record, regs, function);
+	record->caller = thread->caller;
+	record->stack = thread->stack;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+	return 1;
+}
+
+/* No point has a return probe. */
+static __always_inline void torch_leave(struct pt_regs *regs, __u64 function)
+{
+}
+
+CALL_PROGRAMS(torch_enter, torch_leave)
+
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	bpf_task_storage_delete(&torch_threads, task);
+}
+
+END_PROGRAMS(forget_thread, leave_traced)
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

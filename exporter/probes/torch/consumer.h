@@ -1,0 +1,51 @@
+// Brings the records of the probe `torch`, and the names of call sites, to the aggregator. On the
+// aggregating thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "exporter/base/result.h"
+#include "exporter/ebpf/ring.h"
+#include "exporter/probes/torch/aggregator.h"
+#include "exporter/probes/torch/programs.h"
+#include "exporter/symbols/stacks/stack_resolver.h"
+
+namespace gpusnoop::probes {
+
+class TorchConsumer {
+public:
+    // Both must outlive it.
+    static Result<std::unique_ptr<TorchConsumer>> start(const TorchPrograms &programs,
+                                                        TorchAggregator &aggregator,
+                                                        std::chrono::nanoseconds rescan_interval);
+
+    void drain();
+    [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
+
+    // For the aggregator's callbacks.
+    void ask_for_site(std::uint64_t ticket, const TorchProcess &process, const Site &site);
+    void forget_stack(std::int32_t stack) const;
+
+private:
+    TorchConsumer(const TorchPrograms &programs, TorchAggregator &aggregator,
+                  std::chrono::nanoseconds rescan_interval,
+                  std::unique_ptr<symbols::StackResolver> names)
+        : programs_(programs),
+          aggregator_(aggregator),
+          rescan_interval_(rescan_interval),
+          names_(std::move(names)) {}
+
+    const TorchPrograms &programs_;
+    TorchAggregator &aggregator_;
+    std::chrono::nanoseconds rescan_interval_;
+    std::unique_ptr<symbols::StackResolver> names_;
+    std::unique_ptr<ebpf::Ring> ring_;
+    std::uint64_t undecodable_ = 0;  // records
+    // When each was done last.
+    std::chrono::nanoseconds tidied_{};
+    std::chrono::nanoseconds rescanned_{};
+};
+
+}  // namespace gpusnoop::probes

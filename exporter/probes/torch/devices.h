@@ -1,0 +1,22 @@
+// PyTorch's devices, by their names in it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace gpusnoop::probes {
+
+struct TorchDevice {
+    std::int8_t type = 0;    // c10::DeviceType
+    std::int8_t number = 0;  // as the program numbers it; negative: the only one of its type
+
+    auto operator<=>(const TorchDevice &) const = default;
+
+    [[nodiscard]] bool is_cpu() const { return type == 0; }
+};
+
+// "cuda:0" or "cpu", as str(torch.device) gives it; "unknown" for a type of a later version.
+[[nodiscard]] std::string name_of(const TorchDevice &device);
+
+}  // namespace gpusnoop::probes

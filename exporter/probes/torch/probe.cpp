@@ -1,0 +1,130 @@
+#include "exporter/probes/torch/probe.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "exporter/probes/frame/allocations_api.h"
+#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/budget.h"
+#include "exporter/probes/torch/aggregator.h"
+#include "exporter/probes/torch/attacher.h"
+#include "exporter/probes/torch/consumer.h"
+#include "exporter/probes/torch/programs.h"
+#include "exporter/probes/torch/settings.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+class TorchProbe final : public Probe {
+public:
+    TorchProbe(const config::Config &config, ebpf::Features features)
+        : config_(config.of<TorchConfig>()),
+          rescan_interval_(config.discovery.rescan_interval),
+          features_(std::move(features)),
+          aggregator_(
+              {.series = series_settings(config),
+               .max_live_allocations = config_.max_live_allocations,
+               .max_call_sites = config_.max_call_sites,
+               .ask_for_site =
+                   [this](std::uint64_t ticket, const TorchProcess &process, const Site &site) {
+                       consumer_->ask_for_site(ticket, process, site);
+                   },
+               .forget_stack = [this](std::int32_t stack) { consumer_->forget_stack(stack); }}) {}
+
+    Result<> start() override;
+    discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
+    void drain() override;
+    std::vector<series::FamilySnapshot> report() override { return aggregator_.report(); }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
+        return aggregator_.folded();
+    }
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
+        return consumer_ && name == torch_allocations_document
+                   ? std::vector{allocations_document(name, aggregator_.allocations())}
+                   : std::vector<ApiResource>{};
+    }
+    [[nodiscard]] Health health() const override;
+
+private:
+    Result<> open();
+
+    TorchConfig config_;
+    std::chrono::nanoseconds rescan_interval_;
+    ebpf::Features features_;
+    TorchAggregator aggregator_;
+    AttachedLibraries attached_{"torch", "no library of PyTorch in use yet"};
+    // There while the probe is up; each uses what is above it.
+    std::unique_ptr<TorchPrograms> programs_;
+    std::unique_ptr<TorchConsumer> consumer_;
+    std::optional<TorchAttacher> attacher_;
+    // As of the last drain(), for any thread.
+    std::atomic<std::uint64_t> undecodable_ = 0;
+    std::atomic<std::uint64_t> forgotten_ = 0;
+};
+
+Result<> TorchProbe::start() {
+    const auto opened = open();
+    attached_.started(opened);
+    return opened;
+}
+
+Result<> TorchProbe::open() {
+    auto programs = TorchPrograms::load(config_, features_);
+    if (!programs) {
+        return tl::unexpected(programs.error());
+    }
+    auto consumer = TorchConsumer::start(**programs, aggregator_, rescan_interval_);
+    if (!consumer) {
+        return tl::unexpected(consumer.error());
+    }
+    programs_ = std::move(*programs);
+    consumer_ = std::move(*consumer);
+    attacher_.emplace(*programs_, attached_, config_.libraries);
+    return {};
+}
+
+void TorchProbe::drain() {
+    if (consumer_) {
+        consumer_->drain();
+        undecodable_ = consumer_->undecodable();
+        forgotten_ = aggregator_.forgotten();
+    }
+}
+
+Health TorchProbe::health() const {
+    Health health = attached_.health();
+    health.undecodable = undecodable_;
+    health.forgotten = forgotten_;
+    if (programs_) {
+        add_counts(health, programs_->account_map(), programs_->runs());
+    }
+    return health;
+}
+
+std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
+                                  const TargetProcessesPtr & /*targets*/) {
+    return config.of<TorchConfig>().enabled ? std::make_unique<TorchProbe>(config, features)
+                                            : nullptr;
+}
+
+std::vector<series::FamilySet> declare_torch_families() {
+    auto sets = declare_families<make_torch_families>();
+    (void)make_torch_gauges(sets.emplace_back(one_for_each, true));
+    return sets;
+}
+
+}  // namespace
+
+constinit const ProbeKind torch_kind = {
+    .name = "torch",
+    .title = "PyTorch's allocator",
+    .make = make_torch,
+    .read = read_torch,
+    .attach = attach_of<TorchConfig>,
+    .declare = declare_torch_families,
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,52 @@
+// The BPF side of the probe `torch`: loads it, and attaches it to libraries.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/ebpf/uprobe.h"
+#include "exporter/probes/torch/settings.h"
+
+namespace gpusnoop::probes {
+
+class TorchPrograms {
+public:
+    // Loads the programs in the best mode that works, or in the configured one.
+    static Result<std::unique_ptr<TorchPrograms>> load(const TorchConfig &config,
+                                                       const ebpf::Features &features);
+    ~TorchPrograms();
+    TorchPrograms(const TorchPrograms &) = delete;
+    TorchPrograms &operator=(const TorchPrograms &) = delete;
+
+    // The failure's `reason` is a word for a label.
+    struct Failure {
+        std::string reason;
+        Error error;
+    };
+    // `kept` has the probes that are still attached to the library. The result is empty for a
+    // program, which has the functions only if libc10 is linked into it.
+    [[nodiscard]] tl::expected<ebpf::UprobeSet, Failure> attach(const discovery::Library &library,
+                                                                ebpf::UprobeSet kept) const;
+
+    [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    [[nodiscard]] int events_ring() const;
+    [[nodiscard]] int stacks_map() const;
+    [[nodiscard]] int account_map() const;
+    [[nodiscard]] ebpf::Runs runs() const;
+
+private:
+    struct Loaded;
+    TorchPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
+    static Result<std::unique_ptr<TorchPrograms>> load_as(ebpf::AttachMode mode,
+                                                          const TorchConfig &config);
+
+    std::unique_ptr<Loaded> loaded_;
+    ebpf::CallPrograms calls_;
+};
+
+}  // namespace gpusnoop::probes
