@@ -131,10 +131,54 @@ def _rates():
     )
 
 
+def _tensors():
+    allocated = own("torch_memory_allocated_bytes", PROGRAM)
+    reserved = own("torch_memory_reserved_bytes", PROGRAM)
+    site = own("torch_memory_site_outstanding_bytes", PROGRAM)
+    sites = top(30, total(BY_SITE, site))
+    device_name = f"{PROCESS_NAME} {{{{device}}}}"
+    return Row(
+        "PyTorch's tensors",
+        timeseries("In tensors", "What PyTorch's allocator of each process has given to tensors: its own sum, of the ten "
+                   "that hold the most. Needs torch: {enabled: true}.", "bytes",
+                   (lines(10, total(f"{BY_PROCESS}, device", allocated)), device_name), width=8),
+        timeseries("Held by the allocator", "What the allocator holds of the device, in tensors and cached.", "bytes",
+                   (lines(10, total(f"{BY_PROCESS}, device", reserved)), device_name), width=8),
+        timeseries("Cached, in no tensor", "Held less in tensors. What stays after torch.cuda.empty_cache() is "
+                   "fragmented.", "bytes",
+                   (lines(10, f"({total(f'{BY_PROCESS}, device', reserved)}\n  - "
+                              f"{total(f'{BY_PROCESS}, device', allocated)})"), device_name), width=8),
+        table("Call sites of tensors", "Where in the program the tensors were allocated whose allocation was seen: the "
+              "sites that hold the most in each process.",
+              [*node_columns(), *program_columns(), Column("pid", "pid"), Column("site", "call site"),
+               Column("Value #A", "held", "bytes"), Column("Value #B", "growth", "bytes", colors=WARNING_COLORS)],
+              *within(BY_SITE, sites, growth(BY_SITE, site)), width=24, height=8, sort="held"),
+        timeseries("Tensors held by process", "Blocks that were seen being allocated and are not freed: a leak of small "
+                   "tensors shows here first.", "short",
+                   (lines(10, total(BY_PROCESS, own("torch_memory_outstanding_allocations", PROGRAM))), PROCESS_NAME),
+                   width=8),
+        timeseries("Seen and held", "Bytes of these blocks. Less than what is in tensors for a program that ran before "
+                   "the exporter.", "bytes",
+                   (lines(10, total(BY_PROCESS, own("torch_memory_outstanding_bytes", PROGRAM))), PROCESS_NAME), width=8),
+        timeseries("Refused", "Requests that the allocator refused: OutOfMemoryError in the program.", EACH_SECOND,
+                   (total("comm, device", rate("torch_out_of_memory_total", PROGRAM)),
+                    "{{comm}} {{script}} {{slurm_job_id}} {{device}}"), width=8, shade="red"),
+        timeseries("Blocks", "Given out, given back, and given back without their allocation having been seen.",
+                   EACH_SECOND,
+                   (total("", rate("torch_memory_allocations_total", PROGRAM)), "allocations"),
+                   (total("", rate("torch_memory_frees_total", PROGRAM)), "frees"),
+                   (total("", rate("torch_memory_untracked_frees_total", PROGRAM)), "untracked frees")),
+        timeseries("Bytes of blocks", "Given out and given back.", "binBps",
+                   (total("", rate("torch_memory_allocation_bytes_total", PROGRAM)), "allocated"),
+                   (total("", rate("torch_memory_free_bytes_total", PROGRAM)), "freed")),
+        collapsed=True,
+    )
+
+
 def make():
     return dashboard(
         MEMORY, "CUDA memory and leaks",
         "Which programs hold GPU memory, where they allocated it, how old it is, and what they never gave "
         "back.",
-        [_held(), _leaks(), _rates()], variables=[*program_variables("cuda_memory_allocations_total"), GPUS],
+        [_held(), _leaks(), _rates(), _tensors()], variables=[*program_variables("cuda_memory_allocations_total"), GPUS],
         annotations=[LOWER_BOUND])

@@ -134,7 +134,8 @@ public:
                                     "4096", "--memory-kinds", "--default-kind"})),
           everything_(workload("everything", {"--rate", "300", "--everything", "--api", "both"})),
           ranks_({standin("ranks"), "--ranks", "2", "--wait-for-file", directory_ / "never"}),
-          math_(math(directory_ / "never")) {
+          math_(math(directory_ / "never")),
+          tensors_({standin("torch/2/tensors"), "--until-stopped"}) {
         pod_.take(train_);
         // A process has the name of its script.
         const fs::path script = directory_ / "missing";
@@ -174,6 +175,7 @@ private:
     Process everything_;
     Process ranks_;
     Process math_;
+    Process tensors_;
     std::optional<Process> missing_;  // whose system calls fail
     std::optional<Process> hanging_;  // whose calls do not return
 };
@@ -216,7 +218,7 @@ struct Scene {
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
                       "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
-                      "in_flight: {enabled: true}\n"};
+                      "in_flight: {enabled: true}\ntorch: {enabled: true}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{
         exporter.port(),
