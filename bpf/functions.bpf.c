@@ -160,7 +160,7 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	}
 }
 
-FORGET_THREAD(func_threads, report_unreturned)
+FORGET_THREAD(func_threads, thread->open.depth, report_unreturned)
 
 static __always_inline void forget_process(__u32 tgid)
 {

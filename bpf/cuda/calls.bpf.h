@@ -265,6 +265,21 @@ static __always_inline void finish_wait(struct thread *thread, const struct call
 	SUBMIT_CALL(record);
 }
 
+static __always_inline void finish_elapsed(struct thread *thread, const struct call *call)
+{
+	struct cuda_elapsed_record *record;
+
+	if (!RESERVE_CALL(thread, call, record, CUDA_RECORD_ELAPSED))
+		return;
+	record->reserved = 0;
+	if (bpf_probe_read_user(&record->milliseconds, sizeof(record->milliseconds),
+				(const void *)argument(call, CUDA_ADDRESS))) {
+		DISCARD_CALL(record);
+		return;
+	}
+	SUBMIT_CALL(record);
+}
+
 static __always_inline void report_unreturned(struct task_struct *task, const struct thread *thread)
 {
 	struct cuda_unreturned_record *record;
@@ -282,6 +297,6 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	SUBMIT(record);
 }
 
-FORGET_THREAD(cuda_threads, report_unreturned)
+FORGET_THREAD(cuda_threads, thread->open.depth + thread->profiler.depth, report_unreturned)
 
 #endif

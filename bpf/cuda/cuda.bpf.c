@@ -17,6 +17,7 @@
 #include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
+#include "bpf/cuda/profilers.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
@@ -29,9 +30,18 @@ static const __u64 memory_operations = 0 CUDA_OPERATIONS(OPERATION);
 static const __u64 call_operations = 0 CUDA_OPERATIONS(OPERATION);
 #undef OPERATION
 
+#define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_PROFILER) << CUDA_##name
+static const __u64 profiler_operations = 0 CUDA_OPERATIONS(OPERATION);
+#undef OPERATION
+
+static __always_inline bool is_operation_of(__u64 operations, __u64 cookie)
+{
+	return operations >> (CUDA_COOKIE_OPERATION(cookie) & 63) & 1;
+}
+
 static __always_inline bool is_one_of(__u64 operations, const struct call *call)
 {
-	return operations >> (CUDA_COOKIE_OPERATION(call->function) & 63) & 1;
+	return is_operation_of(operations, call->function);
 }
 
 /* The work that must precede the call, before it changes its arguments or its memory. */
@@ -74,6 +84,10 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		register_kernel(thread, regs);
 		return 1;
 	}
+	if (!thread->since_ns)
+		enter_process(thread);
+	if (is_operation_of(profiler_operations, thread->cookie))
+		return enter_profiler(thread, regs);
 	if (thread->open.depth) {
 		dead = call_drop_dead(task, &thread->open, regs);
 		if (dead)
@@ -85,11 +99,8 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		}
 	}
 	ACCOUNT(entered, 1);
-	if (!thread->since_ns) {
-		enter_process(thread);
-		if (!thread->since_ns)
-			return 1;
-	}
+	if (!thread->since_ns)
+		return 1;
 	call = call_begin(&thread->open, regs, thread->cookie);
 	if (!call)
 		return 1;
@@ -192,6 +203,9 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 	case CUDA_WAIT_DEVICE:
 		finish_wait(thread, call);
 		break;
+	case CUDA_ELAPSED:
+		finish_elapsed(thread, call);
+		break;
 	case CUDA_COPY_3D:
 	case CUDA_COPY_3D_PEER:
 	case CUDA_COPY_DRIVER_2D:
@@ -227,6 +241,31 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 		trace_call(thread, call, regs);
 }
 
+/* A trace does not show calls of CUPTI. */
+static __always_inline void end_profiler(struct thread *thread, const struct call *call,
+					 struct pt_regs *regs, __u64 now_ns)
+{
+	thread->ended_ns = now_ns;
+	thread->result = PT_REGS_RC(regs);
+	if (thread->result)
+		finish_failed(thread, call);
+	else
+		finish_profiler(thread, call);
+}
+
+static __always_inline void leave_profiler(struct thread *thread, struct pt_regs *regs,
+					   __u64 function, __u64 now_ns)
+{
+	struct call *call;
+	__u64 dead = 0;
+
+	call = thread ? call_end(&thread->profiler, regs, function, &dead) : NULL;
+	if (call)
+		end_profiler(thread, call, regs, now_ns);
+	else if (!thread || !call_encloses(&thread->profiler, regs))
+		ACCOUNT(unmatched, 1);
+}
+
 static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -237,6 +276,10 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
 		return; /* the programs of a pair run here, too */
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (is_operation_of(profiler_operations, function)) {
+		leave_profiler(thread, regs, function, now_ns);
+		return;
+	}
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
 		if (!thread || !call_encloses(&thread->open, regs))
@@ -256,9 +299,16 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 	__u64 dead = 0;
 
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
-	call = thread
-		   ? call_end_at(&thread->open, CALL_SP(regs), bpf_get_attach_cookie(regs), &dead)
-		   : NULL;
+	if (!thread)
+		return;
+	thread->cookie = bpf_get_attach_cookie(regs); /* scratch: no call begins */
+	if (is_operation_of(profiler_operations, thread->cookie)) {
+		call = call_end_at(&thread->profiler, CALL_SP(regs), thread->cookie, &dead);
+		if (call)
+			end_profiler(thread, call, regs, now_ns);
+		return;
+	}
+	call = call_end_at(&thread->open, CALL_SP(regs), thread->cookie, &dead);
 	if (call)
 		end(thread, call, regs, now_ns);
 }

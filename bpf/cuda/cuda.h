@@ -43,6 +43,7 @@ enum cuda_record_type {
 	CUDA_RECORD_LAUNCH,
 	CUDA_RECORD_GRAPH,
 	CUDA_RECORD_WAIT,
+	CUDA_RECORD_ELAPSED,	/* the time between two events, as the GPU measured it */
 	CUDA_RECORD_UNRETURNED, /* a thread ended inside a call */
 	/* Either */
 	CUDA_RECORD_FAILED, /* a call that returned an error, and did nothing */
@@ -176,6 +177,13 @@ struct cuda_graph_record {
 };
 WIRE_SIZE(struct cuda_graph_record, 40);
 
+struct cuda_elapsed_record {
+	struct cuda_record head;
+	__u32 milliseconds; /* the bits of the float that the program got */
+	__u32 reserved;
+};
+WIRE_SIZE(struct cuda_elapsed_record, 48);
+
 struct cuda_failed_record {
 	struct cuda_record head;
 };
@@ -253,8 +261,11 @@ struct cuda_live_process {
 	__u64 ended_ns;		/* in the table of ended ones */
 	struct call_budget budget;
 	__u64 reset_ns[CUDA_MAX_DEVICES]; /* allocations from before are gone */
+	__s64 subscribers;		  /* of CUPTI, that were seen to subscribe */
+	__u64 activities; /* a bit for each kind of activity that CUPTI records; the last one: all
+			   * kinds from there on */
 };
-WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES);
+WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES + 16);
 
 /* Devices of a process from this ordinal on are unknown. */
 #define CUDA_KNOWN_DEVICES 64

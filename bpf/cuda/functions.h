@@ -43,11 +43,23 @@
 	OPERATION(PRIMARY_CONTEXT, STATE) /* ADDRESS to put it, SOURCE: device */                  \
 	OPERATION(GET_KERNEL, STATE)   /* ADDRESS to put a handle, SOURCE: what it stands for */   \
 	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
-	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */
+	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */                \
+	OPERATION(ELAPSED, CALL)       /* ADDRESS to put a float: milliseconds */                  \
+	OPERATION(SUBSCRIBE, PROFILER)                                                             \
+	OPERATION(UNSUBSCRIBE, PROFILER)                                                           \
+	OPERATION(ENABLE_ACTIVITY, PROFILER)  /* ADDRESS: the kind of activity */                  \
+	OPERATION(DISABLE_ACTIVITY, PROFILER) /* ADDRESS: the kind of activity */                  \
+	OPERATION(FINALIZE_PROFILER, PROFILER)
 
 /* MEMORY: records go to the ring of allocations and are never throttled. CALL: records go to the
- * ring of calls, in which each process has a budget. A failed STATE goes there, too. */
-enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE };
+ * ring of calls, in which each process has a budget. A failed STATE or PROFILER goes there, too.
+ * PROFILER: a call of CUPTI, which may be inside another call: cuda/profilers.bpf.h. */
+enum cuda_operation_class {
+	CUDA_CLASS_MEMORY,
+	CUDA_CLASS_CALL,
+	CUDA_CLASS_STATE,
+	CUDA_CLASS_PROFILER
+};
 
 /* Where an argument is, as four bits of the attach cookie; 0: no argument. Arguments beyond the
  * registers are read only when a position says so: ON_STACK says it for an operation whose
@@ -160,6 +172,8 @@ enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE
 	F(cudaStreamSynchronize, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                 \
 	F(cudaStreamSynchronize_ptsz, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))            \
 	F(cudaDeviceSynchronize, cudaDeviceSynchronize, WAIT_DEVICE, 0, 0)                         \
+	F(cudaEventElapsedTime, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                      \
+	F(cudaEventElapsedTime_v2, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                   \
 	F(cudaSetDevice, cudaSetDevice, USE_DEVICE, 0, ADDRESS(1))                                 \
 	F(cudaDeviceReset, cudaDeviceReset, RESET, 0, 0)                                           \
 	F(__cudaGetKernel, __cudaGetKernel, GET_KERNEL, 0, ADDRESS(1) | SOURCE(2))                 \
@@ -282,6 +296,8 @@ enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE
 	F(cuStreamSynchronize, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                     \
 	F(cuStreamSynchronize_ptsz, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                \
 	F(cuCtxSynchronize, cuCtxSynchronize, WAIT_DEVICE, 0, 0)                                   \
+	F(cuEventElapsedTime, cuEventElapsedTime, ELAPSED, 0, ADDRESS(1))                          \
+	F(cuEventElapsedTime_v2, cuEventElapsedTime, ELAPSED, 0, ADDRESS(1))                       \
 	F(cuCtxSetCurrent, cuCtxSetCurrent, USE_CONTEXT, 0, ADDRESS(1))                            \
 	F(cuCtxPushCurrent_v2, cuCtxPushCurrent, PUSH_CONTEXT, 0, ADDRESS(1))                      \
 	F(cuCtxPopCurrent_v2, cuCtxPopCurrent, POP_CONTEXT, 0, 0)                                  \
@@ -295,6 +311,15 @@ enum cuda_operation_class { CUDA_CLASS_MEMORY, CUDA_CLASS_CALL, CUDA_CLASS_STATE
 	F(cuModuleGetFunction, cuModuleGetFunction, GET_FUNCTION, 0, ADDRESS(1) | SOURCE(3))       \
 	F(cuLibraryGetKernel, cuLibraryGetKernel, GET_FUNCTION, 0, ADDRESS(1) | SOURCE(3))         \
 	F(cuKernelGetFunction, cuKernelGetFunction, GET_KERNEL, 0, ADDRESS(1) | SOURCE(2))
+
+/* Of libcupti, by which profilers attach to the process that they run in. */
+#define CUDA_PROFILER_FUNCTIONS(F)                                                                 \
+	F(cuptiSubscribe, cuptiSubscribe, SUBSCRIBE, 0, 0)                                         \
+	F(cuptiSubscribe_v2, cuptiSubscribe, SUBSCRIBE, 0, 0)                                      \
+	F(cuptiUnsubscribe, cuptiUnsubscribe, UNSUBSCRIBE, 0, 0)                                   \
+	F(cuptiActivityEnable, cuptiActivityEnable, ENABLE_ACTIVITY, 0, ADDRESS(1))                \
+	F(cuptiActivityDisable, cuptiActivityDisable, DISABLE_ACTIVITY, 0, ADDRESS(1))             \
+	F(cuptiFinalize, cuptiFinalize, FINALIZE_PROFILER, 0, 0)
 
 enum cuda_operation {
 #define OPERATION(name, class) CUDA_##name,

@@ -63,10 +63,12 @@ static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, 
 static __always_inline void fill_process(struct cuda_process_record *record, __u64 since_ns)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct mm_struct *mm = task->mm;
-	struct inode *exe = mm->exe_file->f_inode;
+	struct mm_struct *mm;
+	struct inode *exe;
 
 	fill_head(&record->head, since_ns, task->tgid, CUDA_RECORD_PROCESS);
+	mm = task->mm; /* not earlier: it would take stack */
+	exe = mm->exe_file->f_inode;
 	record->code_start = mm->start_code;
 	record->code_end = mm->end_code;
 	record->exe_inode = exe->i_ino;

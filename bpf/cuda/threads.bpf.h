@@ -28,8 +28,9 @@ enum released {
 
 struct thread {
 	struct call_stack open;
-	__u64 since_ns; /* the process's; 0: not known yet */
-	__u64 lease;	/* calls left */
+	struct call_stack profiler; /* the open call of CUPTI, which may be inside `open` */
+	__u64 since_ns;		    /* the process's; 0: not known yet */
+	__u64 lease;		    /* calls left */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

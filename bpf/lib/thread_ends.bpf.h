@@ -10,20 +10,19 @@
 const volatile __u64 unreturned_after_ns = 0;
 
 /* Defines forget_thread(), which forgets the calls that the current thread will never return from.
- * `threads` is the probe's task storage, whose values have the open calls in `open`;
- * `report(task, thread)` sends a record of each that was open for so long. */
-#define FORGET_THREAD(threads, report)                                                             \
+ * `threads` is the probe's task storage; `calls`, an expression of `thread`, is how many are open;
+ * `report(task, thread)` sends a record of each in `thread->open` that was open for so long. */
+#define FORGET_THREAD(threads, calls, report)                                                      \
 	static __always_inline void forget_thread(struct task_struct *task)                        \
 	{                                                                                          \
 		struct thread *thread = bpf_task_storage_get(&(threads), task, NULL, 0);           \
                                                                                                    \
 		if (!thread)                                                                       \
 			return;                                                                    \
-		if (thread->open.depth) {                                                          \
-			if (unreturned_after_ns)                                                   \
-				report(task, thread);                                              \
-			ACCOUNT(stale, thread->open.depth);                                        \
-		}                                                                                  \
+		if (thread->open.depth && unreturned_after_ns)                                     \
+			report(task, thread);                                                      \
+		if (calls)                                                                         \
+			ACCOUNT(stale, calls);                                                     \
 		bpf_task_storage_delete(&(threads), task);                                         \
 	}
 

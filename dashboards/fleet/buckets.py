@@ -5,6 +5,8 @@ import math
 
 # As in exporter/probes/cuda/families.cpp and so on; those of functions are the defaults of config.yaml.
 DURATIONS = tuple(base * 10.0**power for power in range(-6, 1) for base in (1, 2.5, 5)) + (10.0,)
+ELAPSED = tuple(base * 10.0**power for power in range(-5, 1) for base in (1, 2.5, 5)) + (
+    10.0, 30.0, 60.0, 120.0, 300.0)
 BANDWIDTHS = tuple(base * 10.0**power for power in range(7, 12) for base in (1, 2.5, 5)) + (1e12,)
 SIZES = tuple(float(4**power) for power in range(3, 19))
 THREADS = tuple(float(4**power) for power in range(0, 18))

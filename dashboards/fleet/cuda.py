@@ -185,6 +185,12 @@ class Cuda:
                 self.histogram("gpusnoop_cuda_kernel_launch_threads", gpu, buckets.THREADS, kernel.activity,
                                kernel.per_step, threads, 0.3)
 
+    def timings(self):
+        self.counter("gpusnoop_cuda_event_elapsed_invalid_total", {}, next(iter(self.work.activities)), 0)
+        for timing in self.work.of(work.Timing):
+            self.histogram("gpusnoop_cuda_event_elapsed_seconds", {}, buckets.ELAPSED, timing.activity,
+                           timing.per_step * len(self.work.processes), timing.seconds, 0.3)
+
     def errors(self):
         for failure in self.work.of(work.Failure):
             if not failure.library:
@@ -207,4 +213,5 @@ class Cuda:
         self.tensors()
         self.copies()
         self.launches()
+        self.timings()
         self.errors()

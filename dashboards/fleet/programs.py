@@ -1,6 +1,6 @@
 """What typical GPU programs do with each step: kernels, copies, calls."""
 
-from fleet.work import (GIB, MIB, Collective, Copy, Function, Holding, Kernel, Memset, SystemCall)
+from fleet.work import (GIB, MIB, Collective, Copy, Function, Holding, Kernel, Memset, SystemCall, Timing)
 
 CUDART, CUBLAS, CUDNN, NCCL = "libcudart.so.12", "libcublas.so.12", "libcudnn.so.9", "libnccl.so.2"
 
@@ -33,6 +33,7 @@ def transformer(activity, layers=32):
         Copy(activity, "h2d", "async", 2, 2 * MIB, 24e9),
         Copy(activity, "d2h", "sync", 1, 4096, 6e7),
         Memset(activity, 12, 4 * MIB),
+        Timing(activity, 1, 0.42),
         Function(activity, CUBLAS, "cublasLtMatmul", 6.0 * layers, 1.3e-5, 0.5, 0.1),
         Function(activity, CUBLAS, "cublasGemmEx", 1.0 * layers, 1.1e-5, 0.5, 0.1),
         Function(activity, CUDART, "cudaEventRecord", 4.0 * layers, 2.1e-6, 0.4),
@@ -61,6 +62,7 @@ def convolutions(activity):
         Copy(activity, "h2d", "async", 1, 38 * MIB, 24e9),
         Copy(activity, "d2h", "sync", 2, 8192, 7e7),
         Memset(activity, 53, 1 * MIB),
+        Timing(activity, 1, 0.18),
         Function(activity, CUDNN, "cudnnBackendExecute", 159, 2.6e-5, 0.5, 0.1),
         Function(activity, CUDNN, "cudnnBatchNormalizationBackwardEx", 53, 1.9e-5, 0.5, 0.1),
         Function(activity, CUBLAS, "cublasSgemm_v2", 3, 1.4e-5, 0.5, 0.1),

@@ -55,6 +55,14 @@ class Copy:
 
 
 @dataclasses.dataclass(frozen=True)
+class Timing:
+    """A time between two events that the program reads."""
+    activity: str
+    per_step: float
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Memset:
     activity: str
     per_step: float
@@ -117,6 +125,7 @@ class Work:
     exe: str = "/usr/bin/python3.11"
     script: str = ""
     linkage: str = "shared"
+    profiler: str = ""
     pod: Pod | None = None
     slurm: Slurm | None = None
     unit: str = ""
@@ -165,4 +174,4 @@ class Work:
         return {"exe": self.exe, "pod_uid": self.pod_uid, "linkage": self.linkage,
                 "uid": str(uid), "user": user,
                 "slurm_step_id": str(self.slurm.step) if self.slurm else "",
-                "systemd_unit": self.unit, "complete": "true" if complete else "false"}
+                "systemd_unit": self.unit, "complete": "true" if complete else "false", "profiler": self.profiler}

@@ -21,7 +21,7 @@ def dcgm(family):
 
 
 def _state():
-    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, complete", own("process_info")))
+    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, complete, profiler", own("process_info")))
     return Row(
         "Node",
         stat("Exporter", "Whether the exporter answered the last scrape.", "short",
@@ -37,7 +37,7 @@ def _state():
         stat("Events lost", "Calls that were entered and could not be counted.", EACH_SECOND,
              zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS),
         table("Processes", "Running processes that have used CUDA: what each is, and what it holds on GPUs. A pid leads to "
-              "its allocations with their stacks. "
+              "its allocations with their stacks. A profiler makes a program slow. "
               "Namespaces and pods need kube-state-metrics in the same Prometheus.",
               [Column("instance", "node"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
@@ -48,6 +48,7 @@ def _state():
                Column("systemd_unit", "unit"),
                Column("exe", "executable"),
                known_column(),
+               Column("profiler", "profiler"),
                Column("Value #B", "GPU memory", "bytes"),
                Column("Value #C", "allocations", "short")],
               in_pod(processes),

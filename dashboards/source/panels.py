@@ -197,7 +197,7 @@ def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=Fa
 # Of labels, in pixels. Other labels share the room that is left; a value that is too long for it is whole where the pointer
 # is.
 _WIDTHS = {"pid": 85, "container_id": 120, "gpu": 60, "probe": 100, "cluster": 85, "slurm_job_id": 90, "instance": 150,
-           "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 80, "library": 140, "grid": 110, "block": 110,
+           "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 80, "profiler": 80, "library": 140, "grid": 110, "block": 110,
            "alertname": 270}
 
 

@@ -135,6 +135,23 @@ def _launches():
     )
 
 
+def _elapsed():
+    return Row(
+        "Times between events",
+        heatmap("Times on the GPU, as programs took them", "What programs read with cudaEventElapsedTime: the GPU "
+                "measured it, and the program chose what it is of, such as a kernel, a step or an epoch.", "s",
+                buckets("cuda_event_elapsed_seconds", PROGRAM), width=8),
+        timeseries("Times on the GPU, by program", "What half, and 99 of 100, of these times stay below.", "s",
+                   (lines(5, quantile(0.5, "comm", "cuda_event_elapsed_seconds", PROGRAM)), f"{PROGRAM_NAME} p50"),
+                   (lines(5, quantile(0.99, "comm", "cuda_event_elapsed_seconds", PROGRAM)), f"{PROGRAM_NAME} p99"),
+                   width=8, logarithmic=True),
+        timeseries("Times taken", "How often programs read the time between two events. Those that cannot be are negative, "
+                   "not a number, or longer than the machine has been running.", EACH_SECOND,
+                   (lines(10, total("comm", rate("cuda_event_elapsed_seconds_count", PROGRAM))), PROGRAM_NAME),
+                   (zero(total("", rate("cuda_event_elapsed_invalid_total", PROGRAM))), "cannot be"), width=8),
+    )
+
+
 def _errors():
     return Row(
         "Failing calls",
@@ -154,5 +171,5 @@ def make():
     return dashboard(
         COPIES, "Copies and launches",
         "Copies with their bandwidth by direction, memsets, and kernel launches with kernels and shapes.",
-        [_now(), _copies(), _bandwidth(), _launches(), _errors(), _every_copy()],
+        [_now(), _copies(), _bandwidth(), _launches(), _elapsed(), _errors(), _every_copy()],
         variables=[*program_variables("cuda_memcpy_total"), GPUS])

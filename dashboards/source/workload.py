@@ -110,17 +110,18 @@ def _levels():
                Column("pod", "pod", link=this_pod), Column("slurm_job_id", "Slurm job", link=this_job), *_numbers()],
               *_level(NAMED, 50), width=24, height=8, sort="GPU memory"),
         table("Processes", "Each process that holds memory of a GPU. A program leads to its memory, a pid to its allocations "
-              "with their stacks. Old memory is older than an hour, and of all kinds, pinned host memory too.",
+              "with their stacks. A profiler makes a program slow. Old memory is older than an hour, and of all kinds, pinned host memory too.",
               [*node_columns(),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                *pod_columns(),
                pid_column(),
                Column("user", "user"),
                known_column(),
+               Column("profiler", "profiler"),
                Column("Value #A", "GPU memory", "bytes"),
                Column("Value #B", "old, all kinds", "bytes")],
               *within(PROCESS, named_process, total(PROCESS, OLD),
-                      f"max by ({wide(PROCESS)}, user, complete) ({PROCESSES})"),
+                      f"max by ({wide(PROCESS)}, user, complete, profiler) ({PROCESSES})"),
               width=24, height=8, sort="GPU memory"),
     )
 

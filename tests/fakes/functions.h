@@ -14,7 +14,6 @@
     X(cudaEventCreate)                     \
     X(cudaEventRecord)                     \
     X(cudaEventSynchronize)                \
-    X(cudaEventElapsedTime)                \
     X(cudaEventDestroy)                    \
     X(cudaGraphCreate)                     \
     X(cudaGraphInstantiate)                \
@@ -42,6 +41,9 @@
     X(cuCtxGetDevice)                     \
     X(cuStreamCreate)                     \
     X(cuStreamDestroy_v2)                 \
+    X(cuEventCreate)                      \
+    X(cuEventRecord)                      \
+    X(cuEventDestroy_v2)                  \
     X(cuMemGetInfo_v2)                    \
     X(cuMemAddressReserve)                \
     X(cuMemAddressFree)                   \

@@ -94,6 +94,9 @@ void compare_all(const truth::TruthSnapshot &truth, const truth::TruthSnapshot &
     compare("launches", truth.launches, account.launches);
     compare("launches unlisted", truth.launches_unlisted, 0);
     compare("empty frees", truth.empty_frees, account.empty_frees);
+    compare("elapsed times", truth.elapsed_times, account.elapsed_times);
+    compare("elapsed nanoseconds", truth.elapsed_ns, account.elapsed_ns);
+    compare("elapsed times that cannot be", truth.elapsed_invalid, 0);
     compare("nested calls", truth.nested_calls, truth.nested_entered);
     compare_maps(truth.launch_table, account.launch_table, [](const truth::LaunchKey &key) {
         return "launches of " + key.kernel + " on device " + std::to_string(key.device);

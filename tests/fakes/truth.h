@@ -19,7 +19,7 @@
 namespace truth {
 
 inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 // Every function that is counted. cudaLaunchKernel_ptsz is the same address as cudaLaunchKernel and
 // is counted under that name. The __cudaRegister* functions run before main and are not counted.
@@ -132,6 +132,10 @@ struct FileLayout {
     std::uint64_t launches;  // sum over all of `launch_table`, and those it had no room for
     std::uint64_t launches_unlisted;  // no room in launch_table
     std::uint64_t empty_frees;        // free of NULL: success, nothing freed
+
+    std::uint64_t elapsed_times;    // between two events, that a call gave
+    std::uint64_t elapsed_ns;       // their sum
+    std::uint64_t elapsed_invalid;  // that no two events can have, and are not in these
 
     std::uint64_t nested_entered;
     std::uint64_t nested_calls;  // entered and returned

@@ -72,6 +72,9 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     snapshot.launches = file.launches;
     snapshot.launches_unlisted = file.launches_unlisted;
     snapshot.empty_frees = file.empty_frees;
+    snapshot.elapsed_times = file.elapsed_times;
+    snapshot.elapsed_ns = file.elapsed_ns;
+    snapshot.elapsed_invalid = file.elapsed_invalid;
     snapshot.nested_entered = file.nested_entered;
     snapshot.nested_calls = file.nested_calls;
     snapshot.returns_without_entry = file.returns_without_entry;
@@ -195,6 +198,9 @@ TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
         total.launches += one.launches;
         total.launches_unlisted += one.launches_unlisted;
         total.empty_frees += one.empty_frees;
+        total.elapsed_times += one.elapsed_times;
+        total.elapsed_ns += one.elapsed_ns;
+        total.elapsed_invalid += one.elapsed_invalid;
         total.nested_entered += one.nested_entered;
         total.nested_calls += one.nested_calls;
         total.returns_without_entry += one.returns_without_entry;

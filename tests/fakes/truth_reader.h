@@ -40,6 +40,9 @@ struct TruthSnapshot {
     std::uint64_t launches = 0;
     std::uint64_t launches_unlisted = 0;
     std::uint64_t empty_frees = 0;
+    std::uint64_t elapsed_times = 0;
+    std::uint64_t elapsed_ns = 0;
+    std::uint64_t elapsed_invalid = 0;
     std::uint64_t nested_entered = 0;
     std::uint64_t nested_calls = 0;
     std::uint64_t returns_without_entry = 0;

@@ -3,6 +3,7 @@
 
 #include <sys/utsname.h>
 
+#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <map>
@@ -209,6 +210,15 @@ void check_errors(const Page &page, const truth::TruthSnapshot &truth, const Lab
     CHECK(page.sum("gpusnoop_cuda_api_errors_total", of) == number(total));
 }
 
+// These have no label gpu.
+void check_elapsed(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
+    CHECK(page.sum("gpusnoop_cuda_event_elapsed_seconds_count", of) == number(truth.elapsed_times));
+    CHECK(page.sum("gpusnoop_cuda_event_elapsed_seconds_sum", of) * 1e9 ==
+          Catch::Approx(number(truth.elapsed_ns)).epsilon(1e-12));
+    CHECK(page.sum("gpusnoop_cuda_event_elapsed_invalid_total", of) ==
+          number(truth.elapsed_invalid));
+}
+
 void check_account(const Page &page, const Account &account, const Labels &of) {
     check_memory(page, account, of);
     check_copies(page, account, of);
@@ -240,6 +250,7 @@ void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, cons
     const Account all = account_of_all(truth);
     check_account(page, all, of);
     check_copy_histograms(page, all, of);
+    check_elapsed(page, truth, of);
     check_errors(page, truth, of);
 }
 

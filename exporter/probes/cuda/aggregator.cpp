@@ -36,11 +36,13 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                      memory_.started(process);
                      CudaCopies::started(process);
                      CudaLaunches::started(process);
+                     CudaEvents::started(process);
                      CudaErrors::started(process);
                  }),
       memory_(families_, processes_.table(), callbacks_, settings_.started),
       copies_(families_),
       launches_(families_, processes_.table(), callbacks_, settings_.started),
+      events_(families_),
       errors_(families_),
       reconciler_(memory_, processes_.table(), callbacks_) {}
 
@@ -103,6 +105,8 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
             return hand_to(launches_, &CudaLaunches::on_graph, bytes);
         case CUDA_RECORD_WAIT:
             return hand_to(copies_, &CudaCopies::on_wait, bytes);
+        case CUDA_RECORD_ELAPSED:
+            return hand_to(events_, &CudaEvents::on_elapsed, bytes);
         case CUDA_RECORD_FAILED:
             return take_failed(bytes);
         case CUDA_RECORD_UNRETURNED:

@@ -16,6 +16,7 @@
 #include "exporter/probes/cuda/callbacks.h"
 #include "exporter/probes/cuda/copies/copies.h"
 #include "exporter/probes/cuda/errors.h"
+#include "exporter/probes/cuda/events.h"
 #include "exporter/probes/cuda/launches/launches.h"
 #include "exporter/probes/cuda/memory/accounting.h"
 #include "exporter/probes/cuda/memory/reconcile.h"
@@ -137,6 +138,7 @@ private:
     MemoryAccounting memory_;
     CudaCopies copies_;
     CudaLaunches launches_;
+    CudaEvents events_;
     CudaErrors errors_;
     Reconciler reconciler_;
     PendingEvents pending_;

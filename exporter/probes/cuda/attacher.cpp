@@ -44,7 +44,7 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
     if (pins != nullptr) {
         if (auto adopted = pins->adopt(library)) {
             attached_.add(library, std::move(*adopted), programs_.mode(), "still attached");
-            missed_calls_.adopted(library.id, is_cuda_driver(library.name));
+            note_seen(library, &MissedCalls::adopted);
             return {};
         }
     }
@@ -72,9 +72,19 @@ Result<> CudaAttacher::attach(const discovery::Library &library) {
             return pinned;
         }
     }
-    missed_calls_.attached(library.id, is_cuda_driver(library.name));
+    note_seen(library, &MissedCalls::attached);
     attached_.add(library, std::move(*probes), programs_.mode(), "attached");
     return {};
+}
+
+// A process that had CUPTI before its probes has no unseen allocations, copies or launches by that.
+void CudaAttacher::note_seen(const discovery::Library &library,
+                             void (MissedCalls::*seen)(const FileId &, bool)) {
+    if (is_cupti(library.name)) {
+        missed_calls_.has_no_functions(library.id);
+    } else {
+        (missed_calls_.*seen)(library.id, is_cuda_driver(library.name));
+    }
 }
 
 void CudaAttacher::detach(const FileId &id, bool is_changed) {

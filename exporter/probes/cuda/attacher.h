@@ -47,6 +47,9 @@ public:
     [[nodiscard]] const MissedCalls &missed_calls() const { return missed_calls_; }
 
 private:
+    void note_seen(const discovery::Library &library,
+                   void (MissedCalls::*seen)(const FileId &file, bool is_driver));
+
     const CudaPrograms &programs_;
     AttachedLibraries &attached_;
     std::vector<std::string> libraries_;

@@ -29,6 +29,8 @@ struct CudaCallbacks {
     std::function<void(Process &)> describe = [](Process &) {};
     // Were all calls of a running process seen? (Process::is_complete)
     std::function<bool(const Process &)> has_all_calls = [](const Process &) { return true; };
+    // Does a running process have a profiler that uses CUPTI?
+    std::function<bool(const ProcessKey &)> has_profiler = [](const ProcessKey &) { return false; };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

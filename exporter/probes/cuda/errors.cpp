@@ -9,7 +9,6 @@
 #include <tsl/robin_map.h>
 
 #include "exporter/probes/cuda/functions.h"
-#include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::probes {
 
@@ -29,9 +28,9 @@ const CudaFunction *function_of(const cuda_record &head) {
     return number < cuda_functions().size() ? &cuda_functions()[number] : nullptr;
 }
 
-std::string error_name(const CudaFunction *function, std::int32_t result) {
-    std::string name(function != nullptr && function->is_driver ? cuda_driver_error_name(result)
-                                                                : cuda_error_name(result));
+std::string name_of_error(const CudaFunction *function, std::int32_t result) {
+    const std::string name(
+        probes::error_name(function != nullptr ? function->api : CudaApi::runtime, result));
     return name.empty() ? "code_" + std::to_string(result) : name;
 }
 
@@ -65,7 +64,7 @@ void CudaErrors::count(Process &process, const cuda_record &head) {
         const CudaFunction *const function = function_of(head);
         const std::string_view name = function != nullptr ? function->name : "unknown";
         const std::string error =
-            key >= surplus_errors ? "other" : error_name(function, head.result);
+            key >= surplus_errors ? "other" : name_of_error(function, head.result);
         found = slots
                     .try_emplace(key, families_.errors.slot(process.owner,
                                                             labels_of(process, {name, error})))

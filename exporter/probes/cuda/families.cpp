@@ -19,6 +19,13 @@ const std::vector<std::uint64_t> duration_bounds = {
     10'000'000,    25'000'000,    50'000'000,    100'000'000,   250'000'000, 500'000'000,
     1'000'000'000, 2'500'000'000, 5'000'000'000, 10'000'000'000};
 
+// 10 us to 5 min: from a kernel to an epoch. The resolution of events is half a microsecond.
+const std::vector<std::uint64_t> elapsed_bounds = {
+    10'000,         25'000,         50'000,         100'000,         250'000,        500'000,
+    1'000'000,      2'500'000,      5'000'000,      10'000'000,      25'000'000,     50'000'000,
+    100'000'000,    250'000'000,    500'000'000,    1'000'000'000,   2'500'000'000,  5'000'000'000,
+    10'000'000'000, 30'000'000'000, 60'000'000'000, 120'000'000'000, 300'000'000'000};
+
 std::vector<std::uint64_t> powers_of_four(std::uint64_t first, std::uint64_t last) {
     std::vector<std::uint64_t> bounds;
     for (std::uint64_t bound = first; bound <= last; bound *= 4) {
@@ -123,7 +130,23 @@ void make_cuda_families(series::FamilySet &set) {
     (void)make_memory_families(set);
     (void)make_copy_families(set);
     (void)make_launch_families(set);
+    (void)make_event_families(set);
     (void)make_error_families(set);
+}
+
+EventFamilies make_event_families(series::FamilySet &set) {
+    return {
+        .elapsed = set.histogram(
+            "cuda_event_elapsed_seconds",
+            "Times between two events on a GPU, as programs asked for them: what a program chose "
+            "to time, measured by the GPU.",
+            {}, elapsed_bounds, nanoseconds),
+        .invalid = set.counter(
+            "cuda_event_elapsed_invalid_total",
+            "Times between two events that cannot be: negative, not a number, or longer than the "
+            "machine has been running. They are not in cuda_event_elapsed_seconds.",
+            {}),
+    };
 }
 
 MemoryGauges make_memory_gauges(series::FamilySet &set) {
@@ -164,7 +187,7 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
             "process_info",
             "1 for each running process that has used CUDA; linkage: how it has the CUDA runtime; "
             "complete=\"false\": it may have made calls before the probes were attached, so what "
-            "it holds is a lower bound.",
+            "it holds is a lower bound; profiler=\"cupti\": a profiler in it uses CUPTI.",
             {{"exe"},
              {"pod_uid"},
              {"uid"},
@@ -172,7 +195,8 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
              {"slurm_step_id"},
              {"systemd_unit"},
              {"linkage", true},
-             {"complete", true}}),
+             {"complete", true},
+             {"profiler"}}),
         .gpu_info = set.add({.name = "gpusnoop_gpu_info",
                              .help = "1 for each GPU of the node: what the label gpu stands for.",
                              .type = Type::gauge,

@@ -38,6 +38,11 @@ struct LaunchFamilies {
     series::Family &launch_threads;
 };
 
+struct EventFamilies {
+    series::Family &elapsed;
+    series::Family &invalid;
+};
+
 struct ErrorFamilies {
     series::Family &errors;
 };
@@ -45,6 +50,7 @@ struct ErrorFamilies {
 MemoryFamilies make_memory_families(series::FamilySet &set);
 CopyFamilies make_copy_families(series::FamilySet &set);
 LaunchFamilies make_launch_families(series::FamilySet &set);
+EventFamilies make_event_families(series::FamilySet &set);
 ErrorFamilies make_error_families(series::FamilySet &set);
 // All of these, in the order of the page.
 void make_cuda_families(series::FamilySet &set);

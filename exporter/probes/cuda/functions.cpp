@@ -3,6 +3,8 @@
 #include <array>
 
 #include "bpf/cuda/functions.h"
+#include "exporter/symbols/names/cuda_errors.h"
+#include "exporter/symbols/names/cupti_errors.h"
 
 namespace gpusnoop::probes {
 
@@ -11,7 +13,7 @@ namespace {
 // The number of a function is its index in the table.
 enum Number : std::uint16_t {
 #define NUMBER(symbol, name, operation, variant, positions) number_##symbol,
-    CUDA_RUNTIME_FUNCTIONS(NUMBER) CUDA_DRIVER_FUNCTIONS(NUMBER)
+    CUDA_RUNTIME_FUNCTIONS(NUMBER) CUDA_DRIVER_FUNCTIONS(NUMBER) CUDA_PROFILER_FUNCTIONS(NUMBER)
 #undef NUMBER
         function_count
 };
@@ -21,23 +23,26 @@ constexpr bool shows_errors(cuda_operation operation) {
     return operation != CUDA_GET_KERNEL && operation != CUDA_GET_FUNCTION;
 }
 
-#define ROW(symbol, name, operation, variant, positions, is_driver)                   \
+#define ROW(symbol, name, operation, variant, positions, api)                         \
     CudaFunction{#symbol,                                                             \
                  #name,                                                               \
                  CUDA_COOKIE(number_##symbol, CUDA_##operation, variant, positions) | \
-                     ((is_driver) ? CUDA_OF_DRIVER : 0),                              \
+                     ((api) == CudaApi::driver ? CUDA_OF_DRIVER : 0),                 \
                  CUDA_##operation,                                                    \
-                 is_driver,                                                           \
+                 api,                                                                 \
                  CUDA_##operation == CUDA_REGISTER,                                   \
                  shows_errors(CUDA_##operation)},
 #define RUNTIME(symbol, name, operation, variant, positions) \
-    ROW(symbol, name, operation, variant, positions, false)
+    ROW(symbol, name, operation, variant, positions, CudaApi::runtime)
 #define DRIVER(symbol, name, operation, variant, positions) \
-    ROW(symbol, name, operation, variant, positions, true)
+    ROW(symbol, name, operation, variant, positions, CudaApi::driver)
+#define PROFILER(symbol, name, operation, variant, positions) \
+    ROW(symbol, name, operation, variant, positions, CudaApi::cupti)
 
-constexpr std::array<CudaFunction, function_count> functions = {
-    {CUDA_RUNTIME_FUNCTIONS(RUNTIME) CUDA_DRIVER_FUNCTIONS(DRIVER)}};
+constexpr std::array<CudaFunction, function_count> functions = {{CUDA_RUNTIME_FUNCTIONS(
+    RUNTIME) CUDA_DRIVER_FUNCTIONS(DRIVER) CUDA_PROFILER_FUNCTIONS(PROFILER)}};
 
+#undef PROFILER
 #undef DRIVER
 #undef RUNTIME
 #undef ROW
@@ -46,6 +51,18 @@ constexpr std::array<CudaFunction, function_count> functions = {
 
 std::span<const CudaFunction> cuda_functions() {
     return functions;
+}
+
+std::string_view error_name(CudaApi api, int code) {
+    switch (api) {
+        case CudaApi::runtime:
+            return cuda_error_name(code);
+        case CudaApi::driver:
+            return cuda_driver_error_name(code);
+        case CudaApi::cupti:
+            return cupti_error_name(code);
+    }
+    return {};
 }
 
 }  // namespace gpusnoop::probes

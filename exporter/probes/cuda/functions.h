@@ -7,18 +7,30 @@
 
 namespace gpusnoop::probes {
 
+// The interface that a function belongs to: its results are errors of that interface.
+enum class CudaApi : std::uint8_t { runtime, driver, cupti };
+
 struct CudaFunction {
     std::string_view symbol;
     std::string_view name;   // shown with its errors
     std::uint64_t cookie;    // the attach cookie of its probe
     std::uint8_t operation;  // enum cuda_operation
-    bool is_driver;
+    CudaApi api;
+    [[nodiscard]] constexpr bool is_driver() const { return api == CudaApi::driver; }
     bool entry_only;    // its return is not needed
     bool shows_errors;  // false: a helper that users do not know, and whose caller fails too
 };
 
 // By the number that records have in `function`, without CUDA_FUNCTION_FLAGS.
 std::span<const CudaFunction> cuda_functions();
+
+// The name of a result of this API; empty if it has none.
+[[nodiscard]] std::string_view error_name(CudaApi api, int code);
+
+// Is the file of this name CUPTI? It has no function that allocates, copies or launches.
+[[nodiscard]] inline bool is_cupti(std::string_view name) {
+    return name.starts_with("libcupti.so");
+}
 
 // Is the file of this name the driver? The runtime's functions call its functions.
 [[nodiscard]] inline bool is_cuda_driver(std::string_view name) {

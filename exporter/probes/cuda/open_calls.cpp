@@ -39,7 +39,7 @@ OpenCall describe(const Process &process, const struct open_call &record) {
     OpenCall call = open_call_of(process, record);
     const CudaFunction *const function = function_of(record);
     call.function = function == nullptr ? "unknown" : function->name;
-    call.library = function != nullptr && function->is_driver ? "libcuda" : "libcudart";
+    call.library = function != nullptr && function->is_driver() ? "libcuda" : "libcudart";
     call.is_file_known = false;
     call.arguments = arguments_of(record);
     if (std::string gpu = gpu_of(process, device_of(process, record.device)); gpu != "unknown") {

@@ -177,6 +177,8 @@ CudaCallbacks CudaProbe::callbacks() {
                     process.is_complete = has_all_calls(process);
                 },
             .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
+            .has_profiler =
+                [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
             .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
             .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); }};
 }

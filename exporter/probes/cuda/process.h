@@ -25,8 +25,16 @@ enum class Linkage : std::uint8_t { shared, statically, driver_only, unknown };
 
 // The parts with a state for each process. Each state is a struct that only its part knows, with
 // its own `static constexpr Part part`.
-enum class Part : std::uint8_t { memory, memory_counters, call_sites, launches, copies, errors };
-inline constexpr std::size_t part_count = 6;
+enum class Part : std::uint8_t {
+    memory,
+    memory_counters,
+    call_sites,
+    launches,
+    copies,
+    events,
+    errors
+};
+inline constexpr std::size_t part_count = 7;
 
 struct PartState {
     PartState() = default;

@@ -33,8 +33,8 @@ std::string_view name_of(Linkage linkage) {
     return "unknown";
 }
 
-bool is_of_driver(std::size_t number) {
-    return number < cuda_functions().size() && cuda_functions()[number].is_driver;
+bool is_of(CudaApi api, std::size_t number) {
+    return number < cuda_functions().size() && cuda_functions()[number].api == api;
 }
 
 // By the process's calls. A shared runtime takes precedence over runtimes that are linked into
@@ -98,10 +98,11 @@ Process &CudaProcesses::of(const cuda_record &head) {
 
 void CudaProcesses::note_call(Process &process, std::uint16_t function) {
     const std::size_t number = function & ~CUDA_FUNCTION_FLAGS;
-    if (number == CUDA_NO_FUNCTION) {
+    // How a process has the runtime is not seen by its calls of CUPTI.
+    if (number == CUDA_NO_FUNCTION || is_of(CudaApi::cupti, number)) {
         return;
     }
-    const bool is_driver = is_of_driver(number);
+    const bool is_driver = is_of(CudaApi::driver, number);
     note_linkage(process, function, is_driver);
     if (!(is_driver || (function & CUDA_CALLED_DRIVER) != 0) ||
         std::exchange(process.calls_driver, true)) {
@@ -139,12 +140,14 @@ void CudaProcesses::add_gauges(series::FamilySet &gauges,
     table_.for_each([&](const Process &process) {
         if (!process.ended) {
             const std::string uid = process.uid ? std::to_string(*process.uid) : "";
-            add_gauge(families.process_info,
-                      gauge_labels_of(process, {process.exe, process.pod_uid, uid, process.user,
-                                                process.slurm_step_id, process.systemd_unit,
-                                                name_of(process.linkage),
-                                                process.is_complete ? "true" : "false"}),
-                      1);
+            add_gauge(
+                families.process_info,
+                gauge_labels_of(
+                    process, {process.exe, process.pod_uid, uid, process.user,
+                              process.slurm_step_id, process.systemd_unit, name_of(process.linkage),
+                              process.is_complete ? "true" : "false",
+                              callbacks_.has_profiler(process.key) ? "cupti" : ""}),
+                1);
         }
     });
     for (const discovery::Gpu &gpu : gpus) {

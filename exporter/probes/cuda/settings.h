@@ -25,7 +25,8 @@ inline constexpr std::pair<std::string_view, Pin> pin_names[] = {
 struct CudaConfig {
     bool enabled = true;
     // Globs that match file names, not paths.
-    std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*"};
+    std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*",
+                                          "libcupti.so*"};
     ebpf::Attach attach = ebpf::Attach::automatic;
     ebpf::Endings endings = ebpf::Endings::automatic;
     // Per process, copies and launches only; 0 is no limit.

@@ -11,10 +11,6 @@ using truth::Function;
 
 constexpr int kVersion = STANDIN_CUDA_MAJOR * 1000;
 
-int trivial_call(Function self) {
-    return call(self, [](const Call &) { return kSuccess; });
-}
-
 template <typename Value, typename Get>
 int answer_call(Function self, Value *out, Get &&get) {
     return call(self, [&](const Call &) -> int { return out == nullptr ? kInvalidValue : get(); });
@@ -28,21 +24,11 @@ int value_call(Function self, Value *out, Value value) {
     });
 }
 
-int create_event(Function self, Event *out) {
-    return answer_call(self, out, [&] {
-        *out = new char;
-        return kSuccess;
-    });
-}
-
-int destroy_event(Function self, Event event) {
-    return call(self, [&](const Call &) -> int {
-        if (event == nullptr) {
-            return kInvalidResourceHandle;
-        }
-        delete static_cast<char *>(event);
-        return kSuccess;
-    });
+// Calls the driver, whose events need no context.
+template <typename... Parameters, typename... Arguments>
+int event_call(Function self, int (*function)(Parameters...), Arguments... arguments) {
+    return call(self,
+                [&](const Call &open) { return on_behalf(open, {}, function, arguments...); });
 }
 
 // Calls the driver in the thread's context.
@@ -154,12 +140,15 @@ STANDIN_DEFINE(cudaStreamSynchronize_ptsz, (Stream stream),
 STANDIN_DEFINE(cudaStreamDestroy, (Stream stream),
                context_call(self, driver().cuStreamDestroy_v2, stream))
 
-STANDIN_DEFINE(cudaEventCreate, (Event * event), create_event(self, event))
-STANDIN_DEFINE(cudaEventRecord, (Event /*event*/, Stream /*stream*/), trivial_call(self))
-STANDIN_DEFINE(cudaEventSynchronize, (Event /*event*/), trivial_call(self))
-STANDIN_DEFINE(cudaEventElapsedTime, (float *milliseconds, Event /*start*/, Event /*end*/),
-               value_call(self, milliseconds, 1.0F))
-STANDIN_DEFINE(cudaEventDestroy, (Event event), destroy_event(self, event))
+STANDIN_DEFINE(cudaEventCreate, (Event * event),
+               event_call(self, driver().cuEventCreate, event, 0U))
+STANDIN_DEFINE(cudaEventRecord, (Event event, Stream stream),
+               event_call(self, driver().cuEventRecord, event, stream))
+STANDIN_DEFINE(cudaEventSynchronize, (Event /*event*/),
+               call(self, [](const Call &) { return kSuccess; }))
+STANDIN_DEFINE_BOTH(cudaEventElapsedTime, _v2, (float *milliseconds, Event start, Event end),
+                    event_call(self, driver().cuEventElapsedTime_v2, milliseconds, start, end))
+STANDIN_DEFINE(cudaEventDestroy, (Event event), event_call(self, driver().cuEventDestroy_v2, event))
 
 STANDIN_DEFINE(cudaGetDeviceCount, (int *count),
                answer_call(self, count, [&] { return count_devices(count); }))

@@ -116,7 +116,8 @@ int cudaStreamDestroy(standin::Stream stream);
 int cudaEventCreate(standin::Event *event);
 int cudaEventRecord(standin::Event event, standin::Stream stream);
 int cudaEventSynchronize(standin::Event event);
-int cudaEventElapsedTime(float *milliseconds, standin::Event start, standin::Event end);
+STANDIN_RUNTIME_BOTH(cudaEventElapsedTime, _v2, float *milliseconds, standin::Event start,
+                     standin::Event end);
 int cudaEventDestroy(standin::Event event);
 int cudaGetDeviceCount(int *count);
 int cudaSetDevice(int device);

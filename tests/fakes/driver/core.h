@@ -61,10 +61,14 @@ extern "C" {
 const standin::Core *standin_core(std::uint32_t version);
 
 // Called in the middle of every call, nested or not, that allocates, frees, copies, sets or
-// launches: the arguments are checked, nothing is done or counted yet, no lock is held. The hook
+// launches: the arguments are checked, nothing is done or counted yet, no lock is held. (In the
+// middle of a call for the time between two events, it has been given and counted.) The hook
 // may leave the call in any way. One hook for the whole process; set it while no other thread makes
 // calls.
 void standin_set_hook(standin::Hook hook, void *context);
+
+// The time from any event to this one is this value from now on: what a driver would never give.
+void standin_set_elapsed(standin::Event end, float milliseconds);
 
 // Says that the calling thread has no open call any more, because it left them with longjmp.
 void standin_reset_depth();

@@ -45,6 +45,12 @@ int cuStreamCreate(standin::Stream *stream, unsigned flags);
 int cuStreamDestroy_v2(standin::Stream stream);
 STANDIN_BOTH(cuStreamSynchronize, _ptsz, standin::Stream stream);
 
+int cuEventCreate(standin::Event *event, unsigned flags);
+int cuEventDestroy_v2(standin::Event event);
+int cuEventRecord(standin::Event event, standin::Stream stream);
+STANDIN_BOTH(cuEventElapsedTime, _v2, float *milliseconds, standin::Event start,
+             standin::Event end);
+
 int cuMemGetInfo_v2(std::size_t *free_bytes, std::size_t *total_bytes);
 int cuMemAlloc_v2(standin::DevicePointer *memory, std::size_t bytes);
 int cuMemAllocPitch_v2(standin::DevicePointer *memory, std::size_t *pitch, std::size_t width,

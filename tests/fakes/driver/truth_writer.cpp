@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -254,6 +255,16 @@ void count_graph_launch(Device device) {
 
 void count_synchronization(Device device) {
     add(file().synchronizations[static_cast<std::size_t>(device)]);
+}
+
+void count_elapsed(float milliseconds) {
+    // A year of milliseconds: more than the stand-in's events can be apart.
+    if (!std::isfinite(milliseconds) || milliseconds < 0 || milliseconds > 3.2e10F) {
+        add(file().elapsed_invalid);
+        return;
+    }
+    add(file().elapsed_times);
+    add(file().elapsed_ns, static_cast<std::uint64_t>(std::llround(double{milliseconds} * 1e6)));
 }
 
 void lock_truth_for_fork() {

@@ -24,6 +24,7 @@ void count_set(Device device, truth::CopyMode mode, std::uint64_t bytes);
 void count_launch(Device device, const char *kernel, Dim3 grid, Dim3 block);
 void count_graph_launch(Device device);
 void count_synchronization(Device device);
+void count_elapsed(float milliseconds);
 
 void lock_truth_for_fork();
 void unlock_truth_after_fork();

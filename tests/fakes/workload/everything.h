@@ -103,6 +103,10 @@ public:
     void note_set(truth::CopyMode mode, std::size_t bytes);
     void note_launch(const char *kernel, standin::Dim3 grid, standin::Dim3 block);
     void note_graph() { ++tally_.graph_launches[device()]; }
+    void note_elapsed(float milliseconds) {
+        ++tally_.elapsed_times;
+        tally_.elapsed_ns += static_cast<std::uint64_t>(milliseconds * 1'000) * 1'000;
+    }
     void note_wait() { ++tally_.synchronizations[device()]; }
     // Memory with a handle has no context, and may have been allocated on another device.
     truth::Memory &memory(truth::MemoryKind kind, int device);

@@ -41,6 +41,8 @@ void begin(Everything &all, DriverState &state) {
         }
     }
     all.make(DRIVER(cuStreamCreate), &state.stream, 0U);
+    all.make(DRIVER(cuEventCreate), &state.start, 0U);
+    all.make(DRIVER(cuEventCreate), &state.end, 0U);
     standin::Graph graph = nullptr;
     if (all.make(DRIVER(cuGraphCreate), &graph, 0U) == kSuccess) {
         all.make(DRIVER(cuGraphInstantiateWithFlags), &state.graph, graph, std::uint64_t{0});

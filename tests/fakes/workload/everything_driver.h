@@ -20,6 +20,8 @@ namespace demo {
 // Of one thread.
 struct DriverState {
     standin::Stream stream = nullptr;
+    standin::Event start = nullptr;
+    standin::Event end = nullptr;
     standin::GraphExec graph = nullptr;
     standin::Module module = nullptr;
     standin::Library library = nullptr;

@@ -1,6 +1,7 @@
 // Kernels by name, launches, and waiting for them.
 
 #include "workload/everything_driver.h"
+#include "workload/everything_events.h"
 #include "workload/known_arguments.h"
 
 namespace demo {
@@ -116,6 +117,14 @@ void add_driver_launches(Everything &all, const DriverState &state) {
     add([=, &all] { launch_from_passing_module(all, stream()); });
     add([&all, &state] { launch_graph(all, state, DRIVER(cuGraphLaunch)); });
     add([&all, &state] { launch_graph(all, state, DRIVER(cuGraphLaunch_ptsz)); });
+    add([&all, &state] {
+        read_elapsed(all, {DRIVER(cuEventRecord), DRIVER(cuEventElapsedTime)}, state.start,
+                     state.end);
+    });
+    add([&all, &state] {
+        read_elapsed(all, {DRIVER(cuEventRecord), DRIVER(cuEventElapsedTime_v2)}, state.start,
+                     state.end);
+    });
     add([&all] { wait(all, DRIVER(cuCtxSynchronize)); });
     add([=, &all] { wait(all, DRIVER(cuStreamSynchronize), stream()); });
     add([=, &all] { wait(all, DRIVER(cuStreamSynchronize_ptsz), stream()); });

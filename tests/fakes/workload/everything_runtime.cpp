@@ -85,6 +85,8 @@ void begin(Everything &all, RuntimeState &state) {
     }
     all.make(RUNTIME(cudaGetDeviceCount), &state.devices);
     all.make(RUNTIME(cudaStreamCreate), &state.stream);
+    all.make(RUNTIME(cudaEventCreate), &state.start);
+    all.make(RUNTIME(cudaEventCreate), &state.end);
     standin::Graph graph = nullptr;
     if (all.make(RUNTIME(cudaGraphCreate), &graph, 0U) == kSuccess) {
         all.make(RUNTIME(cudaGraphInstantiate), &state.graph, graph, std::uint64_t{0});
@@ -175,6 +177,10 @@ void add_failures(Everything &all) {
     });
     add([&] { all.make(RUNTIME(cudaMemset), all.host_room(), 0, kVariableBytes * 1024); });
     add([&] { all.make(RUNTIME(cudaSetDevice), 99); });
+    add([&] {
+        float milliseconds = 0;
+        all.make(RUNTIME(cudaEventElapsedTime), &milliseconds, nullptr, nullptr);
+    });
     add([&] { all.make(RUNTIME(cudaGraphLaunch), nullptr, nullptr); });
     add([&] { all.make(RUNTIME(cudaStreamSynchronize), static_cast<void *>(&all)); });
     add([&] {

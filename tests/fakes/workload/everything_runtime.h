@@ -16,6 +16,8 @@ namespace demo {
 // Of one thread.
 struct RuntimeState {
     standin::Stream stream = nullptr;
+    standin::Event start = nullptr;
+    standin::Event end = nullptr;
     standin::GraphExec graph = nullptr;
     int devices = 1;
 };

@@ -2,6 +2,7 @@
 
 #include "workload/everything_runtime.h"
 
+#include "workload/everything_events.h"
 #include "workload/kernels.h"
 
 namespace demo {
@@ -98,6 +99,14 @@ void add_runtime_launches(Everything &all, const RuntimeState &state) {
     add([&] { get_function(all); });
     add([&] { launch_graph(all, state, RUNTIME(cudaGraphLaunch)); });
     add([&] { launch_graph(all, state, RUNTIME(cudaGraphLaunch_ptsz)); });
+    add([&] {
+        read_elapsed(all, {RUNTIME(cudaEventRecord), RUNTIME(cudaEventElapsedTime)}, state.start,
+                     state.end);
+    });
+    add([&] {
+        read_elapsed(all, {RUNTIME(cudaEventRecord), RUNTIME(cudaEventElapsedTime_v2)}, state.start,
+                     state.end);
+    });
     add([&] { wait(all, RUNTIME(cudaDeviceSynchronize)); });
     add([&] { wait(all, RUNTIME(cudaStreamSynchronize), any_stream(all, state)); });
     add([&] { wait(all, RUNTIME(cudaStreamSynchronize_ptsz), any_stream(all, state)); });

@@ -88,6 +88,12 @@ void CudaTables::end_mappings(std::span<const LiveEntry> mappings) const {
     }
 }
 
+bool CudaTables::has_profiler(const ProcessKey &process) const {
+    cuda_live_process found{};
+    return bpf_map_lookup_elem(maps_.processes, &process.tgid, &found) == 0 &&
+           found.since_ns == process.since_ns && (found.subscribers > 0 || found.activities != 0);
+}
+
 std::vector<std::uint64_t> CudaTables::addresses_of(const Site &site) const {
     return probes::addresses_of(maps_.stacks, CUDA_STACK_FRAMES, site);
 }

@@ -38,6 +38,9 @@ public:
     // Removes ended mappings from their handles.
     void end_mappings(std::span<const LiveEntry> mappings) const;
 
+    // Does the process have a profiler that was seen to attach to CUPTI?
+    [[nodiscard]] bool has_profiler(const ProcessKey &process) const;
+
     // The addresses of a call site, innermost first.
     [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;
     void forget_stack(std::int32_t stack) const;

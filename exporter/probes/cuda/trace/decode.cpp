@@ -8,7 +8,6 @@
 
 #include "bpf/cuda/functions.h"
 #include "exporter/probes/cuda/functions.h"
-#include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::trace {
 
@@ -36,6 +35,9 @@ constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [
     names[CUDA_PRIMARY_CONTEXT] = "retain_context";
     names[CUDA_GET_KERNEL] = names[CUDA_GET_FUNCTION] = "get_kernel";
     names[CUDA_REGISTER] = "register";
+    names[CUDA_ELAPSED] = "read_elapsed_time";
+    names[CUDA_SUBSCRIBE] = names[CUDA_UNSUBSCRIBE] = names[CUDA_ENABLE_ACTIVITY] = "profile";
+    names[CUDA_DISABLE_ACTIVITY] = names[CUDA_FINALIZE_PROFILER] = "profile";
     return names;
 }();
 static_assert(std::ranges::none_of(operation_names, &std::string_view::empty));
@@ -83,9 +85,20 @@ std::vector<Word> words_of(const cuda_trace_record &record, std::optional<std::s
     return words;
 }
 
-std::string result_name(std::int32_t result, bool is_driver) {
-    const std::string_view name =
-        is_driver ? probes::cuda_driver_error_name(result) : probes::cuda_error_name(result);
+std::string_view name_of(probes::CudaApi api) {
+    switch (api) {
+        case probes::CudaApi::runtime:
+            break;
+        case probes::CudaApi::driver:
+            return "driver";
+        case probes::CudaApi::cupti:
+            return "cupti";
+    }
+    return "runtime";
+}
+
+std::string result_name(std::int32_t result, probes::CudaApi api) {
+    const std::string_view name = probes::error_name(api, result);
     return name.empty() ? std::to_string(result) : std::string(name);
 }
 
@@ -124,7 +137,7 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
     }
     if (has(TRACE_SHARED)) {
         // In the driver's configuration it has 32 bits, followed by 32 unused ones.
-        const bool narrow = operation == CUDA_LAUNCH_CONFIG && function.is_driver;
+        const bool narrow = operation == CUDA_LAUNCH_CONFIG && function.is_driver();
         details.emplace_back("shared_bytes",
                              narrow ? record.shared_bytes & 0xffffffffU : record.shared_bytes);
     }
@@ -151,20 +164,20 @@ Event decode(const cuda_trace_record &record, std::int64_t clock_offset_ns, std:
     event.details = {{"device", head.device >= 0 ? Value(std::int64_t{head.device}) : Value()}};
     const std::size_t number = head.function & ~unsigned{CUDA_FUNCTION_FLAGS};
     const auto functions = probes::cuda_functions();
-    bool is_driver = false;
+    auto api = probes::CudaApi::runtime;
     std::string_view operation;
     if (number < functions.size()) {
         const probes::CudaFunction &function = functions[number];
         event.name = function.symbol;
-        is_driver = function.is_driver;
+        api = function.api;
         operation = operation_names[function.operation];
         std::ranges::move(details_of(record, function, std::move(kernel), parameters),
                           std::back_inserter(event.details));
     }
     // The runtime is linked into the executable.
     const bool is_static = (head.function & CUDA_STATIC_RUNTIME) != 0;
-    event.result = result_name(head.result, is_driver);
-    event.results = {{"api", std::string(is_driver ? "driver" : "runtime")},
+    event.result = result_name(head.result, api);
+    event.results = {{"api", std::string(name_of(api))},
                      {"linkage", std::string(is_static ? "static" : "shared")},
                      {"operation", std::string(operation)},
                      {"result", std::int64_t{head.result}},

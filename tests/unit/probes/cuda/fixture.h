@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ struct Fixture {
     // What the table had instead, when next asked to forget.
     std::vector<LiveEntry> briefly_missing;
     std::vector<std::vector<std::byte>> late;
+    std::set<std::uint32_t> profiled;  // pids
     bool complete = true;
     bool complete_by_driver = false;  // once the process is seen to call the driver
     CudaSettings settings;
@@ -41,41 +43,42 @@ struct Fixture {
     }
 
     CudaCallbacks callbacks() {
-        return {.catch_up =
-                    [this] {
-                        for (const auto &record : std::exchange(late, {})) {
-                            aggregator->on_allocations_record(record);
-                        }
-                    },
-                .remember_executable = [](const auto &) {},
-                .ask_for_kernel = [this](auto request) { asked.push_back(request); },
-                .ask_for_site =
-                    [this](std::uint64_t ticket, const Process &of, const Site &site) {
-                        asked_sites.push_back({ticket, of.key.tgid, site});
-                    },
-                .forget_stack = [this](std::int32_t stack) { forgotten_stacks.push_back(stack); },
-                // Its devices are the node's, from the fifth GPU on.
-                .describe =
-                    [this](Process &one) {
-                        one.is_complete = complete;
-                        one.gpu_name = [](std::optional<std::uint32_t> ordinal) {
-                            return ordinal && *ordinal < 8 ? std::to_string(*ordinal + 4)
-                                                           : "unknown";
-                        };
-                    },
-                .has_all_calls =
-                    [this](const Process &one) {
-                        return complete || (complete_by_driver && one.calls_driver);
-                    },
-                .forget_live =
-                    [this](std::span<const LiveEntry> entries) {
-                        forgotten.insert(forgotten.end(), entries.begin(), entries.end());
-                        return std::exchange(briefly_missing, {});
-                    },
-                .end_mappings =
-                    [this](std::span<const LiveEntry> mappings) {
-                        unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
-                    }};
+        return {
+            .catch_up =
+                [this] {
+                    for (const auto &record : std::exchange(late, {})) {
+                        aggregator->on_allocations_record(record);
+                    }
+                },
+            .remember_executable = [](const auto &) {},
+            .ask_for_kernel = [this](auto request) { asked.push_back(request); },
+            .ask_for_site =
+                [this](std::uint64_t ticket, const Process &of, const Site &site) {
+                    asked_sites.push_back({ticket, of.key.tgid, site});
+                },
+            .forget_stack = [this](std::int32_t stack) { forgotten_stacks.push_back(stack); },
+            // Its devices are the node's, from the fifth GPU on.
+            .describe =
+                [this](Process &one) {
+                    one.is_complete = complete;
+                    one.gpu_name = [](std::optional<std::uint32_t> ordinal) {
+                        return ordinal && *ordinal < 8 ? std::to_string(*ordinal + 4) : "unknown";
+                    };
+                },
+            .has_all_calls =
+                [this](const Process &one) {
+                    return complete || (complete_by_driver && one.calls_driver);
+                },
+            .has_profiler = [this](const ProcessKey &one) { return profiled.contains(one.tgid); },
+            .forget_live =
+                [this](std::span<const LiveEntry> entries) {
+                    forgotten.insert(forgotten.end(), entries.begin(), entries.end());
+                    return std::exchange(briefly_missing, {});
+                },
+            .end_mappings =
+                [this](std::span<const LiveEntry> mappings) {
+                    unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
+                }};
     }
 
     template <typename T>

@@ -19,7 +19,7 @@ std::string linkage(const Fixture &bench) {
     const auto page = bench.page("process_info");
     REQUIRE(page.size() == 1);
     CHECK(page.begin()->second == 1);
-    return page.begin()->first.rbegin()[1];  // the label after it is `complete`
+    return page.begin()->first.rbegin()[2];  // the labels after it are `complete`, `profiler`
 }
 
 // The macros of the BPF programs, which are C.
@@ -52,7 +52,9 @@ TEST_CASE("the table of functions holds what the BPF programs expect of it") {
         const CudaFunction &one = functions[number];
         CAPTURE(one.symbol);
         CHECK(symbols.insert(one.symbol).second);
-        CHECK(one.is_driver == (one.symbol.starts_with("cu") && !one.symbol.starts_with("cuda")));
+        CHECK(one.is_driver() == (one.symbol.starts_with("cu") && !one.symbol.starts_with("cuda") &&
+                                  !one.symbol.starts_with("cupti")));
+        CHECK((one.api == CudaApi::cupti) == one.symbol.starts_with("cupti"));
         CHECK(function_in(one.cookie) == number);
         CHECK(operation_in(one.cookie) < CUDA_OPERATION_COUNT);
         CHECK(number != CUDA_NO_FUNCTION);
@@ -102,7 +104,7 @@ TEST_CASE("the numbers of functions are in range for every position of a cookie"
         CHECK(one.entry_only == (operation_in(one.cookie) == CUDA_REGISTER));
         CHECK(variant_in(one.cookie) < 8);
         CHECK((one.cookie & CUDA_EXITS) == 0);
-        CHECK(((one.cookie & CUDA_OF_DRIVER) != 0) == one.is_driver);
+        CHECK(((one.cookie & CUDA_OF_DRIVER) != 0) == one.is_driver());
         CHECK((one.cookie >> 61) == 0);
     }
 }
@@ -149,6 +151,30 @@ TEST_CASE("errors of what users do not call themselves are not shown") {
     CHECK(bench.aggregator->undecodable() == 0);
     bench.calls(failed("cuCtxSetCurrent", 201));
     CHECK(bench.sum("cuda_api_errors_total", {"cuCtxSetCurrent"}) == 1);
+}
+
+TEST_CASE("errors of CUPTI have the names of CUptiResult, and do not say how a process has CUDA") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.calls(failed("cuptiSubscribe_v2", 39));
+    bench.calls(failed("cuptiUnsubscribe", 12'345));
+    CHECK(bench.page("cuda_api_errors_total") ==
+          Page{{{"python", "", "", "", "cuptiSubscribe",
+                 "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"},
+                1},
+               {{"python", "", "", "", "cuptiUnsubscribe", "code_12345"}, 1}});
+    CHECK(linkage(bench) == "unknown");
+}
+
+TEST_CASE("the label profiler is what the kernel's table says now") {
+    Fixture bench;
+    bench.allocations(process());
+    const auto profiler = [&] { return bench.page("process_info").begin()->first.back(); };
+    CHECK(profiler().empty());
+    bench.profiled.insert(bench_pid);
+    CHECK(profiler() == "cupti");
+    bench.profiled = {bench_pid + 1};
+    CHECK(profiler().empty());
 }
 
 TEST_CASE("an error of a call through a static runtime is the function's") {

@@ -146,7 +146,7 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
         const bool is_default =
             std::any_of(patterns.begin(), patterns.end(),
                         [&](const FunctionPattern &pattern) { return matches(pattern, symbol); });
-        CHECK(is_default == (is_wait(function) && !function.is_driver));
+        CHECK(is_default == (is_wait(function) && !function.is_driver()));
     }
 }
 

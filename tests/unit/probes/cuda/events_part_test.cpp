@@ -1,0 +1,95 @@
+// Times between events, without the other parts of the aggregator; and their way through it.
+#include "exporter/probes/cuda/events.h"
+
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/unit/probes/cuda/fixture.h"
+#include "tests/unit/probes/cuda/part_fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+constexpr const char *elapsed = "cuda_event_elapsed_seconds";
+constexpr const char *invalid = "cuda_event_elapsed_invalid_total";
+
+struct EventsFixture : PartFixture {
+    CudaEvents events{families};
+
+    EventsFixture() : PartFixture(CudaEvents::started) {}
+
+    void give(float milliseconds, std::uint64_t ended_ns = 60 * second_ns) {
+        events.on_elapsed(process(), elapsed_record(milliseconds, ended_ns));
+    }
+    static cuda_elapsed_record elapsed_record(float milliseconds, std::uint64_t ended_ns) {
+        return {head(CUDA_RECORD_ELAPSED, "cudaEventElapsedTime", ended_ns),
+                std::bit_cast<std::uint32_t>(milliseconds), 0};
+    }
+};
+
+std::uint64_t observed_ns(const std::vector<series::FamilySnapshot> &families) {
+    std::uint64_t sum = 0;
+    for (const series::FamilySnapshot &one : families) {
+        if (one.description->name == std::string("gpusnoop_") + elapsed) {
+            for (std::size_t end = one.stride; end <= one.values.size(); end += one.stride) {
+                sum += one.values[end - 1];
+            }
+        }
+    }
+    return sum;
+}
+std::uint64_t observed_ns(const EventsFixture &bench) {
+    return observed_ns(bench.families.snapshots());
+}
+std::uint64_t observed_ns(const Fixture &bench) {
+    return observed_ns(bench.aggregator->report(std::chrono::nanoseconds(0)));
+}
+
+}  // namespace
+
+TEST_CASE("the time between two events is observed in nanoseconds") {
+    EventsFixture bench;
+    bench.give(0);
+    bench.give(0.25F);
+    bench.give(1500);
+    CHECK(observed_ns(bench) == 1'500'250'000);
+    CHECK(bench.page(invalid).empty());
+}
+
+TEST_CASE("a time that no two events can have is counted and not observed") {
+    EventsFixture bench;
+    for (const float time :
+         {-1.0F, -std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(),
+          std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+          std::numeric_limits<float>::max(), 60'001.0F}) {
+        bench.give(time);
+    }
+    CHECK(bench.sum(invalid) == 7);
+    CHECK(bench.page(elapsed).empty());
+
+    SECTION("up to the time since the machine's start it is one") {
+        bench.give(60'000);
+        bench.give(-0.0F);
+        CHECK(observed_ns(bench) == 60 * second_ns);
+        CHECK(bench.sum(invalid) == 7);
+    }
+}
+
+TEST_CASE("a call for the time between two events that fails is an error") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.calls(EventsFixture::elapsed_record(2, second_ns));
+    bench.calls(failed("cudaEventElapsedTime_v2", 600));
+    bench.calls(failed("cuEventElapsedTime", 600));
+    bench.apply_all();
+    CHECK(observed_ns(bench) == 2'000'000);
+    CHECK(bench.page("cuda_api_errors_total") ==
+          Page{{{"python", "", "", "", "cudaEventElapsedTime", "cudaErrorNotReady"}, 1},
+               {{"python", "", "", "", "cuEventElapsedTime", "CUDA_ERROR_NOT_READY"}, 1}});
+}
