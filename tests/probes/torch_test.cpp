@@ -163,8 +163,9 @@ TEST_CASE("the memory of tensors is counted as PyTorch's allocator gives it out"
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
-    const Exporter exporter(enabled(mode));
     Process program(tensors("2", directory, {"--threads", "8", "--early", "20", "--fork"}));
+    program.wait_for_output("waits");
+    const Exporter exporter(enabled(mode));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     write_file(directory / "go", "");
     // The child's and its own.
@@ -220,8 +221,9 @@ TEST_CASE("the allocators of older versions of PyTorch count, too", "[kernel]") 
     const std::string version = GENERATE("1.8", "1.13");
     CAPTURE(version);
     const TemporaryDirectory directory;
-    const Exporter exporter(enabled("auto"));
     Process program(tensors(version, directory, {"--early", "4"}));
+    program.wait_for_output("waits");
+    const Exporter exporter(enabled("auto"));
     exporter.wait_until_attached_to(standin("torch/" + version + "/libc10.so"));
     write_file(directory / "go", "");
     program.wait_for_output("holding");
@@ -292,9 +294,10 @@ TEST_CASE("without its stacks, an allocation is known by the instruction after t
 
 TEST_CASE("a few tensors are counted on another kernel", "[.guest]") {
     const TemporaryDirectory directory;
-    const Exporter exporter(enabled("auto"));
     const Process program(
         tensors("2", directory, {"--threads", "2", "--rounds", "10", "--early", "4"}));
+    program.wait_for_output("waits");
+    const Exporter exporter(enabled("auto"));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     write_file(directory / "go", "");
     program.wait_for_output("holding");

@@ -1,5 +1,6 @@
 // tensors [--threads N] [--rounds N] [--early N] [--fork] [--name NAME] [--wait-for-file FILE]
 //         [--until-stopped] [--time N]
+// Allocates the early blocks, prints "waits" and waits for the file.
 // Threads allocate and free blocks on two devices, also blocks of each other. Then main holds what
 // two functions have allocated, keep_weights and keep_gradients, and prints, for each process,
 //   truth PID DEVICE ALLOCATIONS BYTES FREES BYTES UNTRACKED OOMS ALLOCATED RESERVED HELD BYTES
@@ -288,6 +289,8 @@ int main(int argc, char **argv) {
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     static Program program;
     allocate_early(program, options.early);
+    std::puts("waits");
+    std::fflush(stdout);
     wait_for(options.file);
     if (options.time > 0) {
         time_pairs(program, options.time);
