@@ -78,7 +78,7 @@ Process workload(const std::string &name, const std::string &leak) {
         no_memory_limit);
 }
 
-// Both probes, of functions only one.
+// The probes of CUDA, of one function and of calls that hang.
 std::string config() {
     const std::string groups = only_groups("auto");
     return groups.substr(groups.find("functions:")) + R"(
@@ -86,6 +86,7 @@ std::string config() {
       libraries: ["libcalls.so*"]
       slow_threshold: 50ms
       functions: [{symbol: calls_sleep, errors: nonzero}]
+in_flight: {min_age: 1s}
 )";
 }
 
