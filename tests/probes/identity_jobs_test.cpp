@@ -1,6 +1,7 @@
 // Two jobs of one program on a node: the same rows twice.
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <deque>
@@ -46,6 +47,24 @@ bool is_of_now(const std::string &name) {
            name == "gpusnoop_calls_in_flight" || name == "gpusnoop_oldest_call_seconds";
 }
 
+// The rows that only one of the jobs has.
+std::string rows_in_one(const RowsByJob &by_job) {
+    std::string text;
+    for (const auto &[job, rows] : by_job) {
+        for (const Labels &row : rows) {
+            if (std::ranges::all_of(by_job,
+                                    [&](const auto &of) { return of.second.contains(row); })) {
+                continue;
+            }
+            text += "\n" + job + ":";
+            for (const auto &[label, value] : row) {
+                text += " " + label + "=" + value;
+            }
+        }
+    }
+    return text;
+}
+
 // What is wrong with the rows of the program, or nothing: `names` must be there, each for both jobs
 // and for nothing else, with the same rows in each family that keeps its rows.
 std::string problem_of(const std::map<std::string, RowsByJob> &rows,
@@ -61,7 +80,7 @@ std::string problem_of(const std::map<std::string, RowsByJob> &rows,
             return name + " has a row of no job";
         }
         if (!is_of_now(name) && (!has_both || by_job.at("21") != by_job.at("22"))) {
-            return name + " differs between the jobs";
+            return name + " differs between the jobs:" + rows_in_one(by_job);
         }
     }
     return "";
