@@ -59,6 +59,7 @@ private:
     Result<std::string> find_sources();
     // The oldest first.
     [[nodiscard]] OpenCalls read(bool with_threads) const;
+    void log_failure(const std::string &probe, const std::string &reason) const;
     void note(UnreturnedCall call, nanoseconds now);
 
     std::chrono::milliseconds min_age_;
@@ -69,6 +70,7 @@ private:
     std::shared_ptr<InFlightStacks> stacks_;
     std::deque<UnreturnedCall> unreturned_;  // the newest first
     RateLimit log_limit_{max_logged_per_second};
+    mutable LineLimit failures_;  // each page reads the calls again
     std::map<std::string, std::uint64_t> folded_;
 };
 
@@ -119,12 +121,18 @@ OpenCalls InFlightProbe::read(bool with_threads) const {
         if (auto calls = probe->open_calls({.min_age = min_age_, .with_threads = with_threads})) {
             join(open, std::move(*calls));
         } else {
-            log::warn("cannot list the calls in flight",
-                      {{"probe", probe->health().name}, {"reason", calls.error().message}});
+            log_failure(probe->health().name, calls.error().message);
         }
     }
     sort_by_age(open.calls);
     return open;
+}
+
+void InFlightProbe::log_failure(const std::string &probe, const std::string &reason) const {
+    if (const auto suppressed = failures_.due(probe)) {
+        log::warn("cannot list the calls in flight",
+                  {{"probe", probe}, {"reason", reason}, {"not_logged_before", *suppressed}});
+    }
 }
 
 void InFlightProbe::drain() {
