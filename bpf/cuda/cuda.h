@@ -295,6 +295,7 @@ enum cuda_trace_field {
 	TRACE_KERNEL = 32,
 	TRACE_SHAPE = 64,
 	TRACE_SHARED = 128,
+	TRACE_ELAPSED = 256, /* memory.bytes: the bits of a float of milliseconds */
 };
 
 /* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is the device that the call

@@ -166,6 +166,11 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 			trace_word(&record->memory.destination, &record->fields, TRACE_ADDRESS,
 				   where);
 		break;
+	case CUDA_ELAPSED:
+		if (!thread->result &&
+		    !bpf_probe_read_user(&record->memory.bytes, sizeof(__u32), (const void *)where))
+			record->fields |= TRACE_ELAPSED;
+		break;
 	case CUDA_GET_KERNEL:
 	case CUDA_GET_FUNCTION:
 		if (!thread->result)

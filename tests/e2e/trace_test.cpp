@@ -177,6 +177,29 @@ TEST_CASE("kernels' arguments are the words that they were launched with", "[e2e
     CHECK(known > 0);
 }
 
+TEST_CASE("a traced call for the time between events has the time that the driver gave", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string go = (directory / "go").string();
+    CudaTrace trace({"--function=*EventElapsedTime*", "--comm=timed"});
+    const Process timed({standin("events"), "timed", go, "0.5", "nan", "gone", "unrecorded", "3"});
+    timed.wait_for_output("ready");
+    write_file(go, "");
+    timed.wait_for_output("holding");
+    const auto calls = trace.finish();
+    REQUIRE(calls.size() == 5);
+    for (const json &call : calls) {
+        CHECK(call["function"] == "cudaEventElapsedTime");
+        CHECK(call["operation"] == "read_elapsed_time");
+    }
+    CHECK(calls[0]["elapsed_ns"] == 500'000);
+    CHECK(calls[4]["elapsed_ns"] == 3'000'000);
+    for (const std::size_t without : {1, 2, 3}) {
+        CHECK_FALSE(calls[without].contains("elapsed_ns"));
+    }
+    CHECK(calls[3]["result_name"] == "cudaErrorInvalidResourceHandle");
+}
+
 TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;

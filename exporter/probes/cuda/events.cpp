@@ -11,17 +11,15 @@ namespace {
 
 constexpr double nanoseconds_per_millisecond = 1e6;
 
-// The value is the program's: nothing of it is sure. No event is older than the machine's start.
-std::optional<std::uint64_t> nanoseconds_of(const cuda_elapsed_record &record) {
-    const double elapsed_ns =
-        double{std::bit_cast<float>(record.milliseconds)} * nanoseconds_per_millisecond;
-    if (!(elapsed_ns >= 0 && elapsed_ns <= static_cast<double>(record.head.ended_ns))) {
+}  // namespace
+
+std::optional<std::uint64_t> elapsed_ns(std::uint32_t milliseconds, std::uint64_t now_ns) {
+    const double elapsed = double{std::bit_cast<float>(milliseconds)} * nanoseconds_per_millisecond;
+    if (!(elapsed >= 0 && elapsed <= static_cast<double>(now_ns))) {
         return std::nullopt;  // of NaN, each comparison is false
     }
-    return static_cast<std::uint64_t>(std::llround(elapsed_ns));
+    return static_cast<std::uint64_t>(std::llround(elapsed));
 }
-
-}  // namespace
 
 struct CudaEvents::State final : PartState {
     static constexpr Part part = Part::events;
@@ -35,11 +33,11 @@ void CudaEvents::started(Process &process) {
 
 void CudaEvents::on_elapsed(Process &process, const cuda_elapsed_record &record) {
     State &state = state_of<State>(process);
-    if (const auto elapsed_ns = nanoseconds_of(record)) {
+    if (const auto elapsed = elapsed_ns(record.milliseconds, record.head.ended_ns)) {
         if (!state.elapsed) {
             state.elapsed = families_.elapsed.slot(process.owner, labels_of(process, {}));
         }
-        families_.elapsed.observe(*state.elapsed, *elapsed_ns);
+        families_.elapsed.observe(*state.elapsed, *elapsed);
         return;
     }
     if (!state.invalid) {

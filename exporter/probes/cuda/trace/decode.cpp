@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bpf/cuda/functions.h"
+#include "exporter/probes/cuda/events.h"
 #include "exporter/probes/cuda/functions.h"
 
 namespace gpusnoop::trace {
@@ -112,6 +113,12 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
     std::vector<Detail> details;
     if (has(TRACE_BYTES)) {
         details.emplace_back("bytes", std::uint64_t{memory.bytes});
+    }
+    if (has(TRACE_ELAPSED)) {
+        if (const auto elapsed = probes::elapsed_ns(static_cast<std::uint32_t>(memory.bytes),
+                                                    memory.head.ended_ns)) {
+            details.emplace_back("elapsed_ns", *elapsed);
+        }
     }
     if (has(TRACE_KIND) && is_transfer(operation)) {
         details.emplace_back("direction", kind_name(copy_kinds, memory.kind));

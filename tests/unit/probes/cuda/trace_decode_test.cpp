@@ -1,5 +1,7 @@
 // What a record of a traced call becomes.
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -130,6 +132,17 @@ TEST_CASE("a handle goes by what it is of") {
     CHECK(detail(decode(record_of("cuCtxSetCurrent", TRACE_ADDRESS), 0, "", {}), "context"));
     CHECK(detail(decode(record_of("cuMemRetainAllocationHandle", TRACE_ADDRESS), 0, "", {}),
                  "handle"));
+}
+
+TEST_CASE("a time between events is there in nanoseconds, if it can be true") {
+    auto record = record_of("cudaEventElapsedTime", TRACE_ELAPSED);
+    record.memory.bytes = std::bit_cast<std::uint32_t>(0.0025F);
+    CHECK(detail(decode(record, 0, "", {}), "elapsed_ns") == Value(std::uint64_t{2500}));
+    record.memory.bytes = std::bit_cast<std::uint32_t>(0.006F);  // longer than the machine runs
+    CHECK_FALSE(detail(decode(record, 0, "", {}), "elapsed_ns"));
+    record.memory.bytes = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+    CHECK_FALSE(detail(decode(record, 0, "", {}), "elapsed_ns"));
+    CHECK_FALSE(detail(decode(record_of("cudaEventElapsedTime", 0), 0, "", {}), "elapsed_ns"));
 }
 
 TEST_CASE("a launch has as many arguments as its kernel has parameters") {
