@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/probes/xid/aggregator.h"
 #include "exporter/probes/xid/classes.h"
@@ -30,6 +31,12 @@ void check(const XidReport &report) {
 }
 
 }  // namespace
+
+// Each report is a line of the log.
+extern "C" int LLVMFuzzerInitialize(int * /*argc*/, char *** /*argv*/) {
+    log::set_level(log::Level::error);
+    return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const std::string bytes(data, data + size);
