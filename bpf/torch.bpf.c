@@ -107,12 +107,13 @@ static __always_inline long torch_enter(struct pt_regs *regs)
 	}
 	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task))
 		return 1;
-	note_site(thread, regs, function);
 	record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return 1;
 	}
+	/* After the reservation: nobody would remove the stack of a record that is lost. */
+	note_site(thread, regs, function);
 	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid,
 		    function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY : TORCH_USAGE);
 	fill_arguments(record, regs, function);

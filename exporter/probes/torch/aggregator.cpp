@@ -89,20 +89,23 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
     const auto bytes = static_cast<std::uint64_t>(record.bytes);
     count(process, device.name, of_.allocations, device.allocations, 1);
     count(process, device.name, of_.allocation_bytes, device.allocation_bytes, bytes);
-    if (live_ >= settings_.max_live_allocations) {
-        forgotten_++;
-        return;
-    }
     const TorchBlock block{.bytes = bytes,
                            .site = {record.stack, record.caller},
                            .device = {record.device_type, record.device}};
+    // Also of a block that is not followed: its stack is in the kernel's table until the process
+    // ends.
+    names_.used(process.sites, process.key, block.site,
+                [&](std::uint64_t ticket) { settings_.ask_for_site(ticket, process, block.site); });
+    if (live_ >= settings_.max_live_allocations) {
+        forgotten_++;
+        device.has_missing_blocks = true;
+        return;
+    }
     if (const auto replaced = process.blocks.allocate(record.address, block)) {
         freed(process, *replaced);  // the record of its free was lost
     } else {
         live_++;
     }
-    names_.used(process.sites, process.key, block.site,
-                [&](std::uint64_t ticket) { settings_.ask_for_site(ticket, process, block.site); });
 }
 
 void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {
@@ -112,7 +115,7 @@ void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {
 }
 
 void TorchAggregator::freed_unknown(const TorchProcess &process, TorchProcess::Device &device) {
-    device.has_untracked_frees = true;
+    device.has_missing_blocks = true;
     count(process, device.name, of_.untracked_frees, device.untracked_frees, 1);
 }
 

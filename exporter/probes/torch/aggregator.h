@@ -32,7 +32,7 @@ struct TorchProcess : KnownProcess {
     struct Device {
         std::string name;
         std::optional<Totals> totals;
-        bool has_untracked_frees = false;
+        bool has_missing_blocks = false;  // known by a free, or over the limit
         // Slots, looked up once.
         std::optional<series::Slot> allocations, allocation_bytes, frees, free_bytes,
             untracked_frees, out_of_memory;

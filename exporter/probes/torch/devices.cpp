@@ -8,8 +8,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// By c10::DeviceType (c10/core/DeviceType.h), which only ever got new values at its end. PyTorch
-// for AMD GPUs calls them cuda, too.
+// By c10::DeviceType (c10/core/DeviceType.h), of PyTorch 2. Before MTIA came, 19 was
+// PrivateUse1. PyTorch for AMD GPUs calls them cuda, too.
 constexpr std::array<std::string_view, 21> types = {
     "cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
     "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",

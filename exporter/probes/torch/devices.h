@@ -16,7 +16,8 @@ struct TorchDevice {
     [[nodiscard]] bool is_cpu() const { return type == 0; }
 };
 
-// "cuda:0" or "cpu", as str(torch.device) gives it; "unknown" for a type of a later version.
+// "cuda:0" or "cpu", as str(torch.device) gives it, but "privateuseone:0" also where the program
+// has renamed that backend; "unknown" for a type of a later version.
 [[nodiscard]] std::string name_of(const TorchDevice &device);
 
 }  // namespace gpusnoop::probes

@@ -27,7 +27,8 @@ TorchFamilies make_torch_families(series::FamilySet &set) {
         .untracked_frees =
             set.counter("torch_memory_untracked_frees_total",
                         "Blocks that were given back and whose allocation was not seen: it is "
-                        "older than the exporter, or its record was lost.",
+                        "older than the exporter, over torch.max_live_allocations, or its record "
+                        "was lost.",
                         of_device),
         .out_of_memory = set.counter("torch_out_of_memory_total",
                                      "Requests that PyTorch's allocators refused, after they had "

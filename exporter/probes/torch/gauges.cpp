@@ -43,11 +43,11 @@ void add_gauges_of(const TorchProcess &process, const TorchGauges &gauges, std::
 }
 
 // Were all blocks that it holds seen being allocated? The allocator says how much that is; without
-// its sums, only a free of another block shows that they were not.
+// its sums, only a free of another block, or one over the limit, shows that they were not.
 bool is_complete(const TorchProcess &process) {
     for (const auto &[key, device] : process.devices) {
         if (device.totals ? held_on(process, key).bytes != device.totals->allocated
-                          : device.has_untracked_frees) {
+                          : device.has_missing_blocks) {
             return false;
         }
     }

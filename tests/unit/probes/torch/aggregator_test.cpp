@@ -200,6 +200,23 @@ TEST_CASE("blocks over the limit are counted and not followed") {
     CHECK(bench.aggregator.forgotten() == 3);
 }
 
+TEST_CASE("a block over the limit makes a device without sums incomplete") {
+    Bench bench(1);
+    bench.report({.address = 0x1000, .bytes = 512, .device = -1, .type = 0});
+    CHECK(bench.aggregator.allocations().front().is_complete);
+    bench.report({.address = 0x2000, .bytes = 512, .device = -1, .type = 0});
+    CHECK_FALSE(bench.aggregator.allocations().front().is_complete);
+}
+
+TEST_CASE("the stack of a block that is not followed is removed with its process") {
+    Bench bench(1);
+    bench.report({.address = 0x1000, .bytes = 512, .stack = 7});
+    bench.report({.address = 0x2000, .bytes = 512, .stack = 8});
+    bench.end();
+    std::ranges::sort(bench.forgotten);
+    CHECK(bench.forgotten == std::vector<std::int32_t>{7, 8});
+}
+
 TEST_CASE("call sites hold what was allocated there") {
     Bench bench;
     bench.report({.address = 0x1000, .bytes = 512, .allocated = 512});
