@@ -177,6 +177,6 @@ static __always_inline void forget_process(__u32 tgid)
 }
 
 END_PROGRAMS(forget_thread, forget_process)
-DEATH_PROGRAM(func_threads)
+DEATH_PROGRAM(func_threads, is_in_call(task, &thread->open))
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -318,7 +318,7 @@ CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 
 END_PROGRAMS(forget_thread, forget_process)
 
-DEATH_PROGRAM(cuda_threads)
+DEATH_PROGRAM(cuda_threads, is_in_call(task, &thread->open) || is_in_call(task, &thread->profiler))
 
 SEC("raw_tp")
 int cuda_end_map(struct bpf_raw_tracepoint_args *arguments)

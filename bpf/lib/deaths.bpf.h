@@ -22,10 +22,9 @@ static __always_inline bool is_death_signal(int signal)
 }
 
 /* A signal that the current thread is about to act on: without a handler, it ends the process. */
-static __always_inline void count_death(int signal, const struct k_sigaction *action,
-					struct task_struct *task, const struct call_stack *open)
+static __always_inline void count_death(int signal, const struct k_sigaction *action)
 {
-	if (action->sa.sa_handler || !is_in_call(task, open))
+	if (action->sa.sa_handler)
 		return;
 	switch (signal) {
 #define SIGNAL(name, number)                                                                       \
@@ -37,9 +36,9 @@ static __always_inline void count_death(int signal, const struct k_sigaction *ac
 	}
 }
 
-/* Defines the program. `threads` is the probe's task storage, whose values have the open calls in
- * `open`. */
-#define DEATH_PROGRAM(threads)                                                                     \
+/* Defines the program. `threads` is the probe's task storage; `is_in_traced_call` says of `task`
+ * and its value `thread` whether it is in a traced call. */
+#define DEATH_PROGRAM(threads, is_in_traced_call)                                                  \
 	SEC("tp_btf/signal_deliver")                                                               \
 	int NAMED_PROG(signal, int signal, void *info, struct k_sigaction *action)                 \
 	{                                                                                          \
@@ -49,8 +48,8 @@ static __always_inline void count_death(int signal, const struct k_sigaction *ac
 		if (!is_death_signal(signal))                                                      \
 			return 0;                                                                  \
 		thread = bpf_task_storage_get(&(threads), task, NULL, 0);                          \
-		if (thread)                                                                        \
-			count_death(signal, action, task, &thread->open);                          \
+		if (thread && (is_in_traced_call))                                                 \
+			count_death(signal, action);                                               \
 		return 0;                                                                          \
 	}
 

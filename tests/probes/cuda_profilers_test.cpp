@@ -143,6 +143,12 @@ TEST_CASE("a process has a profiler from its call of CUPTI on, until it leaves",
         CHECK(exporter.scrape().sum("gpusnoop_cuda_memory_allocations_total",
                                     {{"comm", "injected"}}) == 4);
     }
+    SECTION("that dies inside its call, which is counted") {
+        Process crashes({standin("profiled"), "name", "crashes", "crash"});
+        CHECK(crashes.wait() != 0);
+        (void)exporter.wait_for("gpusnoop_process_deaths_in_traced_calls_total",
+                                {{"probe", "cuda"}, {"signal", "SIGSEGV"}}, 1);
+    }
     SECTION("and ends with it, by exec or exit") {
         Profiled one({"name", "execs", "allocate", "subscribe", "wait", "exec", "name", "execed",
                       "allocate", "wait"});

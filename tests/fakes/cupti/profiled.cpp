@@ -7,6 +7,7 @@
 //   subscribe_v2      the newer function
 //   subscribe_inside  cuptiSubscribe in the middle of a CUDA call, where injected profilers start
 //   unsubscribe_inside, finalize_inside
+//   crash             dies inside cuptiSubscribe, which cannot write its result
 //   churn THREADS N   each of the threads subscribes and unsubscribes N times
 //   exec              becomes this program again, by exec, which does the rest of the steps
 //   wait              prints what the library counted, as "waiting K subscribers=S activities=A
@@ -63,6 +64,8 @@ private:
             (void)cuptiSubscribe(&subscriber_, nullptr, nullptr);
         } else if (step == "subscribe_v2") {
             (void)cuptiSubscribe_v2(&subscriber_, nullptr, nullptr, nullptr);
+        } else if (step == "crash") {
+            (void)cuptiSubscribe(reinterpret_cast<void **>(sizeof(void *)), nullptr, nullptr);
         } else if (step == "unsubscribe") {
             (void)cuptiUnsubscribe(subscriber_);
         } else if (step == "finalize") {
