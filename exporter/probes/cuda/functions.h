@@ -27,9 +27,10 @@ std::span<const CudaFunction> cuda_functions();
 // The name of a result of this API; empty if it has none.
 [[nodiscard]] std::string_view error_name(CudaApi api, int code);
 
-// Is the file of this name CUPTI? It has no function that allocates, copies or launches.
+// Is the file of this name CUPTI? It has no function that allocates, copies or launches. Python
+// packages add a hash to the names of the libraries that they bring.
 [[nodiscard]] inline bool is_cupti(std::string_view name) {
-    return name.starts_with("libcupti.so");
+    return name.starts_with("libcupti.so") || name.starts_with("libcupti-");
 }
 
 // Is the file of this name the driver? The runtime's functions call its functions.

@@ -26,7 +26,7 @@ struct CudaConfig {
     bool enabled = true;
     // Globs that match file names, not paths.
     std::vector<std::string> libraries = {"libcuda.so*", "libcudart.so*", "libcudart-*.so*",
-                                          "libcupti.so*"};
+                                          "libcupti.so*", "libcupti-*.so*"};
     ebpf::Attach attach = ebpf::Attach::automatic;
     ebpf::Endings endings = ebpf::Endings::automatic;
     // Per process, copies and launches only; 0 is no limit.

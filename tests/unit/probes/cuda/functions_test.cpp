@@ -44,6 +44,12 @@ cuda_launch_record launched_by(std::string_view symbol, bool is_static = false) 
 
 }  // namespace
 
+TEST_CASE("CUPTI is known by its name, also with the hash of a Python package") {
+    CHECK(is_cupti("libcupti.so.12"));
+    CHECK(is_cupti("libcupti-1a2b3c4d.so.13"));
+    CHECK_FALSE(is_cupti("libcuptitools.so"));
+}
+
 TEST_CASE("the table of functions holds what the BPF programs expect of it") {
     const auto functions = cuda_functions();
     CHECK(functions.size() > 150);
