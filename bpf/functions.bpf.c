@@ -83,7 +83,11 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	}
 	if (cookie & FUNC_SEVENTH)
 		call_read_seventh(call, regs);
-	if (send_entries)
+	else if (cookie & (FUNC_ID_BY_VALUE | FUNC_ID_POINTED))
+		read_unique_id(thread, call, regs);
+	if (cookie & FUNC_SPLITS && thread->awaited_count)
+		send_awaited(thread); /* the parent may be new */
+	if (send_entries || cookie & FUNC_SPLITS)
 		send_entry(thread, call);
 	else
 		call_start(call);

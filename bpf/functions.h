@@ -13,6 +13,12 @@
 #define FUNC_JUMPS_TO_ENTRY (1ULL << 34) /* it begins again inside one call */
 #define FUNC_AT_TAIL_CALL   (1ULL << 35) /* at an exit: another function returns for it */
 #define FUNC_SEVENTH	    (1ULL << 36) /* its seventh argument is wanted, too */
+/* Instead of the seventh argument: the hash of the ncclUniqueId that it gets by value, or that its
+ * fifth argument points to. */
+#define FUNC_ID_BY_VALUE (1ULL << 37)
+#define FUNC_ID_POINTED	 (1ULL << 38)
+#define FUNC_HAS_SEVENTH (FUNC_SEVENTH | FUNC_ID_BY_VALUE | FUNC_ID_POINTED)
+#define FUNC_SPLITS	 (1ULL << 39) /* it is ncclCommSplit: sends a record when it begins */
 
 /* Functions with numbers below this can be muted in the kernel. */
 #define FUNC_MUTABLE 65536
@@ -25,6 +31,7 @@ enum func_record_type {
 	FUNC_RECORD_TAIL_CALL,	/* as a return, but the result is not known */
 	FUNC_RECORD_BEGIN,	/* a call begins whose end will be seen; see send_entries */
 	FUNC_RECORD_UNRETURNED, /* a thread ended inside a call */
+	FUNC_RECORD_WORDS,	/* memory of the process that a call is about */
 };
 
 /* Times are CLOCK_MONOTONIC nanoseconds. A process is (tgid, since_ns), as in cuda.h. */
@@ -50,11 +57,18 @@ WIRE_SIZE(struct func_call_record, 48);
 #define FUNC_MAX_FUNCTIONS 65536 /* numbers from there on have only the shortest record */
 
 #define FUNC_SENDS_ARGUMENTS 1U /* each call, func_arguments_record */
+/* Before them func_words_record: of the array of as many words as the second argument says, that
+ * the first argument points to, or of as many ints as the third says, that the second points to. */
+#define FUNC_SENDS_WORDS 2U
+#define FUNC_SENDS_INTS	 4U
+/* If the word that it points to is 0 then, the word is sent when it has been written. */
+#define FUNC_WRITES_LATER  8U
+#define FUNC_MAKES_HANDLES (FUNC_SENDS_WORDS | FUNC_SENDS_INTS | FUNC_WRITES_LATER)
 
 struct func_options {
 	__u64 slow_ns; /* from this duration on, calls send func_slow_record; 0: never */
-	__u32 flags;   /* FUNC_SENDS_ARGUMENTS */
-	__u32 unused;
+	__u32 flags;
+	__u32 pointer; /* the position of the argument that `pointed` is of, from 1 on */
 };
 WIRE_SIZE(struct func_options, 16);
 
@@ -62,14 +76,30 @@ WIRE_SIZE(struct func_options, 16);
 
 struct func_arguments_record {
 	struct func_call_record call;
-	/* Integers and pointers as they were at the entry; the seventh with FUNC_SEVENTH, else 0.
-	 */
+	/* Integers and pointers as they were at the entry; the seventh with FUNC_SEVENTH, or the
+	 * hash of an id, else 0. */
 	__u64 argument[FUNC_ARGUMENTS];
-	__u64 pointed;	   /* the word that the first argument points to, at the end */
+	__u64 pointed;	   /* the word that an argument points to, at the end */
 	__u32 has_pointed; /* whether it could be read */
 	__u32 unused;
 };
 WIRE_SIZE(struct func_arguments_record, 120);
+
+#define FUNC_WORDS 16
+
+enum func_words {
+	FUNC_WORDS_ARRAY,  /* of the thread's call that ends now, whose record follows */
+	FUNC_WORDS_AWAITED /* a word that a call before has not written, and that is there now */
+};
+
+struct func_words_record {
+	struct func_record head;
+	__u64 address; /* of the first */
+	__u32 tid;
+	__u32 kind; /* enum func_words */
+	__u64 word[FUNC_WORDS];
+};
+WIRE_SIZE(struct func_words_record, 40 + 8 * FUNC_WORDS);
 
 #define FUNC_STACK_FRAMES 127 /* what the kernel gives by default (perf_event_max_stack) */
 #define FUNC_COMM_BYTES	  16

@@ -3,68 +3,8 @@
 #ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
 #define GPUSNOOP_FUNC_RECORDS_BPF_H
 
-#include "bpf/functions_threads.bpf.h"
-#include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/process.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
-#include "bpf/lib/process_table.bpf.h"
-#include "bpf/lib/traced_pids.bpf.h"
-
-/* Calls that one process may record a second; 0: no limit. */
-const volatile __u64 max_calls_per_second = 0;
-
-/* For a trace: calls that are faster than their function's slow_ns send nothing. */
-const volatile bool only_slow = false;
-
-/* Each call whose end is seen also sends a record when it begins. That record is no event, and is
- * in no account. It has the time from which the call's duration counts: this connects the two
- * records. */
-const volatile bool send_entries = false;
-__u64 entries_lost = 0;
-
-/* Slow calls have their own ring, as their records are long. If it is full and the ring of calls is
- * not, they are sent as other calls are, and counted here. */
-__u64 slow_details_lost = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} func_events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} func_slow SEC(".maps");
-
-/* Starts and ends of processes. A short process whose start finds no room has no name on the page,
- * so calls do not share this ring. Room for 800 of both, which the exporter reads every 10 ms. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} func_lifecycle SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FUNC_MAX_FUNCTIONS);
-	__type(key, __u32);
-	__type(value, struct func_options);
-} func_options SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
-	__type(key, __u32);
-	__type(value, struct func_process);
-} func_procs SEC(".maps");
-
-static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
-				      enum func_record_type type)
-{
-	head->ended_ns = bpf_ktime_get_ns();
-	head->since_ns = since_ns;
-	head->tgid = tgid;
-	head->type = type;
-}
+#include "bpf/functions_maps.bpf.h"
+#include "bpf/functions_nccl.bpf.h"
 
 /* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room. */
 static __always_inline void enter_process(struct thread *thread)
@@ -136,14 +76,17 @@ static __always_inline void send_call(struct thread *thread, __u64 cookie, __u64
 }
 
 static __always_inline void fill_arguments(struct func_arguments_record *record,
-					   const struct call *call)
+					   const struct call *call, __u32 pointer)
 {
+	const void *at = (const void *)call->argument[pointer & (CALL_SLOTS - 1)];
+
 	for (int i = 0; i < FUNC_ARGUMENTS - 1; i++)
 		record->argument[i] = call->argument[i + 1];
-	record->argument[6] = call->function & FUNC_SEVENTH ? call->argument[7] : 0;
+	record->argument[6] = call->function & FUNC_HAS_SEVENTH ? call->argument[7] : 0;
 	record->pointed = 0;
-	record->has_pointed = !bpf_probe_read_user(&record->pointed, sizeof(record->pointed),
-						   (const void *)call->argument[1]);
+	/* An int can be the last thing on its page. */
+	record->has_pointed = !bpf_probe_read_user(&record->pointed, sizeof(record->pointed), at) ||
+			      !bpf_probe_read_user(&record->pointed, sizeof(__u32), at);
 }
 
 static __always_inline void send_entry(struct thread *thread, struct call *call)
@@ -158,12 +101,12 @@ static __always_inline void send_entry(struct thread *thread, struct call *call)
 	}
 	thread->ended_ns = call->started_ns;
 	fill_call(&record->call, thread, call->function, call->started_ns, 0, FUNC_RECORD_BEGIN);
-	fill_arguments(record, call);
+	fill_arguments(record, call, 0);
 	SUBMIT(record);
 }
 
 static __always_inline void send_arguments(struct thread *thread, const struct call *call,
-					   __u64 result, enum func_record_type type)
+					   __u32 pointer, __u64 result, enum func_record_type type)
 {
 	struct func_arguments_record *record;
 
@@ -173,7 +116,7 @@ static __always_inline void send_arguments(struct thread *thread, const struct c
 		return;
 	}
 	fill_call(&record->call, thread, call->function, call->started_ns, result, type);
-	fill_arguments(record, call);
+	fill_arguments(record, call, pointer);
 	SUBMIT(record);
 	ACCOUNT(events, 1);
 }
@@ -194,7 +137,7 @@ static __always_inline void fill_stack(struct func_slow_record *record, const st
 }
 
 /* False: there is no room. */
-static __always_inline bool send_slow(struct thread *thread, const struct call *call,
+static __always_inline bool send_slow(struct thread *thread, const struct call *call, __u32 pointer,
 				      struct pt_regs *regs, enum func_record_type type)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -207,7 +150,7 @@ static __always_inline bool send_slow(struct thread *thread, const struct call *
 	}
 	fill_call(&record->arguments.call, thread, call->function, call->started_ns,
 		  PT_REGS_RC(regs), type);
-	fill_arguments(&record->arguments, call);
+	fill_arguments(&record->arguments, call, pointer);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	record->code_start = task->mm ? task->mm->start_code : 0;
 	record->trampoline = return_trampoline(task);
@@ -228,19 +171,34 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 		return;
 	}
 	thread->function = FUNC_NUMBER(call->function);
+	*(volatile __u32 *)&thread->type = type; /* not on the stack, which is small */
 	options = bpf_map_lookup_elem(&func_options, &thread->function);
+	if (options && options->flags & FUNC_SENDS_ARGUMENTS) {
+		*(volatile __u32 *)&thread->flags = options->flags;
+		*(volatile __u32 *)&thread->position = options->pointer;
+		if (thread->awaited_count)
+			send_awaited(thread);
+		if (*(volatile __u32 *)&thread->flags & FUNC_MAKES_HANDLES) {
+			thread->word = PT_REGS_RC(regs);
+			look_at_handles(thread, call);
+		}
+		options = bpf_map_lookup_elem(&func_options, &thread->function);
+	}
 	if (options && options->slow_ns) {
 		if (thread->ended_ns - call->started_ns < options->slow_ns) {
 			if (only_slow)
 				return;
-		} else if (send_slow(thread, call, regs, type)) {
+		} else if (send_slow(thread, call, options->pointer, regs,
+				     *(volatile __u32 *)&thread->type)) {
 			return;
 		}
 	}
 	if (options && options->flags & FUNC_SENDS_ARGUMENTS)
-		send_arguments(thread, call, PT_REGS_RC(regs), type);
+		send_arguments(thread, call, options->pointer, PT_REGS_RC(regs),
+			       *(volatile __u32 *)&thread->type);
 	else
-		send_call(thread, call->function, call->started_ns, PT_REGS_RC(regs), type);
+		send_call(thread, call->function, call->started_ns, PT_REGS_RC(regs),
+			  *(volatile __u32 *)&thread->type);
 }
 
 #endif

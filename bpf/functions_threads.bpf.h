@@ -16,6 +16,9 @@ struct func_process {
 	struct call_budget budget;
 };
 
+#define FUNC_UNIQUE_ID_BYTES 128 /* NCCL_UNIQUE_ID_BYTES */
+#define FUNC_AWAITED	     16
+
 struct thread {
 	struct call_stack open;
 	__u64 since_ns; /* the process's; 0: not known yet */
@@ -23,8 +26,22 @@ struct thread {
 	__u64 ended_ns; /* of the call that ends now */
 	__u32 tgid;
 	__u32 tid;
-	__u32 function;		   /* scratch: of the call that ends now */
+	__u32 function; /* scratch: of the call that ends now */
+	/* Scratch of the same call: registers are few, and so is stack. Of its record, and as in
+	 * struct func_options. */
+	__u32 type;
+	__u32 flags;
+	__u32 position;
 	struct func_process fresh; /* scratch */
+	/* Where NCCL will write handles of communicators; 0: free. */
+	__u64 awaited[FUNC_AWAITED];
+	__u32 awaited_count;
+	__u32 awaited_last;
+	/* Scratch, too. */
+	__u64 word;
+	__u64 pointer;
+	__u64 bytes;
+	__u8 unique_id[FUNC_UNIQUE_ID_BYTES];
 };
 
 struct {

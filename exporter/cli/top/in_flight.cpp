@@ -44,7 +44,12 @@ std::string details_of(const Json &call) {
     }
     if (const Json &nccl = call.at("nccl"); nccl.is_object()) {
         for (const auto &[name, value] : nccl.items()) {
-            text += fmt::format(" {}={}", trace::printable(name, 32), value.get<std::uint64_t>());
+            if (!value.is_null()) {
+                const std::string shown =
+                    value.is_string() ? value.get<std::string>() : value.dump();
+                text +=
+                    fmt::format(" {}={}", trace::printable(name, 32), trace::printable(shown, 32));
+            }
         }
     }
     return text;

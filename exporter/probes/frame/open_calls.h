@@ -21,9 +21,10 @@ inline constexpr std::size_t max_unreturned_calls = 1'000;
 // An operation of NCCL, by the communicators that the process was seen to make.
 struct NcclPlace {
     std::uint64_t communicator = 0;  // the process's first is 1
-    std::uint32_t rank = 0;
-    std::uint32_t nranks = 0;
-    // The communicator's first operation is 1; the one that is in flight is the last.
+    std::string hash;                // the same on all nodes; empty: not known
+    std::optional<std::uint32_t> rank{};
+    std::optional<std::uint32_t> nranks{};
+    // The communicator's first collective operation is 1. One that is in flight is the last.
     std::uint64_t sequence = 0;
 };
 

@@ -32,13 +32,13 @@ Result<std::unique_ptr<FunctionsConsumer>> FunctionsConsumer::open(const Functio
 
 bool FunctionsConsumer::drain_rings() {
     // Positions in this order, and records in the other one: each process is known before what it
-    // does.
-    const std::uint64_t slow_until = slow_calls_->produced();
+    // does, and a communicator that took long to make before its operations.
     const std::uint64_t calls_until = calls_->produced();
+    const std::uint64_t slow_until = slow_calls_->produced();
     const std::uint64_t lifecycle_until = lifecycle_->produced();
     lifecycle_->drain_to(lifecycle_until);
-    const bool all_calls = calls_->drain_to(calls_until);
     const bool all_slow_calls = slow_calls_->drain_to(slow_until);
+    const bool all_calls = calls_->drain_to(calls_until);
     return all_calls && all_slow_calls;
 }
 

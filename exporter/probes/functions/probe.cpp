@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "exporter/base/read_text.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/in_flight_settings.h"
@@ -51,6 +52,11 @@ Setup setup_of(const config::Config &config, ebpf::Features features,
     return setup;
 }
 
+// Of this boot of this machine; containers have the same.
+std::string boot_id() {
+    return read_text("/proc/sys/kernel/random/boot_id", 64).value_or("");
+}
+
 class FunctionsProbe final : public Probe {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features,
@@ -64,7 +70,8 @@ public:
                        .on_call = setup_.tracing ? setup_.tracing->on_call : reporter_.on_call(),
                        .on_entry = setup_.tracing ? setup_.tracing->on_call : reporter_.on_entry(),
                        .to_realtime = [this](nanoseconds at) { return reporter_.to_realtime(at); },
-                       .script_label = config.labels.script},
+                       .script_label = config.labels.script,
+                       .boot_id = boot_id()},
                       ids_, [this](ProcessIdentity &process) {
                           sandboxes_.look(process);
                           return look_up(process);
@@ -197,6 +204,12 @@ series::Family &declare_durations(series::FamilySet &set) {
     return add_func_durations(set, {1});
 }
 
+std::vector<series::FamilySet> declare_function_families() {
+    auto sets = declare_families<make_func_families, declare_durations, make_func_gauges>();
+    make_nccl_gauges(sets.emplace_back(one_for_each, true));
+    return sets;
+}
+
 }  // namespace
 
 constinit const ProbeKind functions_kind = {
@@ -206,7 +219,7 @@ constinit const ProbeKind functions_kind = {
     .read = read_functions,
     .attach = attach_of<FunctionsConfig>,
     .drain_interval = drain_interval_of<FunctionsConfig>,
-    .declare = declare_families<make_func_families, declare_durations, make_func_gauges>,
+    .declare = declare_function_families,
     .trace = &trace::functions_trace,
 };
 

@@ -34,10 +34,15 @@ nanoseconds at(std::uint64_t ns) {
     return nanoseconds(static_cast<std::int64_t>(ns));
 }
 
+Json to_json(const std::optional<std::uint32_t> &value) {
+    return value ? Json(*value) : Json();
+}
+
 Json to_json(const std::optional<NcclPlace> &place) {
     return place ? Json{{"communicator", place->communicator},
-                        {"rank", place->rank},
-                        {"nranks", place->nranks},
+                        {"hash", place->hash.empty() ? Json() : Json(place->hash)},
+                        {"rank", to_json(place->rank)},
+                        {"nranks", to_json(place->nranks)},
                         {"sequence", place->sequence}}
                  : Json();
 }

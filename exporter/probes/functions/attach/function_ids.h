@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/functions/count/nccl.h"
+#include "exporter/probes/functions/count/nccl_functions.h"
 #include "exporter/probes/functions/setting_groups.h"
 
 namespace gpusnoop::probes {

@@ -52,7 +52,7 @@ std::uint64_t slow_from_ns(const FunctionPrograms::Details &details,
                : 0;
 }
 
-std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) {
+std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number, bool is_traced) {
     std::uint64_t cookie = number;
     switch (function.ending) {
         case ExitStrategy::return_probe:
@@ -65,7 +65,11 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number) 
             break;
     }
     const auto nccl = nccl_function(function.symbol);
-    return cookie | (nccl && nccl->communicator == 7 ? FUNC_SEVENTH : 0);
+    if (nccl && function.ending != ExitStrategy::none) {
+        // A trace has the entries that it wants.
+        cookie |= cookie_flags(*nccl) & ~(is_traced ? FUNC_SPLITS : 0);
+    }
+    return cookie;
 }
 
 }  // namespace
@@ -187,9 +191,12 @@ Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
 
 void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &function) const {
     const FunctionOptions &options = function.options;
-    func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .unused = 0};
-    if (function.nccl || (details_.all_arguments && !options.arguments.empty())) {
-        value.flags |= FUNC_SENDS_ARGUMENTS;
+    func_options value{.slow_ns = slow_from_ns(details_, options), .flags = 0, .pointer = 0};
+    if (function.nccl) {
+        value.flags = option_flags(*function.nccl);
+        value.pointer = function.nccl->pointer;
+    } else if (details_.all_arguments && !options.arguments.empty()) {
+        value.flags = FUNC_SENDS_ARGUMENTS;
     }
     if (number >= FUNC_MAX_FUNCTIONS) {
         if (value.slow_ns != 0 || value.flags != 0) {
@@ -224,7 +231,7 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         const FunctionInfo shown = shown_as(library, function, entry_only);
         const std::uint32_t number = table.add(shown);
         set_options(number, shown);
-        const std::uint64_t cookie = cookie_of(attached, number);
+        const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
         entries.push_back({attached.entry, cookie, attached.ending != ExitStrategy::return_probe});
         for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;

@@ -68,6 +68,11 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
                 return on_unreturned(*record);
             }
             break;
+        case FUNC_RECORD_WORDS:
+            if (const auto record = ebpf::decode<func_words_record>(bytes)) {
+                return on_words(*record);
+            }
+            break;
         case FUNC_RECORD_RETURN:
         case FUNC_RECORD_TAIL_CALL:
             return on_end(bytes);
@@ -82,6 +87,10 @@ void FunctionsAggregator::on_begin(const func_arguments_record &record) {
     const FunctionInfoPtr function = table_->find(record.call.function);
     if (function == nullptr) {
         return reject(record.call.function);
+    }
+    if (function->nccl) {
+        processes_.of(key_of(record.call.head))
+            .communicators.on_begin(*function->nccl, record, splits_);
     }
     if (settings_.on_entry) {
         settings_.on_entry({&processes_.of(key_of(record.call.head)), &function, &record.call,
@@ -260,11 +269,15 @@ void FunctionsAggregator::tidy(nanoseconds now) {
         if (is_over) {
             keep_exemplars(process);
             keep_totals(process, ended_);
+            for (const auto &[handle, member] : process.communicators.members()) {
+                ended_communicators_.insert_or_assign(member.hash, now);
+            }
         }
         return is_over;
     });
     family_set_.rebalance();
     forget_removed(now);
+    forget_communicators(now);
     for (const series::Owner owner : processes_.expire(now)) {
         std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
     }
@@ -283,14 +296,18 @@ std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now)
             gauges.max.set(max, std::max(gauges.max.value(max), range->max_ns));
         }
     }
+    series::FamilySet nccl_set(settings_.budget, true);
+    show_nccl(nccl_set);
     processes_.for_each([&](Process &process) { keep_exemplars(process); });
     // Each page has its own gauges, so this is the largest number folded on any one page.
-    for (const auto &[family, folded] : gauge_set.folded()) {
-        std::uint64_t &most = folded_gauges_[family];
-        most = std::max(most, folded);
-    }
     std::vector<series::FamilySnapshot> snapshots = family_set_.snapshots();
-    std::ranges::move(gauge_set.snapshots(), std::back_inserter(snapshots));
+    for (const series::FamilySet *set : {&gauge_set, &nccl_set}) {
+        for (const auto &[family, folded] : set->folded()) {
+            std::uint64_t &most = folded_gauges_[family];
+            most = std::max(most, folded);
+        }
+        std::ranges::move(set->snapshots(), std::back_inserter(snapshots));
+    }
     return snapshots;
 }
 

@@ -22,6 +22,7 @@
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/families.h"
 #include "exporter/probes/functions/count/minute_range.h"
+#include "exporter/probes/functions/count/nccl.h"
 #include "exporter/probes/functions/count/snapshot.h"
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/series/family.h"
@@ -39,6 +40,7 @@ struct FunctionsSettings {
     // From the kernel's monotonic clock to CLOCK_REALTIME; without it there are no exemplars.
     std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
     bool script_label = true;
+    std::string boot_id{};  // of this node
 };
 
 // All times are of the kernel's monotonic clock.
@@ -113,6 +115,7 @@ private:
     void on_end(std::span<const std::byte> bytes);
     void on_begin(const func_arguments_record &record);
     void on_unreturned(const func_unreturned_record &record);
+    void on_words(const func_words_record &record);
     std::optional<OpenCall> describe(Process &process, const struct open_call &call) const;
     // The longer records have more data.
     void on_call(const func_call_record &record, const func_arguments_record *arguments = nullptr,
@@ -126,6 +129,8 @@ private:
     void keep_exemplars(Process &process);
     void count_error(Process &process, Counted &counted, const std::string &code);
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
+    void show_nccl(series::FamilySet &set) const;
+    void forget_communicators(std::chrono::nanoseconds now);
     series::Family &durations(const FunctionOptions &options);
     void forget_slots();
     void forget_removed(std::chrono::nanoseconds now);
@@ -145,6 +150,9 @@ private:
     // Functions removed from the configuration, and when: their series stay for the retention.
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
     Totals ended_;  // of processes that have ended
+    NcclSplits splits_;
+    // Communicators that have ended in a process, and when: their counters stay for the retention.
+    std::map<NcclHash, std::chrono::nanoseconds> ended_communicators_;
 
     ProcessTable<Process> processes_;
     std::vector<UnreturnedCall> unreturned_;

@@ -7,8 +7,10 @@ namespace {
 constexpr double nanoseconds = 1e9;
 
 const std::vector<series::Label> of_function = {{"library"}, {"function"}};
-const std::vector<series::Label> of_nccl_operation = {{"library"}, {"function"}, {"datatype"},
-                                                      {"op"},      {"rank"},     {"nranks"}};
+const std::vector<series::Label> of_nccl_operation = {
+    {"library"}, {"function"}, {"datatype"}, {"op"}, {"communicator"}, {"rank"}, {"nranks"}};
+static_assert(communicator_label == 4);
+const std::vector<series::Label> of_nccl_rank = {{"communicator"}, {"rank"}, {"nranks"}};
 
 }  // namespace
 
@@ -41,11 +43,9 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
                                   "Calls that took as long as the function's slow_threshold, or "
                                   "longer.",
                                   of_function),
-        .nccl_operations = set.counter(
-            "nccl_operations_total",
-            "Calls of NCCL's communicating functions that succeeded. A rank whose number stays "
-            "behind that of the others of its communicator is the one that they wait for.",
-            of_nccl_operation),
+        .nccl_operations = set.counter("nccl_operations_total",
+                                       "Calls of NCCL's communicating functions that succeeded.",
+                                       of_nccl_operation),
         .nccl_bytes = set.counter(
             "nccl_bytes_total",
             "Size of what the operations were asked to communicate: the call's number of elements "
@@ -62,6 +62,20 @@ FunctionGauges make_func_gauges(series::FamilySet &set) {
         .max = set.gauge("function_duration_max_seconds",
                          "Longest call that ended in the last whole minute.", of_function,
                          nanoseconds),
+    };
+}
+
+NcclGauges make_nccl_gauges(series::FamilySet &set) {
+    return {
+        .sequence = set.gauge(
+            "nccl_sequence",
+            "Collective operations of a communicator that this rank has made. All ranks make the "
+            "same ones: a rank whose number is lower is the one that the others wait for.",
+            of_nccl_rank),
+        .last_operation =
+            set.gauge("nccl_last_operation_timestamp_seconds",
+                      "When the last of these operations returned, or the communicator was made.",
+                      of_nccl_rank, nanoseconds),
     };
 }
 

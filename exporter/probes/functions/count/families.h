@@ -27,6 +27,9 @@ std::vector<std::uint64_t> call_bounds(const FunctionOptions &options);
 // nanoseconds.
 series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
 
+// The place of `communicator` among the labels of NCCL's operations.
+inline constexpr std::size_t communicator_label = 4;
+
 // Extremes of the last whole minute: rebuilt for each report.
 struct FunctionGauges {
     series::Family &min;
@@ -34,5 +37,13 @@ struct FunctionGauges {
 };
 
 FunctionGauges make_func_gauges(series::FamilySet &set);
+
+// How far each rank has come, by process: rebuilt for each report.
+struct NcclGauges {
+    series::Family &sequence;
+    series::Family &last_operation;
+};
+
+NcclGauges make_nccl_gauges(series::FamilySet &set);
 
 }  // namespace gpusnoop::probes

@@ -14,7 +14,7 @@ const std::string in_flight_answer = R"({"min_age_seconds":1,"in_flight":[
 {"id":"7-10","began":"2026-03-01T09:30:00Z","function":"ncclAllReduce","library":"libnccl.so.2",
  "pid":42,"tid":7,"comm":"py\u001b[2Jthon","script":"train.py","container_id":"","slurm_job_id":"4711",
  "user":"alice","thread":"w","pod_uid":"","arguments":{"3":"0x100"},"gpu":"3",
- "nccl":{"communicator":2,"rank":5,"nranks":8,"sequence":17},"age_seconds":90.5,"state":"sleeping",
+ "nccl":{"communicator":2,"hash":"3f2a9c01","rank":5,"nranks":null,"sequence":17},"age_seconds":90.5,"state":"sleeping",
  "stack":[{"function":"poll","module":"libc.so.6","offset":4},{"function":null,"module":null,"offset":null}],
  "kernel_stack":["do_poll"]}],
 "unreturned":[],"left_out":2,"truncated":true})";
@@ -29,7 +29,7 @@ TEST_CASE("a call in flight is a line, with a line for each frame") {
     CHECK_THAT(*lines, ContainsSubstring("ncclAllReduce"));
     CHECK_THAT(*lines, ContainsSubstring(" library=libnccl.so.2 gpu=3 script=train.py "
                                          "slurm_job_id=4711 state=sleeping 3=0x100 communicator=2 "
-                                         "rank=5 nranks=8 sequence=17\n"));
+                                         "hash=3f2a9c01 rank=5 sequence=17\n"));
     CHECK_THAT(*lines,
                ContainsSubstring("    do_poll (kernel)\n    poll libc.so.6\n    unknown\n"));
     CHECK(lines->ends_with("and 2 more\n"));

@@ -218,15 +218,17 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
           std::vector<std::uint64_t>{0, calls - 6, 0, (calls - 6) * 1'000});
     CHECK(bench.page("function_duration_max_seconds", 1min).size() == 4);
     CHECK(bench.page("function_duration_max_seconds", 2min).empty());
-    CHECK(bench.aggregator->folded() ==
-          std::map<std::string, std::uint64_t>{{"gpusnoop_function_calls_total", 47},
-                                               {"gpusnoop_function_errors_total", 47},
-                                               {"gpusnoop_function_slow_calls_total", 47},
-                                               {"gpusnoop_function_duration_seconds", 47},
-                                               {"gpusnoop_function_duration_min_seconds", 47},
-                                               {"gpusnoop_function_duration_max_seconds", 47},
-                                               {"gpusnoop_nccl_operations_total", 0},
-                                               {"gpusnoop_nccl_bytes_total", 0}});
+    CHECK(bench.aggregator->folded() == std::map<std::string, std::uint64_t>{
+                                            {"gpusnoop_function_calls_total", 47},
+                                            {"gpusnoop_function_errors_total", 47},
+                                            {"gpusnoop_function_slow_calls_total", 47},
+                                            {"gpusnoop_function_duration_seconds", 47},
+                                            {"gpusnoop_function_duration_min_seconds", 47},
+                                            {"gpusnoop_function_duration_max_seconds", 47},
+                                            {"gpusnoop_nccl_operations_total", 0},
+                                            {"gpusnoop_nccl_bytes_total", 0},
+                                            {"gpusnoop_nccl_sequence", 0},
+                                            {"gpusnoop_nccl_last_operation_timestamp_seconds", 0}});
 }
 
 // They are no sums.

@@ -100,19 +100,24 @@ TEST_CASE("an operation of NCCL that hangs is the next one of its communicator")
     made.argument[2] = 3;
     made.pointed = 0xc;
     made.has_pointed = 1;
-    communicators.take(make, made);
+    made.argument[6] = 0xabcd'0123ULL << 32;
+    const auto take = [&](const NcclFunction &function, const func_arguments_record &record) {
+        (void)communicators.take(function, record, {}, [] { return std::string(); });
+    };
+    take(make, made);
     made.pointed = 0xd;
-    communicators.take(make, made);
+    take(make, made);
     func_arguments_record call{};
     call.argument[5] = 0xd;
-    communicators.take(reduce, call);
-    communicators.take(reduce, call);
+    take(reduce, call);
+    take(reduce, call);
 
     const auto place = communicators.place(reduce, call.argument);
     REQUIRE(place);
     CHECK(place->communicator == 2);
-    CHECK(place->rank == 3);
-    CHECK(place->nranks == 8);
+    CHECK(place->hash == "abcd0123");
+    CHECK(place->rank == 3U);
+    CHECK(place->nranks == 8U);
     CHECK(place->sequence == 3);
     call.argument[5] = 0xc;
     CHECK(communicators.place(reduce, call.argument)->sequence == 1);

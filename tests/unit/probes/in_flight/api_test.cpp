@@ -24,7 +24,8 @@ InFlightState state() {
     OpenCall reduce = call_in_flight("ncclAllReduce", 7, 10 * second_ns);
     reduce.library = "libnccl.so.2";
     reduce.arguments = {{3, 0x100}};
-    reduce.nccl = NcclPlace{.communicator = 2, .rank = 5, .nranks = 8, .sequence = 17};
+    reduce.nccl =
+        NcclPlace{.communicator = 2, .hash = "3f2a9c01", .rank = 5, .nranks = {}, .sequence = 17};
     OpenCall copy = call_in_flight("cudaMemcpy", 8, 20 * second_ns);
     copy.pid = 43;
     copy.comm = "other";
@@ -74,8 +75,11 @@ TEST_CASE("a call in flight is shown with its age, its thread and what it is abo
     CHECK(reduce["thread"] == "worker");
     CHECK(reduce["arguments"] == Json{{"3", "0x100"}});
     CHECK(reduce["gpu"].is_null());
-    CHECK(reduce["nccl"] ==
-          Json{{"communicator", 2}, {"rank", 5}, {"nranks", 8}, {"sequence", 17}});
+    CHECK(reduce["nccl"] == Json{{"communicator", 2},
+                                 {"hash", "3f2a9c01"},
+                                 {"rank", 5},
+                                 {"nranks", nullptr},
+                                 {"sequence", 17}});
     CHECK(reduce["stack"].is_null());
     CHECK(reduce["kernel_stack"].is_null());
     CHECK(json["in_flight"][1]["gpu"] == "3");

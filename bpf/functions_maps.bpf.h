@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The `functions` probe's settings, rings and tables. */
+#ifndef GPUSNOOP_FUNC_MAPS_BPF_H
+#define GPUSNOOP_FUNC_MAPS_BPF_H
+
+#include "bpf/functions_threads.bpf.h"
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
+#include "bpf/lib/process_table.bpf.h"
+#include "bpf/lib/traced_pids.bpf.h"
+
+/* Calls that one process may record a second; 0: no limit. */
+const volatile __u64 max_calls_per_second = 0;
+
+/* For a trace: calls that are faster than their function's slow_ns send nothing. */
+const volatile bool only_slow = false;
+
+/* Each call whose end is seen also sends a record when it begins. That record is no event, and is
+ * in no account. It has the time from which the call's duration counts: this connects the two
+ * records. */
+const volatile bool send_entries = false;
+__u64 entries_lost = 0;
+
+/* Slow calls have their own ring, as their records are long. If it is full and the ring of calls is
+ * not, they are sent as other calls are, and counted here. */
+__u64 slow_details_lost = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} func_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} func_slow SEC(".maps");
+
+/* Starts and ends of processes. A short process whose start finds no room has no name on the page,
+ * so calls do not share this ring. Room for 800 of both, which the exporter reads every 10 ms. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} func_lifecycle SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FUNC_MAX_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, struct func_options);
+} func_options SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
+	__type(key, __u32);
+	__type(value, struct func_process);
+} func_procs SEC(".maps");
+
+static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
+				      enum func_record_type type)
+{
+	head->ended_ns = bpf_ktime_get_ns();
+	head->since_ns = since_ns;
+	head->tgid = tgid;
+	head->type = type;
+}
+
+#endif
