@@ -1,5 +1,7 @@
 """The families of the probes functions and syscall, of one work."""
 
+import zlib
+
 from fleet import buckets, work
 
 
@@ -48,6 +50,8 @@ class Calls:
 
     def collectives(self):
         one = self.work
+        communicator = f"{zlib.crc32(' '.join(map(str, one.labels.values())).encode()):08x}"
+        made = {}
         for collective in one.of(work.Collective):
             steps = self.of.totals[collective.activity]
             for process in one.processes:
@@ -58,12 +62,23 @@ class Calls:
                     for total, lag in zip(steps, behind):
                         before = max(before, total * collective.per_step - lag)
                         values.append(before)
+                place = {"communicator": communicator, "rank": process.rank, "nranks": one.ranks}
                 labels = {**one.labels, "library": "libnccl.so.2", "function": collective.function,
-                          "datatype": collective.datatype, "op": collective.op, "rank": process.rank,
-                          "nranks": one.ranks}
+                          "datatype": collective.datatype, "op": collective.op, **place}
                 for name, factor in (("operations", 1), ("bytes", collective.bytes)):
                     self.store.add(f"gpusnoop_nccl_{name}_total", labels, values, factor, self.of.first,
                                    self.of.counted_until)
+                labels = {**one.labels, "pid": process.pid, **place}
+                so_far = made.setdefault(process.pid, (labels, [0.0] * len(values)))[1]
+                so_far[:] = [old + new for old, new in zip(so_far, values)]
+        for labels, sequence in made.values():
+            self.store.gauge("gpusnoop_nccl_sequence", labels, sequence, self.of.first, self.of.last)
+            moved, last = [], None
+            for second, number in zip(self.store.clock.seconds, map(int, sequence)):
+                if number != last:
+                    at, last = self.store.clock.start + second, number
+                moved.append(at)
+            self.store.gauge("gpusnoop_nccl_last_operation_timestamp_seconds", labels, moved, self.of.first, self.of.last)
 
     def in_flight(self):
         """Where a rank lags, the others wait for it for some seconds, again and again."""

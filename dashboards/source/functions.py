@@ -4,7 +4,7 @@ from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, da
                      program_columns, program_variables, slow_calls_link)
 from .model import Row, query_variable
 from .panels import EACH_MINUTE, EACH_SECOND, Column, bars, heatmap, stat, table, timeseries
-from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, top,
+from .promql import (CHOSEN, PREFIX, PROGRAM, buckets, grown, highest, increase, lines, mean, own, quantile, rate, recorded, top,
                      total, wide, within, zero)
 
 LIBRARY = 'library=~"$library"'
@@ -156,32 +156,31 @@ def _library(title, files, what):
     )
 
 
-# Ranks of one job: of other jobs of the same size they are none of its.
-OF_JOB = "cluster, comm, function, nranks"
-JOB_RANK = f"{OF_JOB}, rank"
+RANK = "{{comm}} {{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} in {{communicator}}"
 
 
 def _nccl():
     of = (PROGRAM, 'library=~"lib[nr]ccl.*"')
-    operations = total(JOB_RANK, increase("nccl_operations_total", PROGRAM))
-    ahead = f"max by ({wide(OF_JOB)}) ({operations})"
+    by_rank = "instance, comm, container_id, communicator, rank, nranks"
+    behind = recorded("rank:nccl_sequence:behind", PROGRAM)
     return Row(
         "NCCL and its stragglers",
-        timeseries("NCCL: operations by rank", "Operations per second of each rank. The ranks of a "
-                   "communicator do the same: the one whose line is lower is the one that the others wait for.",
-                   EACH_SECOND, (total("comm, rank, nranks", rate("nccl_operations_total", PROGRAM)),
-                           "{{comm}} {{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}}")),
-        bars("NCCL: behind the rank that is ahead", "By how many operations of this range each rank is "
-             "behind the one that did the most, of the same function and size of communicator. In step, it is 0, or "
-             "moves around it. Two jobs of one program, script and size show as one: choose a container.", "short",
-             (f"topk(20, {ahead}\n  - on ({wide(OF_JOB)}) group_right () {operations})",
-              "{{comm}} {{script}} {{slurm_job_id}} {{function}} rank {{rank}} of {{nranks}}")),
-        timeseries("NCCL: spread of ranks", "Between the rank that did the most operations per second and the "
-                   "one that did the fewest, as a share of the most. It stays near 0 in a job that is in step.",
-                   "percentunit",
-                   (f"1 - min by ({wide(OF_JOB)}) ({total(JOB_RANK, rate('nccl_operations_total', PROGRAM))})\n"
-                    f"  / (max by ({wide(OF_JOB)}) ({total(JOB_RANK, rate('nccl_operations_total', PROGRAM))}) > 0)",
-                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} of {{nranks}}")),
+        table("NCCL: ranks that are behind", "By how many collective operations a rank is behind the first one of its "
+              "communicator, over all nodes, and since when it has made none. The others wait for it. A job that is in step has "
+              "ranks here for a moment.",
+              [*node_columns(), *program_columns(), Column("communicator", "communicator"), Column("rank", "rank"),
+               Column("nranks", "of"), Column("Value #A", "behind", "short", colors=WARNING_COLORS),
+               Column("Value #B", "stands for", "s")],
+              *within(by_rank, top(50, f"{highest(by_rank, behind)} > 0"),
+                      f"time() - {highest(by_rank, own('nccl_last_operation_timestamp_seconds', PROGRAM))}"),
+              width=24, height=7, sort="stands for", nothing="no rank is behind"),
+        timeseries("NCCL: behind the first rank", "Collective operations. In step, it is 0, or moves around it; a line that "
+                   "stays above it is of the rank that the others wait for.", "short", (lines(20, behind), RANK)),
+        timeseries("NCCL: operations by rank", "Operations per second of each rank, in each communicator.",
+                   EACH_SECOND, (lines(64, total("comm, communicator, rank, nranks", rate("nccl_operations_total", PROGRAM))),
+                                 RANK)),
+        timeseries("NCCL: place of each rank", "Collective operations that it has made in its communicator.", "short",
+                   (lines(64, highest("comm, communicator, rank, nranks", own("nccl_sequence", PROGRAM))), RANK)),
         timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "binBps",
                    (total("function, datatype", rate("nccl_bytes_total", PROGRAM)),
                     "{{function}} {{datatype}}")),

@@ -37,7 +37,7 @@ def own(name, *matchers):
 def recorded(name, *matchers):
     """A series of the recording rules. Those of a whole job have no instance."""
     level, _, rest = name.partition(":")
-    chosen = IN_JOB if level in ("job", "namespace", "pod", "rank") else CHOSEN
+    chosen = IN_JOB if level in ("job", "namespace", "pod") else CHOSEN
     return f"{level}:{PREFIX}{rest}{{{', '.join((chosen,) + matchers)}}}"
 
 

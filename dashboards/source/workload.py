@@ -184,13 +184,12 @@ def _calls():
 
 
 def _nccl():
-    operations = "instance, comm, nranks, rank"
+    operations = "instance, comm, communicator, nranks, rank"
     return Row(
         "NCCL",
-        timeseries("NCCL: operations by rank", "Operations per second of each rank. The one whose line is lower is the one "
-                   "that the others wait for.", EACH_SECOND,
+        timeseries("NCCL: operations by rank", "Operations per second of each rank, in each communicator.", EACH_SECOND,
                    (lines(64, total(operations, per_second("nccl_operations_total"))),
-                    "{{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} on {{cluster}} {{instance}}"),
+                    "{{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} in {{communicator}} on {{cluster}} {{instance}}"),
                    links=[link_to(FUNCTIONS, "NCCL and its stragglers", "instance")]),
         timeseries("NCCL: bytes by operation", "What the operations were asked to communicate.", "binBps",
                    (lines(10, total("function, datatype", per_second("nccl_bytes_total"))), "{{function}} {{datatype}}")),

@@ -84,7 +84,7 @@ def same_script_of_two_tenants():
     """Two jobs of the same script and size on the same nodes: one makes four operations a second, one a tenth of it."""
     def rank(number, job, ops, uid):
         return trainer(f"{700 + number}{job}", start=-30, container=f"c{job}{number}", pod=(job, f"train-{number}", uid),
-                       gpu="0" if job == "red" else "1", rank=str(number), nranks="2", loads=5,
+                       gpu="0" if job == "red" else "1", rank=str(number), nranks="2", communicator=job, loads=5,
                        nccl=lambda m: ops if m > 5 else 0)
     nodes = [Node(f"n{number + 1}:19435", [rank(number, "red", 240, f"r{number}"), rank(number, "blue", 24, f"b{number}")],
                   gpus=("0", "1")) for number in range(2)]
@@ -119,5 +119,54 @@ def validation_only():
     return World(200, [Node(programs=[trainer("950", start=-100, slurm="13", nccl=ops, rank="0", nranks="1")])])
 
 
+def pipeline():
+    """Ranks on two nodes send to the next one, all at other rates; only now and then do all of them reduce."""
+    nodes = []
+    for number in range(4):
+        stage = trainer(f"96{number}", start=-60, slurm="14", rank=str(number), nranks="4", ops=0,
+                        sends=lambda m, n=number: 100 * (n + 1) if m > 10 else 0, nccl=lambda m: 1 if m % 30 == 29 else 0)
+        nodes.append(Node(f"n{number + 1}:19435", [stage]))
+    return World(200, nodes)
+
+
+def validation_of_one_rank():
+    """Rank 0 validates for twenty minutes of each hour, with kernels of its own. The others wait in an all-reduce."""
+    nodes = []
+    for number in range(3):
+        # The others have made the one operation that rank 0 makes when it is back.
+        def ops(minute, n=number):
+            at = minute % 60
+            return 60 if minute < 60 or at > 21 else 1 if (at == 0 and n) or (at == 21 and not n) else 0
+        waits = ("libcudart.so.12", "cudaStreamSynchronize")
+        nodes.append(Node(f"n{number + 1}:19435", [trainer(
+            f"97{number}", start=-60, slurm="15", rank=str(number), nranks="3", nccl=ops,
+            launches=lambda m, n=number: 6000 if m < 60 or m % 60 > 21 or not n else 0,
+            hangs=lambda m, n=number: {waits: m % 60 * 60 + 30} if n and m >= 60 and m % 60 <= 21 else {})]))
+    return World(200, nodes)
+
+
+def lost_operations():
+    """The exporter of one rank of three has lost operations; all ranks then pause for half an hour, in no call."""
+    nodes = []
+    for number in range(3):
+        nodes.append(Node(f"n{number + 1}:19435", [trainer(
+            f"98{number}", start=-60, slurm="16", rank=str(number), nranks="3",
+            lost=lambda m, n=number: 7 if n == 1 and m == 30 else 0,
+            nccl=lambda m: 0 if m < 10 or 150 <= m < 180 else 60,
+            copies=lambda m: None if 150 <= m < 180 else Copies(60, 60_000_000, 0.18),
+            launches=lambda m: 0 if m < 10 or 150 <= m < 180 else 6000)]))
+    return World(200, nodes)
+
+
+def ranks_end_at_other_times():
+    """A job ends on one node minutes before it ends on the others, which write what they have."""
+    return World(120, [Node(f"n{number + 1}:19435", [trainer(
+        f"99{number}", start=-60, end=60 if number == 2 else 72, slurm="17", rank=str(number), nranks="3",
+        nccl=lambda m: 60 if 10 <= m < 119 else 0, launches=lambda m: 6000 if 10 <= m < 119 else 0,
+        copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 119 else None)])
+        for number in range(3)])
+
+
 ALL = [healthy_training, pretraining, graph_inference, autotuning, notebooks, batch_jobs, same_script_of_two_tenants,
-       long_checkpoint, exclusive_mode, validation_only]
+       long_checkpoint, exclusive_mode, validation_only, pipeline, validation_of_one_rank, lost_operations,
+       ranks_end_at_other_times]

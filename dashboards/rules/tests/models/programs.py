@@ -4,6 +4,7 @@ Each behaviour is a function of the minute since the program's start.
 """
 import dataclasses
 import typing
+import zlib
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -48,14 +49,22 @@ class Program:
     failures: typing.Callable = nothing              # (library, function, error): failed library calls
     errors: typing.Callable = nothing                # (function, error): failed CUDA calls
     nccl: typing.Callable = never                    # all-reduces
+    sends: typing.Callable = never                   # to one other rank
+    lost: typing.Callable = never                    # all-reduces whose records found no room
     rank: str = ""
     nranks: str = ""
+    communicator: str = ""                           # empty: of all ranks of this job
     blocked: typing.Callable = nothing               # probe: threads inside a call that does not return
     hangs: typing.Callable = nothing                 # (library, function): seconds that a call has not returned for
     traced: bool = True                              # by a library that the probes know
 
     def runs(self, minute):
         return self.start <= minute < self.end
+
+    def named(self):
+        """The communicator's hash, the same of all ranks of a job."""
+        of = self.communicator or f"{self.comm} {self.script} {self.slurm} {self.start} {self.nranks}"
+        return f"{zlib.crc32(of.encode()):08x}"
 
     def labels(self):
         of = {"comm": self.comm, "script": self.script, "container_id": self.container, "slurm_job_id": self.slurm}

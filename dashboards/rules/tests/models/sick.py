@@ -143,11 +143,42 @@ def process_hangs():
 
 
 def straggler():
-    """One rank of eight makes half of the operations that the others make: it is left behind."""
+    """One rank of eight waits for its data for forty minutes. The others have made two operations more, and ask
+    again and again whether these are done."""
     nodes = []
     for number in range(8):
-        job = trainer(f"30{number}0", start=-100, slurm="89", rank=str(number), nranks="8",
-                      nccl=lambda m, n=number: 0 if m < 10 else 60 if n != 5 or m < 150 else 30)
+        def ops(minute, n=number):
+            stands = 150 <= minute < 190
+            return 0 if minute < 10 or (stands and (n == 5 or minute > 150)) else 2 if stands else 60
+        job = trainer(f"30{number}0", start=-100, slurm="89", rank=str(number), nranks="8", nccl=ops,
+                      copies=lambda m: None if 150 < m < 190 else Copies(60, 60_000_000, 0.18),
+                      launches=lambda m: 0 if m < 10 or 150 < m < 190 else 6000)
+        nodes.append(Node(f"n{number + 1}:19435", [job]))
+    return World(150, nodes)
+
+
+def rank_never_begins():
+    """A job starts; one of its ranks does not come to its first operation, in which the others hang."""
+    nodes, waits = [], ("libcudart.so.12", "cudaStreamSynchronize")
+    for number in range(4):
+        job = trainer(f"31{number}0", start=20, slurm="99", rank=str(number), nranks="4",
+                      nccl=lambda m, n=number: 1 if m == 5 and n != 2 else 0, launches=lambda m: 6000 if m < 5 else 0,
+                      copies=lambda m: None,
+                      hangs=lambda m, n=number: {waits: (m - 5) * 60 + 30} if m > 5 and n != 2 else {})
+        nodes.append(Node(f"n{number + 1}:19435", [job]))
+    return World(150, nodes)
+
+
+def rank_hangs():
+    """One rank of four hangs in a launch; the others wait for it in an all-reduce that it has not come to."""
+    nodes, waits = [], ("libcudart.so.12", "cudaStreamSynchronize")
+    for number in range(4):
+        where = ("libcudart", "cudaLaunchKernel") if number == 1 else waits
+        job = trainer(f"32{number}0", start=-100, slurm="100", rank=str(number), nranks="4",
+                      nccl=lambda m, n=number: 60 if 10 < m < 160 else 1 if m == 160 and n != 1 else 0,
+                      launches=lambda m: 6000 if 10 < m < 160 else 0, slow=lambda m: {}, calls=lambda m: {},
+                      copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 160 else None,
+                      hangs=lambda m, where=where: {where: (m - 160) * 60 + 30} if m >= 160 else {})
         nodes.append(Node(f"n{number + 1}:19435", [job]))
     return World(150, nodes)
 
@@ -251,5 +282,5 @@ def not_traced():
 
 ALL = [fast_leak, slow_leak, oom_kills, oom_again_and_again, ecc_error, ecc_error_unseen, off_the_bus,
        xid_of_hardware, xid_of_application, row_remapped, switch_error, context_lost, calls_fail, hang_in_a_launch,
-       nccl_hang, process_hangs, straggler, slow_copies, becomes_slow, exporter_down, many_down, exporters_missing,
+       nccl_hang, rank_hangs, rank_never_begins, process_hangs, straggler, slow_copies, becomes_slow, exporter_down, many_down, exporters_missing,
        probe_failed, events_lost, exporter_troubles, crash_loop, idle_hoarder, memory_nearly_full, not_traced]

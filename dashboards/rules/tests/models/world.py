@@ -45,6 +45,7 @@ class Exporter:
         self.started = started
         self.counters = {}
         self.unknown = {}          # pid: bytes that were allocated before it started
+        self.ranks = {}            # pid: its collective operations, and the minute of the last
 
     def count(self, family, labels, by):
         if by:
@@ -79,11 +80,20 @@ class Exporter:
                        {**own, "library": library, "function": function, "error": error}, number)
         for (function, error), number in program.errors(age).items():
             self.count("gpusnoop_cuda_api_errors_total", {**own, "function": function, "error": error}, number)
-        # Of communicators that were made before the exporter's start, the rank is not known.
-        rank = program.rank if program.start >= self.started else "unknown"
+        # Of communicators that were made before the exporter's start, nothing is known.
+        known = program.start >= self.started
+        of = {name: value if known and value else "unknown" for name, value in (
+            ("communicator", program.named() if program.rank else ""), ("rank", program.rank), ("nranks", program.nranks))}
+        own = {**own, "library": "libnccl.so.2"}
+        operations = program.nccl(age)
         self.count("gpusnoop_nccl_operations_total",
-                   {**own, "library": "libnccl.so.2", "function": "ncclAllReduce", "datatype": "float32", "op": "sum",
-                    "rank": rank, "nranks": program.nranks or "unknown"}, program.nccl(age))
+                   {**own, "function": "ncclAllReduce", "datatype": "float32", "op": "sum", **of}, operations)
+        self.count("gpusnoop_nccl_operations_total",
+                   {**own, "function": "ncclSend", "datatype": "float32", "op": "", **of}, program.sends(age))
+        self.count("gpusnoop_probe_events_lost_total", {"probe": "functions", "reason": "ring_full"}, program.lost(age))
+        if known and program.rank and operations:
+            done, _ = self.ranks.get(program.pid, (0, 0))
+            self.ranks[program.pid] = done + operations - program.lost(age), minute
         self.count("gpusnoop_probe_entries_total", {"probe": "cuda"}, launches + graphs + 1)
 
     def held(self, program, minute, pins):
@@ -196,6 +206,13 @@ class World:
             put(seen, "gpusnoop_cuda_memory_outstanding_bytes", {**own, "gpu": program.gpu, "memory_kind": "device"}, held)
             for age, size in ages.items():
                 put(seen, "gpusnoop_cuda_memory_outstanding_older_than_bytes", {**own, "age": age}, size)
+            if program.rank and program.start >= exporter.started:
+                of = {**own, "communicator": program.named(), "rank": program.rank, "nranks": program.nranks}
+                done, moved = exporter.ranks.get(program.pid, (0, program.start))
+                # Ranks are not scraped at the same moment.
+                moment = (7 * minute + 3 * int(program.rank)) % 4 if moved == minute else 0
+                put(seen, "gpusnoop_nccl_sequence", of, max(0, done - moment))
+                put(seen, "gpusnoop_nccl_last_operation_timestamp_seconds", of, moved * 60 - moment)
             for (library, function), age in program.hangs(minute - program.start).items():
                 labels = {**own, "library": library, "function": function}
                 put(seen, "gpusnoop_calls_in_flight", labels, 1)
