@@ -51,7 +51,7 @@ private:
 };
 
 constexpr std::uint32_t process_count = 3;
-constexpr std::uint32_t functions = 4;
+constexpr std::uint32_t functions = 9;
 
 // Of a size that records have, so that not all is refused.
 std::size_t cuda_size(std::uint16_t type) {
@@ -113,12 +113,12 @@ std::span<const std::byte> cuda_record_of(Bytes &bytes, Input &input) {
 std::span<const std::byte> functions_record_of(Bytes &bytes, Input &input) {
     constexpr std::array sizes = {sizeof(func_exit_record), sizeof(func_process_record),
                                   sizeof(func_call_record), sizeof(func_arguments_record),
-                                  sizeof(func_slow_record)};
+                                  sizeof(func_slow_record), sizeof(func_words_record)};
     const std::size_t size = sizes[input.byte() % sizes.size()];
     fill(bytes, input, size);
     func_record head{};
     std::memcpy(&head, bytes.data(), sizeof(head));
-    head.type %= FUNC_RECORD_TAIL_CALL + 2;
+    head.type %= FUNC_RECORD_WORDS + 2;
     head.tgid %= process_count;
     head.since_ns %= 2;
     std::memcpy(bytes.data(), &head, sizeof(head));
@@ -168,7 +168,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     CudaAggregator cuda(std::move(settings), std::move(callbacks));
     FunctionIds table;
     for (std::uint32_t i = 0; i < functions; i++) {
-        const std::string name = i == 2 ? "ncclAllReduce" : "f" + std::to_string(i);
+        constexpr std::array<const char *, functions> names = {"f0",
+                                                               "f1",
+                                                               "ncclAllReduce",
+                                                               "f3",
+                                                               "ncclCommInitRankScalable",
+                                                               "ncclCommSplit",
+                                                               "ncclCommShrink",
+                                                               "ncclCommInitAll",
+                                                               "ncclCommUserRank"};
+        const std::string name = names.at(i);
         table.add({"libnccl.so.2", "g", name, options_of(i), nccl_function(name)});
     }
     FunctionsSettings functions_settings;
