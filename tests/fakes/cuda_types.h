@@ -33,8 +33,20 @@ enum Error : int {
     kInvalidDevice = 101,
     kInvalidContext = 201,  // cudaErrorDeviceUninitialized
     kInvalidResourceHandle = 400,
+    kIllegalState = 401,
     kNotFound = 500,
     kContextIsDestroyed = 709,
+    kNotSupported = 801,
+    kCaptureUnsupported = 900,
+    kCaptureInvalidated = 901,
+    kCaptureMerge = 902,
+    kCaptureUnmatched = 903,
+    kCaptureUnjoined = 904,
+    kCaptureIsolation = 905,
+    kCaptureImplicit = 906,
+    kCapturedEvent = 907,
+    kCaptureWrongThread = 908,
+    kGraphUpdateFailure = 910,
     kUnknown = 999,
 };
 
@@ -56,6 +68,8 @@ using Kernel = void *;          // cudaKernel_t, which is CUkernel
 using DriverFunction = void *;  // cudaFunction_t, which is CUfunction
 using Graph = void *;
 using GraphExec = void *;
+using GraphNode = void *;
+using HostFunction = void (*)(void *argument);
 using MemoryPool = void *;
 using Context = void *;
 using Module = void *;
@@ -200,6 +214,95 @@ struct ContextParameters {  // CUctxCreateParams
     void *graphics = nullptr;
 };
 
+// CUstreamCaptureMode, and how a thread is bound by captures.
+enum CaptureMode : int { kCaptureGlobal = 0, kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
+
+// CUstreamCaptureStatus
+enum CaptureStatus : int { kNotCapturing = 0, kCapturing = 1, kCaptureIsInvalid = 2 };
+
+// CUgraphNodeType
+enum NodeType : int {
+    kKernelNode = 0,
+    kCopyNode = 1,
+    kSetNode = 2,
+    kHostNode = 3,
+    kChildNode = 4,
+    kEmptyNode = 5,
+    kEventWaitNode = 6,
+    kEventRecordNode = 7,
+    kAllocateNode = 10,
+    kFreeNode = 11,
+};
+
+// CUgraphExecUpdateResult
+enum UpdateResult : int {
+    kUpdateSuccess = 0,
+    kUpdateError = 1,
+    kUpdateTopologyChanged = 2,
+    kUpdateNodeTypeChanged = 3,
+    kUpdateParametersChanged = 5,
+    kUpdateNotSupported = 6,
+};
+
+inline constexpr unsigned kNonBlockingStream = 1;
+inline constexpr unsigned kExternalEvent = 1;  // CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL
+
+struct DriverKernelNode {  // CUDA_KERNEL_NODE_PARAMS_v1
+    DriverFunction function = nullptr;
+    Dim3 grid;
+    Dim3 block;
+    std::uint32_t shared_bytes = 0;
+    void **arguments = nullptr;
+    void **extra = nullptr;
+};
+
+struct DriverKernelNode2 {  // CUDA_KERNEL_NODE_PARAMS_v2 and _v3
+    DriverKernelNode first;
+    Kernel kernel = nullptr;  // where there is no function
+    Context context = nullptr;
+};
+
+struct KernelNode {  // cudaKernelNodeParams, with or without V2
+    void *function = nullptr;
+    Dim3 grid;
+    Dim3 block;
+    std::uint32_t shared_bytes = 0;
+    void **arguments = nullptr;
+    void **extra = nullptr;
+};
+
+struct SetNode {  // CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams
+    DevicePointer to = 0;
+    std::size_t pitch = 0;
+    std::uint32_t value = 0;
+    std::uint32_t element_bytes = 1;
+    std::size_t width = 0;
+    std::size_t height = 1;
+};
+
+struct HostNode {  // CUDA_HOST_NODE_PARAMS, cudaHostNodeParams
+    HostFunction function = nullptr;
+    void *argument = nullptr;
+};
+
+struct DriverCopyNode {  // CUDA_MEMCPY_NODE_PARAMS
+    int flags = 0;
+    int reserved = 0;
+    Context context = nullptr;
+    DriverCopy3D copy;
+};
+
+struct CopyNode {  // cudaMemcpyNodeParams
+    int flags = 0;
+    int reserved[3] = {};
+    Copy3D copy;
+};
+
+struct ChildNode {  // CUDA_CHILD_GRAPH_NODE_PARAMS
+    Graph graph = nullptr;
+    int ownership = 0;
+};
+
 struct PoolProperties {  // CUmemPoolProps
     int allocation_type = 1;
     int handle_types = 0;
@@ -207,6 +310,56 @@ struct PoolProperties {  // CUmemPoolProps
     void *windows_only = nullptr;
     std::size_t most_bytes = 0;
     std::uint8_t reserved[56] = {};
+};
+
+struct AllocateNode {  // CUDA_MEM_ALLOC_NODE_PARAMS, cudaMemAllocNodeParams
+    PoolProperties pool;
+    const MemoryAccess *access = nullptr;
+    std::size_t access_count = 0;
+    std::size_t bytes = 0;
+    DevicePointer address = 0;  // is put here
+};
+
+// CUgraphNodeParams and cudaGraphNodeParams, whose nodes differ for kernels and copies.
+template <typename OfKernel, typename OfCopy>
+struct AnyNode {
+    int type = kEmptyNode;
+    int reserved[3] = {};
+    union Of {
+        Of() : words{} {}
+        long long words[29];
+        OfKernel kernel;
+        OfCopy copy;
+        SetNode set;
+        HostNode host;
+        ChildNode child;
+        Event event;
+        AllocateNode allocate;
+        DevicePointer free;
+    } of;
+    long long reserved2 = 0;
+};
+using DriverAnyNode = AnyNode<DriverKernelNode2, DriverCopyNode>;
+using RuntimeAnyNode = AnyNode<KernelNode, CopyNode>;
+
+struct InstantiateParameters {  // CUDA_GRAPH_INSTANTIATE_PARAMS
+    std::uint64_t flags = 0;
+    Stream upload_stream = nullptr;
+    GraphNode error_node = nullptr;
+    int result = 0;
+};
+
+struct UpdateInfo {  // CUgraphExecUpdateResultInfo
+    int result = kUpdateSuccess;
+    GraphNode error_node = nullptr;
+    GraphNode error_from_node = nullptr;
+};
+
+struct EdgeData {  // CUgraphEdgeData
+    std::uint8_t from_port = 0;
+    std::uint8_t to_port = 0;
+    std::uint8_t type = 0;
+    std::uint8_t reserved[5] = {};
 };
 
 }  // namespace standin

@@ -4,21 +4,17 @@
 #pragma once
 
 #include "bpf/cuda/functions.h"
+#include "graph_functions.h"
 
 #define STANDIN_OTHER_RUNTIME_FUNCTIONS(X) \
+    STANDIN_GRAPH_RUNTIME_FUNCTIONS(X)     \
     X(__cudaPushCallConfiguration)         \
     X(__cudaPopCallConfiguration)          \
     X(cudaStreamCreate)                    \
     X(cudaStreamCreateWithFlags)           \
     X(cudaStreamDestroy)                   \
     X(cudaEventCreate)                     \
-    X(cudaEventRecord)                     \
-    X(cudaEventSynchronize)                \
     X(cudaEventDestroy)                    \
-    X(cudaGraphCreate)                     \
-    X(cudaGraphInstantiate)                \
-    X(cudaGraphExecDestroy)                \
-    X(cudaGraphDestroy)                    \
     X(cudaDeviceGetDefaultMemPool)         \
     X(cudaGetDeviceCount)                  \
     X(cudaGetDevice)                       \
@@ -31,6 +27,7 @@
     X(cudaGetErrorName)
 
 #define STANDIN_OTHER_DRIVER_FUNCTIONS(X) \
+    STANDIN_GRAPH_DRIVER_FUNCTIONS(X)     \
     X(cuInit)                             \
     X(cuDriverGetVersion)                 \
     X(cuDeviceGetCount)                   \
@@ -42,7 +39,6 @@
     X(cuStreamCreate)                     \
     X(cuStreamDestroy_v2)                 \
     X(cuEventCreate)                      \
-    X(cuEventRecord)                      \
     X(cuEventDestroy_v2)                  \
     X(cuMemGetInfo_v2)                    \
     X(cuMemAddressReserve)                \
@@ -54,9 +50,5 @@
     X(cuModuleUnload)                     \
     X(cuLibraryLoadData)                  \
     X(cuLibraryUnload)                    \
-    X(cuGraphCreate)                      \
-    X(cuGraphInstantiateWithFlags)        \
-    X(cuGraphExecDestroy)                 \
-    X(cuGraphDestroy)                     \
     X(cuGetErrorName)                     \
     X(cuGetProcAddress_v2)

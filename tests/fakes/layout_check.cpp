@@ -128,4 +128,47 @@ static_assert(static_cast<int>(kHostMemory) == CU_MEMORYTYPE_HOST);
 static_assert(static_cast<int>(kDeviceMemory) == CU_MEMORYTYPE_DEVICE);
 static_assert(static_cast<int>(kUnifiedMemory) == CU_MEMORYTYPE_UNIFIED);
 
+SAME_SIZE(DriverKernelNode, CUDA_KERNEL_NODE_PARAMS_v1);
+SAME_PLACE(DriverKernelNode, grid.x, CUDA_KERNEL_NODE_PARAMS_v1, gridDimX);
+SAME_PLACE(DriverKernelNode, block.x, CUDA_KERNEL_NODE_PARAMS_v1, blockDimX);
+SAME_PLACE(DriverKernelNode, arguments, CUDA_KERNEL_NODE_PARAMS_v1, kernelParams);
+SAME_SIZE(DriverKernelNode2, CUDA_KERNEL_NODE_PARAMS_v2);
+SAME_SIZE(DriverKernelNode2, CUDA_KERNEL_NODE_PARAMS_v3);
+SAME_PLACE(DriverKernelNode2, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern);
+SAME_PLACE(DriverKernelNode2, context, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
+
+SAME_SIZE(KernelNode, cudaKernelNodeParams);
+SAME_SIZE(KernelNode, cudaKernelNodeParamsV2);
+SAME_PLACE(KernelNode, grid, cudaKernelNodeParams, gridDim);
+SAME_PLACE(KernelNode, block, cudaKernelNodeParams, blockDim);
+SAME_PLACE(KernelNode, arguments, cudaKernelNodeParams, kernelParams);
+
+SAME_SIZE(SetNode, CUDA_MEMSET_NODE_PARAMS);
+SAME_SIZE(SetNode, cudaMemsetParams);
+SAME_PLACE(SetNode, element_bytes, cudaMemsetParams, elementSize);
+SAME_PLACE(SetNode, width, cudaMemsetParams, width);
+SAME_PLACE(SetNode, height, cudaMemsetParams, height);
+
+SAME_SIZE(HostNode, CUDA_HOST_NODE_PARAMS);
+SAME_SIZE(HostNode, cudaHostNodeParams);
+SAME_SIZE(DriverCopyNode, CUDA_MEMCPY_NODE_PARAMS);
+SAME_PLACE(DriverCopyNode, copy, CUDA_MEMCPY_NODE_PARAMS, copyParams);
+SAME_SIZE(CopyNode, cudaMemcpyNodeParams);
+SAME_PLACE(CopyNode, copy, cudaMemcpyNodeParams, copyParams);
+SAME_SIZE(AllocateNode, CUDA_MEM_ALLOC_NODE_PARAMS);
+SAME_SIZE(AllocateNode, cudaMemAllocNodeParams);
+SAME_PLACE(AllocateNode, bytes, CUDA_MEM_ALLOC_NODE_PARAMS, bytesize);
+SAME_PLACE(AllocateNode, address, CUDA_MEM_ALLOC_NODE_PARAMS, dptr);
+SAME_SIZE(DriverAnyNode, CUgraphNodeParams);
+SAME_PLACE(DriverAnyNode, of, CUgraphNodeParams, reserved1);
+SAME_SIZE(RuntimeAnyNode, cudaGraphNodeParams);
+SAME_PLACE(RuntimeAnyNode, of, cudaGraphNodeParams, reserved1);
+
+SAME_SIZE(InstantiateParameters, CUDA_GRAPH_INSTANTIATE_PARAMS);
+SAME_SIZE(InstantiateParameters, cudaGraphInstantiateParams);
+SAME_PLACE(InstantiateParameters, result, cudaGraphInstantiateParams, result_out);
+SAME_SIZE(UpdateInfo, CUgraphExecUpdateResultInfo);
+SAME_SIZE(UpdateInfo, cudaGraphExecUpdateResultInfo);
+SAME_SIZE(EdgeData, CUgraphEdgeData);
+
 }  // namespace

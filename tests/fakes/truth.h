@@ -19,7 +19,7 @@
 namespace truth {
 
 inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 
 // Every function that is counted. cudaLaunchKernel_ptsz is the same address as cudaLaunchKernel and
 // is counted under that name. The __cudaRegister* functions run before main and are not counted.
@@ -47,19 +47,25 @@ enum class MemoryKind : std::uint32_t { device, async, managed, pinned_host, vmm
 // Second index of FileLayout::copies: cudaMemcpyKind without cudaMemcpyDefault, which is resolved.
 enum class CopyKind : std::uint32_t { h2h, h2d, d2h, d2d, count };
 
-// Of copies and of memsets.
-enum class CopyMode : std::uint32_t { sync, async, count };
+// Of copies and of memsets; `graph` are those that ran inside graphs.
+enum class CopyMode : std::uint32_t { sync, async, graph, count };
+
+// What calls captured, instead of doing it. `graph` is the launch of a graph.
+enum class Captured : std::uint32_t { launch, copy, memset, allocate, free, graph, count };
+
+enum class LaunchedBy : std::uint32_t { stream, graph };
 
 inline constexpr std::size_t kDevices = 16;  // the most that STANDIN_DEVICES can be
 inline constexpr std::size_t kMemoryKinds = static_cast<std::size_t>(MemoryKind::count);
 inline constexpr std::size_t kCopyKinds = static_cast<std::size_t>(CopyKind::count);
 inline constexpr std::size_t kCopyModes = static_cast<std::size_t>(CopyMode::count);
+inline constexpr std::size_t kCaptured = static_cast<std::size_t>(Captured::count);
 inline constexpr std::size_t kLaunchEntries = 4096;
 inline constexpr std::size_t kKernelNameBytes = 128;
 
 // Every code that a stand-in function ends with, of cudaError_t or CUresult: where both APIs have a
 // code, they mean the same by it.
-inline constexpr std::array<int, 18> kErrorCodes = {
+inline constexpr std::array<int, 30> kErrorCodes = {
     0,    // success
     1,    // invalid value
     2,    // out of memory
@@ -75,8 +81,20 @@ inline constexpr std::array<int, 18> kErrorCodes = {
     101,  // invalid device
     201,  // invalid context
     400,  // invalid handle
+    401,  // illegal state
     500,  // not found
     709,  // context is destroyed
+    801,  // not supported
+    900,  // not permitted while a stream captures
+    901,  // the capture is invalid
+    902,  // two captures would merge
+    903,  // not the stream in which the capture began
+    904,  // a stream was not joined
+    905,  // would depend on work that is not captured
+    906,  // would depend on a capture by the legacy stream
+    907,  // the event is of a capture
+    908,  // not the thread that began the capture
+    910,  // a graph cannot be updated
     999,  // unknown
 };
 
@@ -103,13 +121,15 @@ struct Copies {
 
 enum class EntryState : std::uint32_t { empty, being_written, ready };
 
-// Successful launches of one kernel with one shape on one device. Written once, then only `count`
-// changes.
+// Successful launches of one kernel with one shape on one device, by one of the two ways. Written
+// once, then only `count` changes.
 struct Launches {
     std::uint32_t state;  // EntryState
     std::array<std::uint32_t, 3> grid;
     std::array<std::uint32_t, 3> block;
     std::uint32_t device;
+    std::uint32_t by;  // LaunchedBy
+    std::uint32_t padding;
     std::uint64_t count;
     std::array<char, kKernelNameBytes> name;  // mangled, cut to 127 bytes, zero-terminated
 };
@@ -128,8 +148,12 @@ struct FileLayout {
     std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies;
     std::array<std::array<Copies, kCopyModes>, kDevices> memsets;
     std::array<std::uint64_t, kDevices> graph_launches;
+    // Calls that were captured instead, by whatever was captured; they are in nothing else here.
+    std::array<std::array<std::uint64_t, kCaptured>, kDevices> captured;
     std::array<std::uint64_t, kDevices> synchronizations;  // of a stream, a device or a context
-    std::uint64_t launches;  // sum over all of `launch_table`, and those it had no room for
+    // Sums over all of `launch_table`, and those it had no room for.
+    std::uint64_t launches;  // by calls, into streams
+    std::uint64_t launches_by_graphs;
     std::uint64_t launches_unlisted;  // no room in launch_table
     std::uint64_t empty_frees;        // free of NULL: success, nothing freed
 
@@ -148,7 +172,7 @@ struct FileLayout {
     std::array<Launches, kLaunchEntries> launch_table;  // open addressing, in no order
 };
 
-static_assert(sizeof(Launches) == 168);
+static_assert(sizeof(Launches) == 176);
 static_assert(sizeof(FileLayout) % 8 == 0);
 
 }  // namespace truth

@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char *kMemoryNames[] = {"device", "async", "managed", "pinned_host", "vmm"};
 constexpr const char *kCopyNames[] = {"h2h", "h2d", "d2h", "d2d"};
-constexpr const char *kModeNames[] = {"sync", "async"};
+constexpr const char *kModeNames[] = {"sync", "async", "graph"};
+constexpr const char *kCapturedNames[] = {"launch", "copy", "memset", "allocate", "free", "graph"};
 
 unsigned long long wide(std::uint64_t value) {
     return value;
@@ -50,9 +51,23 @@ void print_device(const truth::TruthSnapshot &one, std::size_t device) {
         }
         print_calls(device, "memset", kModeNames[mode], one.memsets[device][mode]);
     }
+    for (std::size_t what = 0; what < truth::kCaptured; ++what) {
+        if (one.captured[device][what] != 0) {
+            std::printf("  device %zu captured %s: %llu\n", device, kCapturedNames[what],
+                        wide(one.captured[device][what]));
+        }
+    }
     if (one.graph_launches[device] + one.synchronizations[device] != 0) {
         std::printf("  device %zu: %llu graph launches, %llu synchronizations\n", device,
                     wide(one.graph_launches[device]), wide(one.synchronizations[device]));
+    }
+}
+
+void print_launches(const char *what, const std::map<truth::LaunchKey, std::uint64_t> &table) {
+    for (const auto &[key, count] : table) {
+        std::printf("  device %u %s %s <<<%u,%u,%u; %u,%u,%u>>>: %llu\n", key.device, what,
+                    key.kernel.c_str(), key.grid[0], key.grid[1], key.grid[2], key.block[0],
+                    key.block[1], key.block[2], wide(count));
     }
 }
 
@@ -62,15 +77,14 @@ void print(const truth::TruthSnapshot &one) {
         print_device(one, device);
     }
     std::printf(
-        "  launches %llu (%llu unlisted), empty frees %llu, nested %llu of %llu, returns without "
+        "  launches %llu, by graphs %llu (%llu unlisted), empty frees %llu, nested %llu of %llu, "
+        "returns without "
         "entry %llu\n",
-        wide(one.launches), wide(one.launches_unlisted), wide(one.empty_frees),
-        wide(one.nested_calls), wide(one.nested_entered), wide(one.returns_without_entry));
-    for (const auto &[key, count] : one.launch_table) {
-        std::printf("  device %u launch %s <<<%u,%u,%u; %u,%u,%u>>>: %llu\n", key.device,
-                    key.kernel.c_str(), key.grid[0], key.grid[1], key.grid[2], key.block[0],
-                    key.block[1], key.block[2], wide(count));
-    }
+        wide(one.launches), wide(one.launches_by_graphs), wide(one.launches_unlisted),
+        wide(one.empty_frees), wide(one.nested_calls), wide(one.nested_entered),
+        wide(one.returns_without_entry));
+    print_launches("launch", one.launch_table);
+    print_launches("launch by a graph", one.graph_launch_table);
     for (const auto &[function, count] : one.entered) {
         std::printf("  %s: entered %llu, never returned %llu\n", function.c_str(), wide(count),
                     wide(one.never_returned(function)));

@@ -68,8 +68,10 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     snapshot.copies = file.copies;
     snapshot.memsets = file.memsets;
     snapshot.graph_launches = file.graph_launches;
+    snapshot.captured = file.captured;
     snapshot.synchronizations = file.synchronizations;
     snapshot.launches = file.launches;
+    snapshot.launches_by_graphs = file.launches_by_graphs;
     snapshot.launches_unlisted = file.launches_unlisted;
     snapshot.empty_frees = file.empty_frees;
     snapshot.elapsed_times = file.elapsed_times;
@@ -81,8 +83,10 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     add_functions(snapshot, file);
     for (const Launches &entry : file.launch_table) {
         if (entry.state == static_cast<std::uint32_t>(EntryState::ready) && entry.count != 0) {
-            snapshot.launch_table[{text(entry.name), entry.grid, entry.block, entry.device}] +=
-                entry.count;
+            auto &table = entry.by == static_cast<std::uint32_t>(LaunchedBy::graph)
+                              ? snapshot.graph_launch_table
+                              : snapshot.launch_table;
+            table[{text(entry.name), entry.grid, entry.block, entry.device}] += entry.count;
         }
     }
     return snapshot;
@@ -144,6 +148,14 @@ std::uint64_t TruthSnapshot::graphs() const {
     return std::accumulate(graph_launches.begin(), graph_launches.end(), std::uint64_t{0});
 }
 
+std::uint64_t TruthSnapshot::of(Captured what) const {
+    std::uint64_t total = 0;
+    for (const auto &device : captured) {
+        total += device[static_cast<std::size_t>(what)];
+    }
+    return total;
+}
+
 std::uint64_t TruthSnapshot::waits() const {
     return std::accumulate(synchronizations.begin(), synchronizations.end(), std::uint64_t{0});
 }
@@ -194,8 +206,10 @@ TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
         add(total.copies, one.copies);
         add(total.memsets, one.memsets);
         add(total.graph_launches, one.graph_launches);
+        add(total.captured, one.captured);
         add(total.synchronizations, one.synchronizations);
         total.launches += one.launches;
+        total.launches_by_graphs += one.launches_by_graphs;
         total.launches_unlisted += one.launches_unlisted;
         total.empty_frees += one.empty_frees;
         total.elapsed_times += one.elapsed_times;
@@ -212,6 +226,9 @@ TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
         }
         for (const auto &[key, count] : one.launch_table) {
             total.launch_table[key] += count;
+        }
+        for (const auto &[key, count] : one.graph_launch_table) {
+            total.graph_launch_table[key] += count;
         }
     }
     return total;

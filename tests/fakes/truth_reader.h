@@ -36,8 +36,10 @@ struct TruthSnapshot {
     std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies{};
     std::array<std::array<Copies, kCopyModes>, kDevices> memsets{};
     std::array<std::uint64_t, kDevices> graph_launches{};
+    std::array<std::array<std::uint64_t, kCaptured>, kDevices> captured{};
     std::array<std::uint64_t, kDevices> synchronizations{};
     std::uint64_t launches = 0;
+    std::uint64_t launches_by_graphs = 0;
     std::uint64_t launches_unlisted = 0;
     std::uint64_t empty_frees = 0;
     std::uint64_t elapsed_times = 0;
@@ -48,7 +50,8 @@ struct TruthSnapshot {
     std::uint64_t returns_without_entry = 0;
     std::map<std::string, std::uint64_t> entered;                  // by function; no zeros
     std::map<std::pair<std::string, int>, std::uint64_t> results;  // by function, code; no zeros
-    std::map<LaunchKey, std::uint64_t> launch_table;
+    std::map<LaunchKey, std::uint64_t> launch_table;               // into streams
+    std::map<LaunchKey, std::uint64_t> graph_launch_table;         // inside graphs
 
     Memory of(MemoryKind kind) const;
     const Memory &of(std::size_t device, MemoryKind kind) const {
@@ -61,6 +64,7 @@ struct TruthSnapshot {
     }
     Copies sets(CopyMode mode) const;
     std::uint64_t graphs() const;
+    std::uint64_t of(Captured what) const;
     std::uint64_t waits() const;
     std::uint64_t calls(std::string_view function) const;  // that returned, whatever they returned
     std::uint64_t result(std::string_view function, int code) const;

@@ -1,6 +1,6 @@
 // The functions that copy.
 
-#include "cudart/call.h"
+#include "cudart/copies.h"
 #include "cudart/registry.h"
 
 namespace standin {
@@ -28,10 +28,6 @@ struct LinearCopies {
         driver().cuMemcpyHtoDAsync_v2##suffix, driver().cuMemcpyDtoHAsync_v2##suffix, \
             driver().cuMemcpyDtoDAsync_v2##suffix, driver().cuMemcpyAsync##suffix     \
     }
-
-bool is_direction(int direction) {
-    return direction >= kHostToHost && direction <= kDefault;
-}
 
 // A real copy of pageable memory may need a staging buffer.
 void nest_in_copy(const Call &open) {
@@ -118,19 +114,6 @@ int symbol_call(Function self, const LinearCopies<Streams...> &copies, const voi
     });
 }
 
-template <typename Copy>
-void set_ends(Copy &copy, const void *from, void *to, int direction) {
-    const bool from_host = direction == kHostToHost || direction == kHostToDevice;
-    const bool to_host = direction == kHostToHost || direction == kDeviceToHost;
-    const int on_device = direction == kDefault ? kUnifiedMemory : kDeviceMemory;
-    copy.from_type = from_host ? static_cast<int>(kHostMemory) : on_device;
-    copy.to_type = to_host ? static_cast<int>(kHostMemory) : on_device;
-    copy.from_host = from_host ? from : nullptr;
-    copy.from_device = from_host ? 0 : address(from);
-    copy.to_host = to_host ? to : nullptr;
-    copy.to_device = to_host ? 0 : address(to);
-}
-
 template <typename... Streams>
 int flat_call(Function self, int (*function)(const DriverCopy2D *, Streams...), void *to,
               std::size_t to_pitch, const void *from, std::size_t from_pitch, std::size_t width,
@@ -171,22 +154,7 @@ int deep_call(Function self, int (*function)(const DriverCopy3D *, Streams...),
             return error;
         }
         core().run_hook(open);
-        const Copy3D &wanted = *parameters;
-        DriverCopy3D copy;
-        set_ends(copy, wanted.from.pointer, wanted.to.pointer, wanted.direction);
-        copy.from_x = wanted.from_position.x;
-        copy.from_y = wanted.from_position.y;
-        copy.from_z = wanted.from_position.z;
-        copy.from_pitch = wanted.from.pitch;
-        copy.from_height = wanted.from.height;
-        copy.to_x = wanted.to_position.x;
-        copy.to_y = wanted.to_position.y;
-        copy.to_z = wanted.to_position.z;
-        copy.to_pitch = wanted.to.pitch;
-        copy.to_height = wanted.to.height;
-        copy.width = wanted.extent.width;
-        copy.height = wanted.extent.height;
-        copy.depth = wanted.extent.depth;
+        const DriverCopy3D copy = driver_copy(*parameters);
         return on_behalf(open, {kind, {}}, function, static_cast<const DriverCopy3D *>(&copy),
                          stream...);
     });

@@ -103,7 +103,30 @@ constexpr ErrorText kErrorTexts[] = {
     {kInvalidContext, "cudaErrorDeviceUninitialized", "invalid device context"},
     {kInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {kNotFound, "cudaErrorSymbolNotFound", "named symbol not found"},
+    {kIllegalState, "cudaErrorIllegalState",
+     "the operation cannot be performed in the present state"},
     {kContextIsDestroyed, "cudaErrorContextIsDestroyed", "context is destroyed"},
+    {kNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {kCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {kCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {kCaptureMerge, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {kCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {kCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {kCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {kCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {kCapturedEvent, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {kCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+    {kGraphUpdateFailure, "cudaErrorGraphExecUpdateFailure",
+     "the graph update was not performed because it included changes which violated constraints "
+     "specific to instantiated graph update"},
     {kUnknown, "cudaErrorUnknown", "unknown error"},
 };
 
@@ -144,8 +167,15 @@ STANDIN_DEFINE(cudaEventCreate, (Event * event),
                event_call(self, driver().cuEventCreate, event, 0U))
 STANDIN_DEFINE(cudaEventRecord, (Event event, Stream stream),
                event_call(self, driver().cuEventRecord, event, stream))
-STANDIN_DEFINE(cudaEventSynchronize, (Event /*event*/),
-               call(self, [](const Call &) { return kSuccess; }))
+STANDIN_DEFINE(cudaEventRecord_ptsz, (Event event, Stream stream),
+               event_call(self, driver().cuEventRecord_ptsz, event, stream))
+STANDIN_DEFINE(cudaEventRecordWithFlags, (Event event, Stream stream, unsigned flags),
+               event_call(self, driver().cuEventRecordWithFlags, event, stream, flags))
+STANDIN_DEFINE(cudaEventRecordWithFlags_ptsz, (Event event, Stream stream, unsigned flags),
+               event_call(self, driver().cuEventRecordWithFlags_ptsz, event, stream, flags))
+STANDIN_DEFINE(cudaEventSynchronize, (Event event),
+               event_call(self, driver().cuEventSynchronize, event))
+STANDIN_DEFINE(cudaEventQuery, (Event event), event_call(self, driver().cuEventQuery, event))
 STANDIN_DEFINE_BOTH(cudaEventElapsedTime, _v2, (float *milliseconds, Event start, Event end),
                     event_call(self, driver().cuEventElapsedTime_v2, milliseconds, start, end))
 STANDIN_DEFINE(cudaEventDestroy, (Event event), event_call(self, driver().cuEventDestroy_v2, event))

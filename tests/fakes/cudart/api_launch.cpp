@@ -133,17 +133,6 @@ int handle_call(Function self, void **out, const void *host_stub, void *Handles:
     });
 }
 
-template <typename... Parameters, typename... Arguments>
-int graph_call(Function self, int (*function)(Parameters...), Arguments... arguments) {
-    return call(self, [&](const Call &open) -> int {
-        if (const int error = use_device(); error != kSuccess) {
-            return error;
-        }
-        core().run_hook(open);
-        return on_behalf(open, {}, function, arguments...);
-    });
-}
-
 }  // namespace
 }  // namespace standin
 
@@ -241,17 +230,5 @@ STANDIN_EXPORT int __cudaPopCallConfiguration(Dim3 *grid, Dim3 *block, std::size
     *static_cast<Stream *>(stream) = top.stream;
     return leave(open, kSuccess);
 }
-
-STANDIN_DEFINE(cudaGraphCreate, (Graph * graph, unsigned flags),
-               graph_call(self, driver().cuGraphCreate, graph, flags))
-STANDIN_DEFINE(cudaGraphInstantiate, (GraphExec * executable, Graph graph, std::uint64_t flags),
-               graph_call(self, driver().cuGraphInstantiateWithFlags, executable, graph, flags))
-STANDIN_DEFINE(cudaGraphExecDestroy, (GraphExec executable),
-               graph_call(self, driver().cuGraphExecDestroy, executable))
-STANDIN_DEFINE(cudaGraphDestroy, (Graph graph), graph_call(self, driver().cuGraphDestroy, graph))
-STANDIN_DEFINE(cudaGraphLaunch, (GraphExec executable, Stream stream),
-               graph_call(self, driver().cuGraphLaunch, executable, stream))
-STANDIN_DEFINE(cudaGraphLaunch_ptsz, (GraphExec executable, Stream stream),
-               graph_call(self, driver().cuGraphLaunch_ptsz, executable, stream))
 
 }  // extern "C"

@@ -87,11 +87,6 @@ unsigned __cudaPushCallConfiguration(standin::Dim3 grid, standin::Dim3 block,
                                      std::size_t shared_bytes, standin::Stream stream);
 int __cudaPopCallConfiguration(standin::Dim3 *grid, standin::Dim3 *block, std::size_t *shared_bytes,
                                void *stream);
-int cudaGraphCreate(standin::Graph *graph, unsigned flags);
-int cudaGraphInstantiate(standin::GraphExec *executable, standin::Graph graph, std::uint64_t flags);
-int cudaGraphExecDestroy(standin::GraphExec executable);
-int cudaGraphDestroy(standin::Graph graph);
-STANDIN_RUNTIME_BOTH(cudaGraphLaunch, _ptsz, standin::GraphExec executable, standin::Stream stream);
 
 void **__cudaRegisterFatBinary(void *fat_binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
@@ -114,7 +109,10 @@ int cudaStreamCreateWithFlags(standin::Stream *stream, unsigned flags);
 STANDIN_RUNTIME_BOTH(cudaStreamSynchronize, _ptsz, standin::Stream stream);
 int cudaStreamDestroy(standin::Stream stream);
 int cudaEventCreate(standin::Event *event);
-int cudaEventRecord(standin::Event event, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaEventRecord, _ptsz, standin::Event event, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaEventRecordWithFlags, _ptsz, standin::Event event, standin::Stream stream,
+                     unsigned flags);
+int cudaEventQuery(standin::Event event);
 int cudaEventSynchronize(standin::Event event);
 STANDIN_RUNTIME_BOTH(cudaEventElapsedTime, _v2, float *milliseconds, standin::Event start,
                      standin::Event end);
@@ -133,3 +131,5 @@ const char *cudaGetErrorName(int error);
 void standin_set_hook(standin::Hook hook, void *context);
 void standin_reset_depth();
 }
+
+#include "cudart/cudart_graphs.h"

@@ -1,6 +1,6 @@
 // Devices, contexts and streams; every stream is always done.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/contexts.h"
 #include "driver/cuda.h"
 #include "driver/memory.h"
@@ -68,7 +68,9 @@ int reset_primary(const Call &open, Device device) {
     return kSuccess;
 }
 
-int synchronize(Function self, Stream stream) {
+// `forbidden` says why it may not be done.
+template <typename Forbidden>
+int synchronize(Function self, Stream stream, Forbidden &&forbidden) {
     return call(self, [&](const Call &open) -> int {
         const Current current = current_context();
         if (current.error != kSuccess) {
@@ -77,6 +79,9 @@ int synchronize(Function self, Stream stream) {
         if (!is_stream(stream)) {
             return kInvalidResourceHandle;
         }
+        if (const int error = forbidden(current); error != kSuccess) {
+            return error;
+        }
         if (counts(open)) {
             count_synchronization(current.device);
         }
@@ -84,7 +89,12 @@ int synchronize(Function self, Stream stream) {
     });
 }
 
-int new_stream(Stream *stream) {
+int synchronize(Function self, Stream stream) {
+    return synchronize(self, stream,
+                       [&](const Current &) { return forbidden_to_wait({self, stream}); });
+}
+
+int new_stream(Stream *stream, unsigned flags) {
     const Current current = current_context();
     if (current.error != kSuccess) {
         return current.error;
@@ -92,7 +102,7 @@ int new_stream(Stream *stream) {
     if (stream == nullptr) {
         return kInvalidValue;
     }
-    create_stream(stream);
+    create_stream(stream, flags != kNonBlockingStream);
     return kSuccess;
 }
 
@@ -160,12 +170,16 @@ STANDIN_DEFINE(cuCtxGetDevice, (Device * device), call(self, [&](const Call &) -
                               ? current.error
                               : answer(device, [&] { return current.device; });
                }))
-STANDIN_DEFINE(cuCtxSynchronize, (), synchronize(self, nullptr))
+STANDIN_DEFINE(cuCtxSynchronize, (), synchronize(self, nullptr, [](const Current &current) {
+                   return forbidden_to_wait_for_context(current.id);
+               }))
 
-STANDIN_DEFINE(cuStreamCreate, (Stream * stream, unsigned /*flags*/),
-               call(self, [&](const Call &) { return new_stream(stream); }))
-STANDIN_DEFINE(cuStreamDestroy_v2, (Stream stream),
-               call(self, [&](const Call &) { return destroy_stream(stream); }))
+STANDIN_DEFINE(cuStreamCreate, (Stream * stream, unsigned flags),
+               call(self, [&](const Call &) { return new_stream(stream, flags); }))
+STANDIN_DEFINE(cuStreamDestroy_v2, (Stream stream), call(self, [&](const Call &) {
+                   forget_stream(stream);
+                   return destroy_stream(stream);
+               }))
 STANDIN_DEFINE_BOTH(cuStreamSynchronize, _ptsz, (Stream stream), synchronize(self, stream))
 
 }  // extern "C"

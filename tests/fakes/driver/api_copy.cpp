@@ -1,10 +1,11 @@
 // The functions that copy.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/contexts.h"
 #include "driver/cuda.h"
 #include "driver/memory.h"
 #include "driver/objects.h"
+#include "driver/shapes.h"
 #include "driver/truth_writer.h"
 
 #include <algorithm>
@@ -30,6 +31,23 @@ CopyKind kind_of(bool to_device, bool from_device) {
     return from_device ? CopyKind::d2h : CopyKind::h2h;
 }
 
+// A copy that is done when the call returns is one that waits for its stream.
+std::optional<int> captured_copy(const Call &open, CopyMode mode, Stream stream, CopyKind direction,
+                                 std::size_t bytes, bool is_flat) {
+    if (mode == CopyMode::sync) {
+        const int error = forbidden_to_wait(OnStream{open.function, stream});
+        return error == kSuccess ? std::nullopt : std::optional<int>(error);
+    }
+    return captured(open, stream, [&] {
+        Work work;
+        work.type = kCopyNode;
+        work.direction = direction;
+        work.bytes = bytes;
+        work.is_flat = is_flat;
+        return work;
+    });
+}
+
 int copy_call(Function self, CopyMode mode, std::optional<CopyKind> kind, void *to,
               const void *from, std::size_t bytes, Stream stream = nullptr) {
     return call(self, [&](const Call &open) -> int {
@@ -44,12 +62,16 @@ int copy_call(Function self, CopyMode mode, std::optional<CopyKind> kind, void *
             return kInvalidResourceHandle;
         }
         run_hook(open);
+        const auto found = kind_of(is_device_memory(to), is_device_memory(from));
+        const CopyKind direction = open.copy_kind.value_or(kind.value_or(found));
+        if (const auto result = captured_copy(open, mode, stream, direction, bytes, true)) {
+            return *result;
+        }
         if (bytes != 0) {
             std::memmove(to, from, std::min(bytes, kCopiedForReal));
         }
         if (counts(open)) {
-            const auto found = kind_of(is_device_memory(to), is_device_memory(from));
-            count_copy(current.device, open.copy_kind.value_or(kind.value_or(found)), mode, bytes);
+            count_copy(current.device, direction, mode, bytes);
         }
         return kSuccess;
     });
@@ -71,6 +93,19 @@ struct End {
     std::size_t pitch;
     std::size_t slice;  // bytes between planes
 };
+
+End end_of(int type, void *host, DevicePointer device, std::size_t pitch, std::size_t height) {
+    return {type, type == kHostMemory ? host : at(device), pitch, pitch * height};
+}
+
+End to_end(const DriverCopy3D &copy) {
+    return end_of(copy.to_type, copy.to_host, copy.to_device, copy.to_pitch, copy.to_height);
+}
+
+End from_end(const DriverCopy3D &copy) {
+    return end_of(copy.from_type, const_cast<void *>(copy.from_host), copy.from_device,
+                  copy.from_pitch, copy.from_height);
+}
 
 bool is_valid(const End &end, const DriverCopy3D &copy) {
     if (end.type != kHostMemory && end.type != kDeviceMemory && end.type != kUnifiedMemory) {
@@ -106,30 +141,28 @@ int copy_shape(const Call &open, CopyMode mode, const DriverCopy3D &copy, Stream
     if (!is_stream(stream)) {
         return kInvalidResourceHandle;
     }
-    End to{copy.to_type, copy.to_type == kHostMemory ? copy.to_host : at(copy.to_device),
-           copy.to_pitch, copy.to_pitch * copy.to_height};
-    End from{
-        copy.from_type,
-        copy.from_type == kHostMemory ? const_cast<void *>(copy.from_host) : at(copy.from_device),
-        copy.from_pitch, copy.from_pitch * copy.from_height};
-    const std::size_t bytes = copy.width * copy.height * copy.depth;
-    if (bytes != 0 && (!is_valid(to, copy) || !is_valid(from, copy))) {
-        return kInvalidValue;
+    CopyKind direction{};
+    std::uint64_t bytes = 0;
+    if (const int error = measure_copy(copy, direction, bytes); error != kSuccess) {
+        return error;
     }
+    direction = open.copy_kind.value_or(direction);
     run_hook(open);
+    const bool is_flat = copy.height == 1 && copy.depth == 1;
+    if (const auto result = captured_copy(open, mode, stream, direction, bytes, is_flat)) {
+        return *result;
+    }
     if (bytes != 0) {
-        const CopyKind kind = kind_of(is_on_device(to), is_on_device(from));
+        End to = to_end(copy);
+        End from = from_end(copy);
         to.start =
             static_cast<char *>(to.start) + copy.to_x + copy.to_y * to.pitch + copy.to_z * to.slice;
         from.start = static_cast<char *>(from.start) + copy.from_x + copy.from_y * from.pitch +
                      copy.from_z * from.slice;
         copy_rows(to, from, copy);
-        if (counts(open)) {
-            count_copy(current.device, open.copy_kind.value_or(kind), mode, bytes);
-        }
-    } else if (counts(open)) {
-        count_copy(current.device,
-                   open.copy_kind.value_or(kind_of(is_on_device(to), is_on_device(from))), mode, 0);
+    }
+    if (counts(open)) {
+        count_copy(current.device, direction, mode, bytes);
     }
     return kSuccess;
 }
@@ -164,6 +197,18 @@ int shape_call(Function self, CopyMode mode, const DriverCopy2D *flat, Stream st
 }
 
 }  // namespace
+
+int measure_copy(const DriverCopy3D &copy, CopyKind &direction, std::uint64_t &bytes) {
+    const End to = to_end(copy);
+    const End from = from_end(copy);
+    bytes = copy.width * copy.height * copy.depth;
+    if (bytes != 0 && (!is_valid(to, copy) || !is_valid(from, copy))) {
+        return kInvalidValue;
+    }
+    direction = kind_of(is_on_device(to), is_on_device(from));
+    return kSuccess;
+}
+
 }  // namespace standin
 
 using namespace standin;

@@ -1,8 +1,9 @@
 // Events. The stand-in's GPU is done with an event when it is recorded. Its clock goes on by a
 // quarter of a millisecond with each, so that times between events are exact.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/cuda.h"
+#include "driver/shapes.h"
 #include "driver/truth_writer.h"
 
 #include <atomic>
@@ -39,16 +40,48 @@ int destroy(Event event) {
     if (event == nullptr) {
         return kInvalidResourceHandle;
     }
+    forget_event(event);
     delete object(event);
     return kSuccess;
 }
 
-int record(Event event) {
+int record(const OnStream &on, Event event, unsigned flags) {
     if (event == nullptr) {
         return kInvalidResourceHandle;
     }
-    object(event)->recorded_at = g_clock.fetch_add(1);
-    return kSuccess;
+    if (flags > kExternalEvent) {
+        return kInvalidValue;
+    }
+    const auto result = capture_record(on, event, flags == kExternalEvent);
+    return result ? *result : record_event(event);
+}
+
+int record_call(Function self, Event event, Stream stream, unsigned flags = 0) {
+    return call(self, [&](const Call &) { return record({self, stream}, event, flags); });
+}
+
+// Without a capture there is nothing to wait for.
+int wait_call(Function self, Stream stream, Event event, unsigned flags) {
+    return call(self, [&](const Call &) -> int {
+        if (event == nullptr) {
+            return kInvalidResourceHandle;
+        }
+        if (flags > kExternalEvent) {
+            return kInvalidValue;
+        }
+        return capture_wait({self, stream}, event, flags == kExternalEvent).value_or(kSuccess);
+    });
+}
+
+// To know whether an event has come is also unsafe while there are captures.
+int synchronize_call(Function self, Event event) {
+    return call(self, [&](const Call &) -> int {
+        if (event == nullptr) {
+            return kInvalidResourceHandle;
+        }
+        const int error = forbidden_to_wait(event);
+        return error == kSuccess ? forbidden_as_unsafe() : error;
+    });
 }
 
 int elapsed(const Call &open, float *milliseconds, Event start, Event end) {
@@ -57,6 +90,11 @@ int elapsed(const Call &open, float *milliseconds, Event start, Event end) {
     }
     if (start == nullptr || end == nullptr) {
         return kInvalidResourceHandle;
+    }
+    for (const Event event : {start, end}) {
+        if (const int error = forbidden_to_wait(event); error != kSuccess) {
+            return error;
+        }
     }
     const std::int64_t from = object(start)->recorded_at;
     const std::int64_t to = object(end)->recorded_at;
@@ -75,6 +113,12 @@ int elapsed(const Call &open, float *milliseconds, Event start, Event end) {
 }
 
 }  // namespace
+
+int record_event(Event event) {
+    object(event)->recorded_at = g_clock.fetch_add(1);
+    return kSuccess;
+}
+
 }  // namespace standin
 
 using namespace standin;
@@ -85,8 +129,14 @@ STANDIN_DEFINE(cuEventCreate, (Event * event, unsigned /*flags*/),
                call(self, [&](const Call &) { return create(event); }))
 STANDIN_DEFINE(cuEventDestroy_v2, (Event event),
                call(self, [&](const Call &) { return destroy(event); }))
-STANDIN_DEFINE(cuEventRecord, (Event event, Stream /*stream*/),
-               call(self, [&](const Call &) { return record(event); }))
+STANDIN_DEFINE_BOTH(cuEventRecord, _ptsz, (Event event, Stream stream),
+                    record_call(self, event, stream))
+STANDIN_DEFINE_BOTH(cuEventRecordWithFlags, _ptsz, (Event event, Stream stream, unsigned flags),
+                    record_call(self, event, stream, flags))
+STANDIN_DEFINE_BOTH(cuStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
+                    wait_call(self, stream, event, flags))
+STANDIN_DEFINE(cuEventSynchronize, (Event event), synchronize_call(self, event))
+STANDIN_DEFINE(cuEventQuery, (Event event), synchronize_call(self, event))
 STANDIN_DEFINE(cuEventElapsedTime, (float *milliseconds, Event start, Event end),
                call(self,
                     [&](const Call &open) { return elapsed(open, milliseconds, start, end); }))

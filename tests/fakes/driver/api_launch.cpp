@@ -1,9 +1,10 @@
 // The functions that find kernels and launch them; kernels do nothing.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/contexts.h"
 #include "driver/cuda.h"
 #include "driver/objects.h"
+#include "driver/shapes.h"
 #include "driver/truth_writer.h"
 
 namespace standin {
@@ -24,6 +25,15 @@ bool is_block(Dim3 block) {
            volume(block) <= kMaxThreadsPerBlock;
 }
 
+Work launch_work(const std::string &kernel, Dim3 grid, Dim3 block) {
+    Work work;
+    work.type = kKernelNode;
+    work.kernel = kernel;
+    work.grid = grid;
+    work.block = block;
+    return work;
+}
+
 int launch_call(Function self, DriverFunction function, Dim3 grid, Dim3 block, Stream stream) {
     return call(self, [&](const Call &open) -> int {
         const Current current = current_context();
@@ -34,12 +44,16 @@ int launch_call(Function self, DriverFunction function, Dim3 grid, Dim3 block, S
         if (!name || !is_stream(stream)) {
             return kInvalidResourceHandle;
         }
-        if (grid.x == 0 || grid.y == 0 || grid.z == 0 || !is_block(block)) {
+        if (!is_launch_shape(grid, block)) {
             return kInvalidValue;
         }
         run_hook(open);
+        if (const auto result =
+                captured(open, stream, [&] { return launch_work(*name, grid, block); })) {
+            return *result;
+        }
         if (counts(open)) {
-            count_launch(current.device, name->c_str(), grid, block);
+            count_launch(current.device, truth::LaunchedBy::stream, name->c_str(), grid, block);
         }
         return kSuccess;
     });
@@ -50,23 +64,6 @@ int launch_call(Function self, const DriverLaunchConfig *config, DriverFunction 
         return call(self, [](const Call &) { return kInvalidValue; });
     }
     return launch_call(self, function, config->grid, config->block, config->stream);
-}
-
-int launch_graph(Function self, GraphExec executable, Stream stream) {
-    return call(self, [&](const Call &open) -> int {
-        const Current current = current_context();
-        if (current.error != kSuccess) {
-            return current.error;
-        }
-        if (!is_executable(executable) || !is_stream(stream)) {
-            return kInvalidResourceHandle;
-        }
-        run_hook(open);
-        if (counts(open)) {
-            count_graph_launch(current.device);
-        }
-        return kSuccess;
-    });
 }
 
 int load(void **module, const void *image, bool needs_context) {
@@ -91,6 +88,11 @@ int find_call(Function self, Find find, void **out, Names... names) {
 }
 
 }  // namespace
+
+bool is_launch_shape(Dim3 grid, Dim3 block) {
+    return grid.x != 0 && grid.y != 0 && grid.z != 0 && is_block(block);
+}
+
 }  // namespace standin
 
 using namespace standin;
@@ -114,9 +116,6 @@ STANDIN_DEFINE_BOTH(cuLaunchKernelEx, _ptsz,
                     (const DriverLaunchConfig *config, DriverFunction function,
                      void ** /*arguments*/, void ** /*extra*/),
                     launch_call(self, config, function))
-STANDIN_DEFINE_BOTH(cuGraphLaunch, _ptsz, (GraphExec executable, Stream stream),
-                    launch_graph(self, executable, stream))
-
 STANDIN_DEFINE(cuModuleLoadData, (Module * module, const void *image),
                call(self, [&](const Call &) { return load(module, image, true); }))
 STANDIN_DEFINE(cuModuleUnload, (Module module),
@@ -133,24 +132,5 @@ STANDIN_DEFINE(cuLibraryGetKernel, (Kernel * kernel, Library library, const char
                find_call(self, find_kernel, kernel, library, name))
 STANDIN_DEFINE(cuKernelGetFunction, (DriverFunction * function, Kernel kernel),
                find_call(self, find_function_of_kernel, function, kernel))
-
-STANDIN_DEFINE(cuGraphCreate, (Graph * graph, unsigned /*flags*/),
-               call(self, [&](const Call &) -> int {
-                   if (graph == nullptr) {
-                       return kInvalidValue;
-                   }
-                   create_graph(graph);
-                   return kSuccess;
-               }))
-STANDIN_DEFINE(cuGraphInstantiateWithFlags,
-               (GraphExec * executable, Graph graph, std::uint64_t /*flags*/),
-               call(self, [&](const Call &) -> int {
-                   return executable == nullptr ? kInvalidValue
-                                                : instantiate_graph(executable, graph);
-               }))
-STANDIN_DEFINE(cuGraphExecDestroy, (GraphExec executable),
-               call(self, [&](const Call &) { return destroy_executable(executable); }))
-STANDIN_DEFINE(cuGraphDestroy, (Graph graph),
-               call(self, [&](const Call &) { return destroy_graph(graph); }))
 
 }  // extern "C"

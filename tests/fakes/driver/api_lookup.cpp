@@ -82,6 +82,30 @@ const char *error_name(int error) {
             return "CUDA_ERROR_INVALID_HANDLE";
         case kNotFound:
             return "CUDA_ERROR_NOT_FOUND";
+        case kIllegalState:
+            return "CUDA_ERROR_ILLEGAL_STATE";
+        case kNotSupported:
+            return "CUDA_ERROR_NOT_SUPPORTED";
+        case kCaptureUnsupported:
+            return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
+        case kCaptureInvalidated:
+            return "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+        case kCaptureMerge:
+            return "CUDA_ERROR_STREAM_CAPTURE_MERGE";
+        case kCaptureUnmatched:
+            return "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED";
+        case kCaptureUnjoined:
+            return "CUDA_ERROR_STREAM_CAPTURE_UNJOINED";
+        case kCaptureIsolation:
+            return "CUDA_ERROR_STREAM_CAPTURE_ISOLATION";
+        case kCaptureImplicit:
+            return "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
+        case kCapturedEvent:
+            return "CUDA_ERROR_CAPTURED_EVENT";
+        case kCaptureWrongThread:
+            return "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD";
+        case kGraphUpdateFailure:
+            return "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE";
         case kContextIsDestroyed:
             return "CUDA_ERROR_CONTEXT_IS_DESTROYED";
         case kUnknown:

@@ -1,6 +1,6 @@
 // The functions that allocate and free memory with an address.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/contexts.h"
 #include "driver/cuda.h"
 #include "driver/memory.h"
@@ -23,6 +23,10 @@ int allocate_here(const Call &open, MemoryKind kind, Address *out, std::size_t b
         return kInvalidValue;
     }
     run_hook(open);
+    if (const int error = kind == MemoryKind::async ? kSuccess : forbidden_as_unsafe();
+        error != kSuccess) {
+        return error;
+    }
     const bool counted = counts(open);
     void *memory = allocate({bytes, kind, device, current.id, counted, open.image});
     if (memory == nullptr) {
@@ -86,6 +90,11 @@ int ordered_call(Function self, DevicePointer *out, std::size_t bytes,
         if (!is_stream(stream)) {
             return kInvalidResourceHandle;
         }
+        if (out != nullptr && bytes != 0) {
+            if (const auto result = capture_allocation(open, stream, bytes, current.id, out)) {
+                return *result;
+            }
+        }
         return allocate_here(open, MemoryKind::async, out, bytes, current, *device);
     });
 }
@@ -105,13 +114,19 @@ int free_here(const Call &open, MemoryKind kind, MemoryKinds kinds, void *memory
 }
 
 int free_call(Function self, MemoryKind kind, MemoryKinds kinds, void *memory) {
-    return call(self, [&](const Call &open) { return free_here(open, kind, kinds, memory); });
+    return call(self, [&](const Call &open) -> int {
+        const int error = current_context().error == kSuccess ? forbidden_as_unsafe() : kSuccess;
+        return error == kSuccess ? free_here(open, kind, kinds, memory) : error;
+    });
 }
 
 int ordered_free_call(Function self, DevicePointer memory, Stream stream) {
     return call(self, [&](const Call &open) -> int {
         if (!is_stream(stream)) {
             return kInvalidResourceHandle;
+        }
+        if (const auto result = capture_free(open, stream, memory)) {
+            return *result;
         }
         return free_here(open, MemoryKind::async, bit(MemoryKind::device) | bit(MemoryKind::async),
                          reinterpret_cast<void *>(memory));

@@ -1,10 +1,11 @@
 // The functions that fill memory.
 
-#include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/contexts.h"
 #include "driver/cuda.h"
 #include "driver/memory.h"
 #include "driver/objects.h"
+#include "driver/shapes.h"
 #include "driver/truth_writer.h"
 
 #include <algorithm>
@@ -29,6 +30,22 @@ void fill_rows(DevicePointer to, std::size_t pitch, Value value, std::size_t wid
     }
 }
 
+// A memset that is done when the call returns is one that waits for its stream.
+std::optional<int> captured_set(const Call &open, CopyMode mode, Stream stream, std::size_t bytes,
+                                bool is_flat) {
+    if (mode == CopyMode::sync) {
+        const int error = forbidden_to_wait(OnStream{open.function, stream});
+        return error == kSuccess ? std::nullopt : std::optional<int>(error);
+    }
+    return captured(open, stream, [&] {
+        Work work;
+        work.type = kSetNode;
+        work.bytes = open.bytes.value_or(bytes);
+        work.is_flat = is_flat;
+        return work;
+    });
+}
+
 // Everything that a wrong shape could touch has to be allocated.
 template <typename Value>
 int set_call(Function self, CopyMode mode, DevicePointer to, std::size_t pitch, Value value,
@@ -41,19 +58,18 @@ int set_call(Function self, CopyMode mode, DevicePointer to, std::size_t pitch, 
         if (!is_stream(stream)) {
             return kInvalidResourceHandle;
         }
-        std::size_t row = 0;
+        std::size_t bytes = 0;
         std::size_t span = 0;
-        if (__builtin_mul_overflow(width, sizeof(Value), &row) || to % sizeof(Value) != 0 ||
-            (height > 1 && (pitch < row || pitch % sizeof(Value) != 0)) ||
-            __builtin_mul_overflow(pitch, height == 0 ? 0 : height - 1, &span) ||
-            __builtin_add_overflow(span, row, &span)) {
+        if (!measure_set(to, pitch, sizeof(Value), width, height, bytes, span)) {
             return kInvalidValue;
         }
-        const std::size_t bytes = row * height;
         if (bytes != 0 && !is_allocated(reinterpret_cast<void *>(to), span)) {
             return kInvalidValue;
         }
         run_hook(open);
+        if (const auto result = captured_set(open, mode, stream, bytes, height == 1)) {
+            return *result;
+        }
         fill_rows(to, pitch, value, width, height);
         if (counts(open)) {
             count_set(current.device, mode, open.bytes.value_or(bytes));
@@ -63,6 +79,20 @@ int set_call(Function self, CopyMode mode, DevicePointer to, std::size_t pitch, 
 }
 
 }  // namespace
+
+bool measure_set(DevicePointer to, std::size_t pitch, std::size_t element_bytes, std::size_t width,
+                 std::size_t height, std::size_t &bytes, std::size_t &span) {
+    std::size_t row = 0;
+    if (__builtin_mul_overflow(width, element_bytes, &row) || to % element_bytes != 0 ||
+        (height > 1 && (pitch < row || pitch % element_bytes != 0)) ||
+        __builtin_mul_overflow(pitch, height == 0 ? 0 : height - 1, &span) ||
+        __builtin_add_overflow(span, row, &span)) {
+        return false;
+    }
+    bytes = row * height;
+    return true;
+}
+
 }  // namespace standin
 
 using namespace standin;

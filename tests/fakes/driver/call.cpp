@@ -1,6 +1,7 @@
 #include "driver/call.h"
 
 #include "driver/contexts.h"
+#include "driver/graph_book.h"
 #include "driver/memory.h"
 #include "driver/objects.h"
 #include "driver/truth_writer.h"
@@ -31,6 +32,7 @@ thread_local ThreadState t_state;
 
 // A child must find no lock held by a thread that it does not have.
 void before_fork() {
+    lock_graphs_for_fork();
     lock_virtual_memory_for_fork();
     lock_memory_for_fork();
     lock_contexts_for_fork();
@@ -44,6 +46,7 @@ void unlock_after_fork() {
     unlock_contexts_after_fork();
     unlock_memory_after_fork();
     unlock_virtual_memory_after_fork();
+    unlock_graphs_after_fork();
 }
 
 // The child's thread has returns ahead of it for calls that it never made, so its depth is zero.

@@ -44,10 +44,19 @@ int cuCtxSynchronize();
 int cuStreamCreate(standin::Stream *stream, unsigned flags);
 int cuStreamDestroy_v2(standin::Stream stream);
 STANDIN_BOTH(cuStreamSynchronize, _ptsz, standin::Stream stream);
+STANDIN_BOTH(cuStreamQuery, _ptsz, standin::Stream stream);
+STANDIN_BOTH(cuLaunchHostFunc, _ptsz, standin::Stream stream, standin::HostFunction function,
+             void *argument);
 
 int cuEventCreate(standin::Event *event, unsigned flags);
 int cuEventDestroy_v2(standin::Event event);
-int cuEventRecord(standin::Event event, standin::Stream stream);
+int cuEventSynchronize(standin::Event event);
+int cuEventQuery(standin::Event event);
+STANDIN_BOTH(cuEventRecord, _ptsz, standin::Event event, standin::Stream stream);
+STANDIN_BOTH(cuEventRecordWithFlags, _ptsz, standin::Event event, standin::Stream stream,
+             unsigned flags);
+STANDIN_BOTH(cuStreamWaitEvent, _ptsz, standin::Stream stream, standin::Event event,
+             unsigned flags);
 STANDIN_BOTH(cuEventElapsedTime, _v2, float *milliseconds, standin::Event start,
              standin::Event end);
 
@@ -154,10 +163,6 @@ STANDIN_BOTH(cuLaunchCooperativeKernel, _ptsz, standin::DriverFunction function,
              unsigned shared_bytes, standin::Stream stream, void **arguments);
 STANDIN_BOTH(cuLaunchKernelEx, _ptsz, const standin::DriverLaunchConfig *config,
              standin::DriverFunction function, void **arguments, void **extra);
-int cuGraphCreate(standin::Graph *graph, unsigned flags);
-int cuGraphInstantiateWithFlags(standin::GraphExec *executable, standin::Graph graph,
-                                std::uint64_t flags);
-int cuGraphExecDestroy(standin::GraphExec executable);
-int cuGraphDestroy(standin::Graph graph);
-STANDIN_BOTH(cuGraphLaunch, _ptsz, standin::GraphExec executable, standin::Stream stream);
 }
+
+#include "driver/cuda_graphs.h"

@@ -107,6 +107,17 @@ std::optional<Allocation> release(void *pointer, MemoryKinds kinds) {
     return allocation;
 }
 
+void release_graph_memory(void *pointer, std::uint64_t graph) {
+    const std::lock_guard lock(book().mutex);
+    auto &allocations = book().allocations;
+    const auto found = allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
+    if (found != allocations.end() && found->second.graph == graph) {
+        book().used -= found->second.bytes;
+        give_back(pointer, found->second.bytes);
+        allocations.erase(found);
+    }
+}
+
 std::vector<Allocation> release_context(std::uint64_t context) {
     std::vector<Allocation> released;
     const std::lock_guard lock(book().mutex);

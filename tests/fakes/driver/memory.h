@@ -19,6 +19,7 @@ struct Allocation {
     // Whether the truth of process image number `image` has it as outstanding.
     bool counted;
     std::uint32_t image;
+    std::uint64_t graph = 0;  // a number of a graph's memory, never used again; 0 for other memory
 };
 
 // A bit per truth::MemoryKind: which of them a free function takes.
@@ -31,6 +32,8 @@ constexpr MemoryKinds bit(truth::MemoryKind kind) {
 void *allocate(const Allocation &allocation);
 // What it was; nothing when `pointer` is not the start of a live allocation of one of `kinds`.
 std::optional<Allocation> release(void *pointer, MemoryKinds kinds);
+// A graph's memory, unless it was freed before.
+void release_graph_memory(void *pointer, std::uint64_t graph);
 // Everything that was allocated in a context.
 std::vector<Allocation> release_context(std::uint64_t context);
 

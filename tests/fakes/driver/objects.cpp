@@ -40,8 +40,7 @@ using Names = std::map<std::string, void *>;
 struct Objects {
     std::mutex mutex;
     Handles streams;
-    Handles graphs;
-    Handles executables;
+    std::set<Stream> unblocking;  // of the streams
     std::map<MemoryPool, Device> pools;
     std::array<char, truth::kDevices> default_pools{};  // their addresses are the handles
     std::map<Module, Names> modules;                    // and what was asked of them
@@ -84,13 +83,17 @@ int find_name(void **out, Module module, const char *name) {
 
 }  // namespace
 
-void create_stream(Stream *stream) {
+void create_stream(Stream *stream, bool blocking) {
     const std::lock_guard lock(objects().mutex);
     *stream = objects().streams.add();
+    if (!blocking) {
+        objects().unblocking.insert(*stream);
+    }
 }
 
 int destroy_stream(Stream stream) {
     const std::lock_guard lock(objects().mutex);
+    objects().unblocking.erase(stream);
     return objects().streams.remove(stream);
 }
 
@@ -100,6 +103,11 @@ bool is_stream(Stream stream) {
     }
     const std::lock_guard lock(objects().mutex);
     return objects().streams.has(stream);
+}
+
+bool is_blocking(Stream stream) {
+    const std::lock_guard lock(objects().mutex);
+    return !objects().unblocking.contains(stream);
 }
 
 void create_pool(MemoryPool *pool, Device device) {
@@ -180,35 +188,6 @@ std::optional<std::string> function_name(const void *function_or_kernel) {
     const std::lock_guard lock(objects().mutex);
     const auto found = objects().kernels.find(function_or_kernel);
     return found == objects().kernels.end() ? std::nullopt : std::optional(found->second.name);
-}
-
-void create_graph(Graph *graph) {
-    const std::lock_guard lock(objects().mutex);
-    *graph = objects().graphs.add();
-}
-
-int destroy_graph(Graph graph) {
-    const std::lock_guard lock(objects().mutex);
-    return objects().graphs.remove(graph);
-}
-
-int instantiate_graph(GraphExec *executable, Graph graph) {
-    const std::lock_guard lock(objects().mutex);
-    if (!objects().graphs.has(graph)) {
-        return kInvalidValue;
-    }
-    *executable = objects().executables.add();
-    return kSuccess;
-}
-
-int destroy_executable(GraphExec executable) {
-    const std::lock_guard lock(objects().mutex);
-    return objects().executables.remove(executable);
-}
-
-bool is_executable(GraphExec executable) {
-    const std::lock_guard lock(objects().mutex);
-    return objects().executables.has(executable);
 }
 
 void lock_objects_for_fork() {

@@ -1,5 +1,5 @@
-// What programs have handles of, besides contexts and memory: streams, pools, modules and
-// libraries, their kernels, and graphs.
+// What programs have handles of, besides contexts, memory and graphs: streams, pools, modules and
+// libraries, and their kernels.
 
 #pragma once
 
@@ -11,10 +11,12 @@
 namespace standin {
 
 // All of these return an error code where they return an int.
-void create_stream(Stream *stream);
+void create_stream(Stream *stream, bool blocking);
 int destroy_stream(Stream stream);
 // The default streams are always there.
 bool is_stream(Stream stream);
+// Whether it waits for the legacy stream, and that one for it.
+bool is_blocking(Stream stream);
 
 void create_pool(MemoryPool *pool, Device device);
 int destroy_pool(MemoryPool pool);
@@ -31,12 +33,6 @@ int find_kernel(Kernel *kernel, Library library, const char *name);
 int find_function_of_kernel(DriverFunction *function, Kernel kernel);
 // The mangled name of a function or kernel; nothing when there is no such handle.
 std::optional<std::string> function_name(const void *function_or_kernel);
-
-void create_graph(Graph *graph);
-int destroy_graph(Graph graph);
-int instantiate_graph(GraphExec *executable, Graph graph);
-int destroy_executable(GraphExec executable);
-bool is_executable(GraphExec executable);
 
 void lock_objects_for_fork();
 void unlock_objects_after_fork();

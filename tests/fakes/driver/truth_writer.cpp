@@ -116,7 +116,7 @@ constexpr std::size_t index(Enum value) {
 
 bool same_launch(const truth::Launches &entry, const truth::Launches &wanted) {
     return entry.grid == wanted.grid && entry.block == wanted.block &&
-           entry.device == wanted.device && entry.name == wanted.name;
+           entry.device == wanted.device && entry.by == wanted.by && entry.name == wanted.name;
 }
 
 std::size_t hash_launch(const truth::Launches &wanted) {
@@ -127,6 +127,7 @@ std::size_t hash_launch(const truth::Launches &wanted) {
         mix(wanted.block[axis]);
     }
     mix(wanted.device);
+    mix(wanted.by);
     for (const char letter : wanted.name) {
         mix(static_cast<unsigned char>(letter));
     }
@@ -161,6 +162,7 @@ bool claim(truth::Launches &entry, const truth::Launches &wanted) {
         entry.grid = wanted.grid;
         entry.block = wanted.block;
         entry.device = wanted.device;
+        entry.by = wanted.by;
         entry.name = wanted.name;
         __atomic_store_n(&entry.state, static_cast<std::uint32_t>(truth::EntryState::ready),
                          __ATOMIC_RELEASE);
@@ -230,14 +232,19 @@ void count_set(Device device, truth::CopyMode mode, std::uint64_t bytes) {
     add_call(file().memsets[static_cast<std::size_t>(device)][index(mode)], bytes);
 }
 
-void count_launch(Device device, const char *kernel, Dim3 grid, Dim3 block) {
+void count_captured(Device device, truth::Captured what) {
+    add(file().captured[static_cast<std::size_t>(device)][index(what)]);
+}
+
+void count_launch(Device device, truth::LaunchedBy by, const char *kernel, Dim3 grid, Dim3 block) {
     truth::Launches wanted{};
     wanted.grid = {grid.x, grid.y, grid.z};
     wanted.block = {block.x, block.y, block.z};
     wanted.device = static_cast<std::uint32_t>(device);
+    wanted.by = static_cast<std::uint32_t>(by);
     std::strncpy(wanted.name.data(), kernel, wanted.name.size() - 1);
     FileLayout &counts = file();
-    add(counts.launches);
+    add(by == truth::LaunchedBy::graph ? counts.launches_by_graphs : counts.launches);
     const std::size_t start = hash_launch(wanted);
     for (std::size_t step = 0; step < truth::kLaunchEntries; ++step) {
         truth::Launches &entry = counts.launch_table[(start + step) % truth::kLaunchEntries];
