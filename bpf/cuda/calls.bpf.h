@@ -122,22 +122,18 @@ static __always_inline void fill_driver(struct cuda_copy_record *record, const _
 	record->source = (__u32)source[0] == DRIVER_HOST ? source[1] : source[2];
 }
 
-/* Nonzero: the description could not be read. */
-static __always_inline long fill_described_copy(struct cuda_copy_record *record,
-						struct thread *thread, const struct call *call)
+/* Reads the description of a copy, as this operation has it. Nonzero: it could not be read. */
+static __always_inline long read_description(struct cuda_copy_record *record, struct thread *thread,
+					     __u8 operation, __u64 where)
 {
-	const void *where = (const void *)argument(call, CUDA_ADDRESS);
-	__u8 operation = CUDA_COOKIE_OPERATION(call->function);
 	__u64 *words = thread->words;
 	__u32 bytes = operation == CUDA_COPY_3D		 ? WORDS_OF_3D * 8
 		      : operation == CUDA_COPY_3D_PEER	 ? WORDS_OF_3D_PEER * 8
 		      : operation == CUDA_COPY_DRIVER_2D ? WORDS_OF_DRIVER_2D * 8
 							 : WORDS_OF_DRIVER_3D * 8;
 
-	if (bpf_probe_read_user(words, bytes, where))
+	if (bpf_probe_read_user(words, bytes, (const void *)where))
 		return -1;
-	record->stream = argument(call, CUDA_STREAM);
-	record->is_async = !!(call->function & ASYNC);
 	switch (operation) {
 	case CUDA_COPY_3D:
 		record->destination = words[WORD_3D_DESTINATION];
@@ -166,6 +162,15 @@ static __always_inline long fill_described_copy(struct cuda_copy_record *record,
 		break;
 	}
 	return 0;
+}
+
+static __always_inline long fill_described_copy(struct cuda_copy_record *record,
+						struct thread *thread, const struct call *call)
+{
+	record->stream = argument(call, CUDA_STREAM);
+	record->is_async = !!(call->function & ASYNC);
+	return read_description(record, thread, CUDA_COOKIE_OPERATION(call->function),
+				argument(call, CUDA_ADDRESS));
 }
 
 static __always_inline void finish_described_copy(struct thread *thread, const struct call *call)
@@ -241,15 +246,6 @@ static __always_inline void finish_launch(struct thread *thread, const struct ca
 		DISCARD_CALL(record);
 		return;
 	}
-	SUBMIT_CALL(record);
-}
-
-static __always_inline void finish_graph(struct thread *thread, const struct call *call)
-{
-	struct cuda_graph_record *record;
-
-	if (!RESERVE_CALL(thread, call, record, CUDA_RECORD_GRAPH))
-		return;
 	SUBMIT_CALL(record);
 }
 

@@ -16,6 +16,7 @@
 #include "bpf/cuda/device.bpf.h"
 #include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
+#include "bpf/cuda/graphs.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
@@ -30,6 +31,12 @@ static const __u64 memory_operations = 0 CUDA_OPERATIONS(OPERATION);
 static const __u64 call_operations = 0 CUDA_OPERATIONS(OPERATION);
 #undef OPERATION
 
+#define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_GRAPH) << CUDA_##name
+static const __u64 graph_operations = 0 CUDA_OPERATIONS(OPERATION);
+#undef OPERATION
+#define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_EVENT) << CUDA_##name
+static const __u64 event_operations = 0 CUDA_OPERATIONS(OPERATION);
+#undef OPERATION
 #define OPERATION(name, class) | (__u64)(CUDA_CLASS_##class == CUDA_CLASS_PROFILER) << CUDA_##name
 static const __u64 profiler_operations = 0 CUDA_OPERATIONS(OPERATION);
 #undef OPERATION
@@ -47,10 +54,15 @@ static __always_inline bool is_one_of(__u64 operations, const struct call *call)
 /* The work that must precede the call, before it changes its arguments or its memory. */
 static __always_inline void begin(struct thread *thread, struct call *call, struct pt_regs *regs)
 {
-	if (!tracing && CUDA_COOKIE_OPERATION(call->function) == CUDA_LAUNCH_DRIVER)
+	bool captures = is_capturing();
+
+	if (!tracing && !captures && CUDA_COOKIE_OPERATION(call->function) == CUDA_LAUNCH_DRIVER)
 		call_read_seventh(call, regs);
-	else if (tracing || call->function & ON_STACK)
+	else if (tracing || captures || call->function & ON_STACK)
 		call_read_stack(call, regs);
+	thread->capture = 0;
+	if (captures)
+		note_capture(thread, call);
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_ALLOCATE:
 	case CUDA_ALLOCATE_PITCHED:
@@ -58,7 +70,10 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 		begin_allocation(thread, regs);
 		break;
 	case CUDA_FREE:
-		begin_free(thread, call);
+		if (thread->capture)
+			thread->released = RELEASED_NOTHING;
+		else
+			begin_free(thread, call);
 		break;
 	case CUDA_MAP:
 		begin_map(thread, call);
@@ -73,6 +88,8 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 dead;
 
+	if (is_operation_of(event_operations, bpf_get_attach_cookie(regs)) && !is_capturing())
+		return 1;
 	thread = bpf_task_storage_get(&cuda_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
@@ -110,7 +127,8 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	return !!(call->function & CUDA_EXITS);
 }
 
-/* A call that failed did nothing. Errors of memory calls go through the ring of allocations. */
+/* A call that failed did nothing. Errors of calls about memory and graphs go through the ring of
+ * allocations. */
 static __always_inline void finish_failed(struct thread *thread, const struct call *call)
 {
 	struct cuda_failed_record *record;
@@ -125,7 +143,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 	}
 	if (tracing)
 		return;
-	if (is_one_of(memory_operations, call))
+	if (is_one_of(memory_operations | graph_operations, call))
 		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	else if (within_budget(thread))
 		record = bpf_ringbuf_reserve(&cuda_events, sizeof(*record), 0);
@@ -144,6 +162,10 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 
 static __always_inline void finish_memory(struct thread *thread, const struct call *call)
 {
+	if (thread->capture) {
+		finish_captured(thread, call);
+		return;
+	}
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_ALLOCATE:
 	case CUDA_ALLOCATE_PITCHED:
@@ -179,6 +201,10 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 {
 	if (tracing)
 		return;
+	if (thread->capture) {
+		finish_captured(thread, call);
+		return;
+	}
 	if (!within_budget(thread)) {
 		ACCOUNT(lost[LOST_throttled], 1);
 		return;
@@ -217,7 +243,11 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 
 static __always_inline void finish(struct thread *thread, const struct call *call)
 {
-	if (thread->result)
+	if (is_one_of(event_operations, call))
+		finish_event(thread, call);
+	else if (is_one_of(graph_operations, call) && has_effect(thread, call))
+		finish_change(thread, call);
+	else if (thread->result)
 		finish_failed(thread, call);
 	else if (is_one_of(memory_operations, call))
 		finish_memory(thread, call);
@@ -237,8 +267,11 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 	thread->ended_ns = now_ns;
 	thread->result = PT_REGS_RC(regs);
 	finish(thread, call);
-	if (tracing)
+	if (tracing) {
+		if (is_one_of(graph_operations | event_operations, call))
+			thread->capture = 0; /* these are not recorded in it */
 		trace_call(thread, call, regs);
+	}
 }
 
 /* A trace does not show calls of CUPTI. */
@@ -282,7 +315,8 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 	}
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
-		if (!thread || !call_encloses(&thread->open, regs))
+		if (!is_operation_of(event_operations, function) &&
+		    (!thread || !call_encloses(&thread->open, regs)))
 			ACCOUNT(unmatched, 1);
 		return;
 	}

@@ -26,17 +26,31 @@ enum cuda_copy_kind {
 	COPY_DEFAULT = 4, /* as the pointers say */
 };
 
+/* What a node of a graph does. The order of the first is that of the label `operation`. */
+enum cuda_node {
+	CUDA_NODE_LAUNCH,
+	CUDA_NODE_COPY,
+	CUDA_NODE_SET,
+	CUDA_NODE_ALLOCATE,
+	CUDA_NODE_FREE,
+	CUDA_NODE_GRAPH,   /* launches a graph: a child, or an executable one */
+	CUDA_NODE_NOTHING, /* nothing that is counted */
+	CUDA_NODE_UNKNOWN, /* not known before it runs: a condition decides */
+};
+
 enum cuda_record_type {
 	/* Allocations ring */
 	CUDA_RECORD_PROCESS, /* a process made its first CUDA call */
 	CUDA_RECORD_EXIT,    /* it ended, or became another program by exec */
 	CUDA_RECORD_ALLOCATE,
 	CUDA_RECORD_FREE,
-	CUDA_RECORD_MAP,    /* virtual addresses now lead to memory with a handle */
-	CUDA_RECORD_UNMAP,  /* they no longer do */
-	CUDA_RECORD_RESET,  /* everything in a context is gone */
-	CUDA_RECORD_KERNEL, /* a handle now stands for another handle, or for a host function */
-	CUDA_RECORD_NAME,   /* a handle now stands for the kernel of that name */
+	CUDA_RECORD_MAP,      /* virtual addresses now lead to memory with a handle */
+	CUDA_RECORD_UNMAP,    /* they no longer do */
+	CUDA_RECORD_RESET,    /* everything in a context is gone */
+	CUDA_RECORD_KERNEL,   /* a handle now stands for another handle, or for a host function */
+	CUDA_RECORD_NAME,     /* a handle now stands for the kernel of that name */
+	CUDA_RECORD_CAPTURED, /* a call on a capturing stream: what its graph holds */
+	CUDA_RECORD_CHANGE,   /* a capture began or ended; a graph was made, changed, ended */
 	/* Calls ring */
 	CUDA_RECORD_COPY,
 	CUDA_RECORD_SET,
@@ -172,10 +186,40 @@ struct cuda_launch_record {
 };
 WIRE_SIZE(struct cuda_launch_record, 72);
 
+/* CUDA_RECORD_GRAPH */
 struct cuda_graph_record {
 	struct cuda_record head;
+	__u64 executable;
+	__u64 losses; /* as in struct cuda_live_process */
 };
-WIRE_SIZE(struct cuda_graph_record, 40);
+WIRE_SIZE(struct cuda_graph_record, 56);
+
+/* Of a launch: the shape. Of a copy or a memset, as in struct cuda_copy_record. */
+union cuda_node_detail {
+	struct {
+		__u32 grid[3];
+		__u32 block[3];
+	} launch;
+	struct {
+		__u64 source;
+		__u64 bytes;
+		__u64 kind;
+	} copy;
+};
+
+/* CUDA_RECORD_CAPTURED and CUDA_RECORD_CHANGE. `operation` is the call's; `holds`
+ * says what the captured call or the node does. */
+struct cuda_change_record {
+	struct cuda_record head;
+	__u64 handle;  /* of the capture, the graph or the executable graph */
+	__u64 node;    /* or the other graph: cloned, instantiated, captured into */
+	__u64 address; /* kernel; destination; allocation; executable or child graph */
+	union cuda_node_detail detail;
+	__u16 operation; /* enum cuda_operation */
+	__u16 holds;	 /* enum cuda_node: what the node does */
+	__u32 losses;	 /* as in struct cuda_live_process */
+};
+WIRE_SIZE(struct cuda_change_record, 96);
 
 struct cuda_elapsed_record {
 	struct cuda_record head;
@@ -217,6 +261,12 @@ enum cuda_live_space {
 			       * entries among the mappings: from `context` to `caller`, of mappings
 			       * that were made before `born_ns` */
 	CUDA_LIVE_ENDED,      /* (another table) 0 -> the process that ended */
+	/* (another table) To the number of a capture: */
+	CUDA_LIVE_STREAMS,	  /* of a stream that captures */
+	CUDA_LIVE_THREAD_STREAMS, /* thread id -> of its own default stream */
+	CUDA_LIVE_EVENTS,	  /* of an event that was recorded in it */
+	CUDA_LIVE_CAPTURES, /* while it lasts, else the others are void: to the stream that it began
+			       on */
 };
 
 struct cuda_live_key {
@@ -262,10 +312,19 @@ struct cuda_live_process {
 	struct call_budget budget;
 	__u64 reset_ns[CUDA_MAX_DEVICES]; /* allocations from before are gone */
 	__s64 subscribers;		  /* of CUPTI, that were seen to subscribe */
-	__u64 activities; /* a bit for each kind of activity that CUPTI records; the last one: all
-			   * kinds from there on */
+	__u64 activities;   /* a bit for each kind of activity that CUPTI records; the last one: all
+			     * kinds from there on */
+	__u64 captures;	    /* that began and did not end */
+	__u64 graph_losses; /* records about its graphs that were lost: what they hold is unknown */
 };
-WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES + 16);
+WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES + 32);
+
+/* The captures of all processes. While none lasts, no call looks for its stream. */
+struct cuda_captures {
+	__u64 lasting;
+	__u64 last_number;
+};
+WIRE_SIZE(struct cuda_captures, 16);
 
 /* Devices of a process from this ordinal on are unknown. */
 #define CUDA_KNOWN_DEVICES 64
@@ -295,7 +354,8 @@ enum cuda_trace_field {
 	TRACE_KERNEL = 32,
 	TRACE_SHAPE = 64,
 	TRACE_SHARED = 128,
-	TRACE_ELAPSED = 256, /* memory.bytes: the bits of a float of milliseconds */
+	TRACE_ELAPSED = 256,  /* memory.bytes: the bits of a float of milliseconds */
+	TRACE_CAPTURED = 512, /* the call was recorded into a graph, and did not run */
 };
 
 /* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is the device that the call

@@ -31,7 +31,7 @@
 	OPERATION(LAUNCH_CONFIG, CALL) /* ADDRESS: kernel, SOURCE: configuration */                \
 	OPERATION(LAUNCH_DRIVER,                                                                   \
 		  CALL)		      /* ADDRESS: kernel; sizes from 2 on, 8: shared, 9: stream */ \
-	OPERATION(LAUNCH_GRAPH, CALL) /* STREAM */                                                 \
+	OPERATION(LAUNCH_GRAPH, CALL) /* ADDRESS: executable graph, STREAM */                      \
 	OPERATION(WAIT_STREAM, CALL)  /* STREAM */                                                 \
 	OPERATION(WAIT_DEVICE, CALL)                                                               \
 	OPERATION(USE_DEVICE, STATE)   /* ADDRESS: ordinal */                                      \
@@ -41,10 +41,27 @@
 	OPERATION(CREATE_CONTEXT,                                                                  \
 		  STATE) /* ADDRESS to put it, SOURCE: device. It becomes current. */              \
 	OPERATION(PRIMARY_CONTEXT, STATE) /* ADDRESS to put it, SOURCE: device */                  \
-	OPERATION(GET_KERNEL, STATE)   /* ADDRESS to put a handle, SOURCE: what it stands for */   \
-	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
-	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */                \
-	OPERATION(ELAPSED, CALL)       /* ADDRESS to put a float: milliseconds */                  \
+	OPERATION(GET_KERNEL, STATE)	 /* ADDRESS to put a handle, SOURCE: what it stands for */ \
+	OPERATION(GET_FUNCTION, STATE)	 /* ADDRESS to put a handle, SOURCE: the kernel's name */  \
+	OPERATION(REGISTER, STATE)	 /* 2: host function, 4: the kernel's name */              \
+	OPERATION(ELAPSED, CALL)	 /* ADDRESS to put a float: milliseconds */                \
+	OPERATION(BEGIN_CAPTURE, GRAPH)	 /* STREAM, ADDRESS: the graph to capture into */          \
+	OPERATION(END_CAPTURE, GRAPH)	 /* STREAM, ADDRESS to put a graph */                      \
+	OPERATION(RECORD_EVENT, EVENT)	 /* ADDRESS: event, STREAM, BYTES: flags */                \
+	OPERATION(WAIT_EVENT, EVENT)	 /* the same */                                            \
+	OPERATION(DESTROY_STREAM, EVENT) /* STREAM */                                              \
+	OPERATION(CREATE_GRAPH, GRAPH)	 /* ADDRESS to put a graph */                              \
+	OPERATION(CLONE_GRAPH, GRAPH)	 /* ADDRESS to put a graph, SOURCE: graph */               \
+	OPERATION(DESTROY_GRAPH, GRAPH)	 /* ADDRESS: graph */                                      \
+	OPERATION(INSTANTIATE, GRAPH)	 /* ADDRESS to put an executable graph, SOURCE: graph */   \
+	OPERATION(UPDATE_EXECUTABLE, GRAPH)  /* ADDRESS: executable graph, SOURCE: graph */        \
+	OPERATION(DESTROY_EXECUTABLE, GRAPH) /* ADDRESS: executable graph */                       \
+	OPERATION(ADD_NODE, GRAPH) /* ADDRESS: graph, SOURCE to put a node, its parameters */      \
+	OPERATION(SET_NODE, GRAPH) /* SOURCE: node, its parameters */                              \
+	OPERATION(SET_EXECUTABLE_NODE, GRAPH) /* ADDRESS, SOURCE: node, its parameters */          \
+	OPERATION(ENABLE_NODE, GRAPH)	      /* ADDRESS, SOURCE: node, KIND: is it enabled? */    \
+	OPERATION(DESTROY_NODE, GRAPH)	      /* SOURCE: node */                                   \
+	OPERATION(GET_CHILD, GRAPH)	      /* SOURCE: node whose graph the program gets */      \
 	OPERATION(SUBSCRIBE, PROFILER)                                                             \
 	OPERATION(UNSUBSCRIBE, PROFILER)                                                           \
 	OPERATION(ENABLE_ACTIVITY, PROFILER)  /* ADDRESS: the kind of activity */                  \
@@ -53,12 +70,29 @@
 
 /* MEMORY: records go to the ring of allocations and are never throttled. CALL: records go to the
  * ring of calls, in which each process has a budget. A failed STATE or PROFILER goes there, too.
- * PROFILER: a call of CUPTI, which may be inside another call: cuda/profilers.bpf.h. */
+ * PROFILER: a call of CUPTI, which may be inside another call: cuda/profilers.bpf.h. GRAPH: as
+ * MEMORY: what a graph holds must not be lost. EVENT: a call only while a stream captures, and
+ * never a record: cuda/graphs.bpf.h. */
 enum cuda_operation_class {
 	CUDA_CLASS_MEMORY,
 	CUDA_CLASS_CALL,
 	CUDA_CLASS_STATE,
+	CUDA_CLASS_GRAPH,
+	CUDA_CLASS_EVENT,
 	CUDA_CLASS_PROFILER
+};
+
+/* The variant of an operation on a node: how its parameters are given, at BYTES. */
+enum cuda_node_parameters {
+	CUDA_NODE_OF_KERNEL,  /* cudaKernelNodeParams *, CUDA_KERNEL_NODE_PARAMS * */
+	CUDA_NODE_OF_COPY,    /* cudaMemcpy3DParms *, CUDA_MEMCPY3D * */
+	CUDA_NODE_OF_COPY_1D, /* destination; then source and bytes; KIND */
+	CUDA_NODE_OF_SET,     /* cudaMemsetParams *, CUDA_MEMSET_NODE_PARAMS * */
+	CUDA_NODE_OF_CHILD,   /* a graph */
+	CUDA_NODE_OF_ANY,     /* cudaGraphNodeParams *, CUgraphNodeParams * */
+	/* No variant, but what those can turn out to be: */
+	CUDA_NODE_OF_NOTHING, /* that is counted */
+	CUDA_NODE_OF_CONDITION,
 };
 
 /* Where an argument is, as four bits of the attach cookie; 0: no argument. Arguments beyond the
@@ -73,6 +107,8 @@ enum cuda_operation_class {
 #define KIND(position)	  ((position) * (1ULL << 52))
 #define ASYNC		  (1ULL << 56)
 #define ON_STACK	  (1ULL << 57)
+/* The default stream is the thread's own, as for all symbols that end in _ptsz or _ptds. */
+#define CUDA_PER_THREAD (1ULL << 58)
 /* Set when attaching: the end is seen at the instructions that leave the function, not by a return
  * probe. */
 #define CUDA_EXITS     (1ULL << 59)
@@ -156,8 +192,8 @@ enum cuda_operation_class {
 	  ADDRESS(1) | BYTES(4) | COUNT(5) | STREAM(6) | ASYNC)                                    \
 	F(cudaMemset3D, cudaMemset3D, SET_3D, 0, ON_STACK)                                         \
 	F(cudaMemset3D_ptds, cudaMemset3D, SET_3D, 0, ON_STACK)                                    \
-	F(cudaMemset3DAsync, cudaMemset3DAsync, SET_3D, 0, ON_STACK | ASYNC)                       \
-	F(cudaMemset3DAsync_ptsz, cudaMemset3DAsync, SET_3D, 0, ON_STACK | ASYNC)                  \
+	F(cudaMemset3DAsync, cudaMemset3DAsync, SET_3D, 0, STREAM(2) | ON_STACK | ASYNC)           \
+	F(cudaMemset3DAsync_ptsz, cudaMemset3DAsync, SET_3D, 0, STREAM(2) | ON_STACK | ASYNC)      \
 	F(cudaLaunchKernel, cudaLaunchKernel, LAUNCH, 0, ADDRESS(1))                               \
 	F(cudaLaunchKernel_ptsz, cudaLaunchKernel, LAUNCH, 0, ADDRESS(1))                          \
 	/* nvcc 13: what <<<>>> compiles to, with a handle that __cudaGetKernel gave */            \
@@ -167,8 +203,94 @@ enum cuda_operation_class {
 	F(cudaLaunchCooperativeKernel_ptsz, cudaLaunchCooperativeKernel, LAUNCH, 0, ADDRESS(1))    \
 	F(cudaLaunchKernelExC, cudaLaunchKernelExC, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))      \
 	F(cudaLaunchKernelExC_ptsz, cudaLaunchKernelExC, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1)) \
-	F(cudaGraphLaunch, cudaGraphLaunch, LAUNCH_GRAPH, 0, STREAM(2))                            \
-	F(cudaGraphLaunch_ptsz, cudaGraphLaunch, LAUNCH_GRAPH, 0, STREAM(2))                       \
+	F(cudaStreamBeginCapture, cudaStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))             \
+	F(cudaStreamBeginCapture_ptsz, cudaStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))        \
+	F(cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph, BEGIN_CAPTURE, 0,          \
+	  STREAM(1) | ADDRESS(2))                                                                  \
+	F(cudaStreamBeginCaptureToGraph_ptsz, cudaStreamBeginCaptureToGraph, BEGIN_CAPTURE, 0,     \
+	  STREAM(1) | ADDRESS(2))                                                                  \
+	F(cudaStreamEndCapture, cudaStreamEndCapture, END_CAPTURE, 0, STREAM(1) | ADDRESS(2))      \
+	F(cudaStreamEndCapture_ptsz, cudaStreamEndCapture, END_CAPTURE, 0, STREAM(1) | ADDRESS(2)) \
+	F(cudaEventRecord, cudaEventRecord, RECORD_EVENT, 0, ADDRESS(1) | STREAM(2))               \
+	F(cudaEventRecord_ptsz, cudaEventRecord, RECORD_EVENT, 0, ADDRESS(1) | STREAM(2))          \
+	F(cudaEventRecordWithFlags, cudaEventRecordWithFlags, RECORD_EVENT, 0,                     \
+	  ADDRESS(1) | STREAM(2) | BYTES(3))                                                       \
+	F(cudaEventRecordWithFlags_ptsz, cudaEventRecordWithFlags, RECORD_EVENT, 0,                \
+	  ADDRESS(1) | STREAM(2) | BYTES(3))                                                       \
+	F(cudaStreamWaitEvent, cudaStreamWaitEvent, WAIT_EVENT, 0,                                 \
+	  ADDRESS(2) | STREAM(1) | BYTES(3))                                                       \
+	F(cudaStreamWaitEvent_ptsz, cudaStreamWaitEvent, WAIT_EVENT, 0,                            \
+	  ADDRESS(2) | STREAM(1) | BYTES(3))                                                       \
+	F(cudaStreamDestroy, cudaStreamDestroy, DESTROY_STREAM, 0, STREAM(1))                      \
+	F(cudaGraphCreate, cudaGraphCreate, CREATE_GRAPH, 0, ADDRESS(1))                           \
+	F(cudaGraphClone, cudaGraphClone, CLONE_GRAPH, 0, ADDRESS(1) | SOURCE(2))                  \
+	F(cudaGraphDestroy, cudaGraphDestroy, DESTROY_GRAPH, 0, ADDRESS(1))                        \
+	F(cudaGraphInstantiate, cudaGraphInstantiate, INSTANTIATE, 0, ADDRESS(1) | SOURCE(2))      \
+	F(cudaGraphInstantiateWithFlags, cudaGraphInstantiateWithFlags, INSTANTIATE, 0,            \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams, INSTANTIATE, 0,          \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaGraphInstantiateWithParams_ptsz, cudaGraphInstantiateWithParams, INSTANTIATE, 0,     \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaGraphExecUpdate, cudaGraphExecUpdate, UPDATE_EXECUTABLE, 0, ADDRESS(1) | SOURCE(2))  \
+	F(cudaGraphExecDestroy, cudaGraphExecDestroy, DESTROY_EXECUTABLE, 0, ADDRESS(1))           \
+	F(cudaGraphAddKernelNode, cudaGraphAddKernelNode, ADD_NODE, CUDA_NODE_OF_KERNEL,           \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cudaGraphAddMemcpyNode, cudaGraphAddMemcpyNode, ADD_NODE, CUDA_NODE_OF_COPY,             \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cudaGraphAddMemcpyNode1D, cudaGraphAddMemcpyNode1D, ADD_NODE, CUDA_NODE_OF_COPY_1D,      \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5) | KIND(8) | ON_STACK)                                  \
+	F(cudaGraphAddMemcpyNodeToSymbol, cudaGraphAddMemcpyNodeToSymbol, ADD_NODE,                \
+	  CUDA_NODE_OF_COPY_1D, ADDRESS(2) | SOURCE(1) | BYTES(5) | KIND(9) | ON_STACK)            \
+	F(cudaGraphAddMemcpyNodeFromSymbol, cudaGraphAddMemcpyNodeFromSymbol, ADD_NODE,            \
+	  CUDA_NODE_OF_COPY_1D, ADDRESS(2) | SOURCE(1) | BYTES(5) | KIND(9) | ON_STACK)            \
+	F(cudaGraphAddMemsetNode, cudaGraphAddMemsetNode, ADD_NODE, CUDA_NODE_OF_SET,              \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cudaGraphAddChildGraphNode, cudaGraphAddChildGraphNode, ADD_NODE, CUDA_NODE_OF_CHILD,    \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cudaGraphAddNode, cudaGraphAddNode, ADD_NODE, CUDA_NODE_OF_ANY,                          \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cudaGraphAddNode_v2, cudaGraphAddNode, ADD_NODE, CUDA_NODE_OF_ANY,                       \
+	  ADDRESS(2) | SOURCE(1) | BYTES(6))                                                       \
+	F(cudaGraphKernelNodeSetParams, cudaGraphKernelNodeSetParams, SET_NODE,                    \
+	  CUDA_NODE_OF_KERNEL, SOURCE(1) | BYTES(2))                                               \
+	F(cudaGraphMemcpyNodeSetParams, cudaGraphMemcpyNodeSetParams, SET_NODE, CUDA_NODE_OF_COPY, \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cudaGraphMemcpyNodeSetParams1D, cudaGraphMemcpyNodeSetParams1D, SET_NODE,                \
+	  CUDA_NODE_OF_COPY_1D, SOURCE(1) | BYTES(2) | KIND(5))                                    \
+	F(cudaGraphMemcpyNodeSetParamsToSymbol, cudaGraphMemcpyNodeSetParamsToSymbol, SET_NODE,    \
+	  CUDA_NODE_OF_COPY_1D, SOURCE(1) | BYTES(2) | KIND(6))                                    \
+	F(cudaGraphMemcpyNodeSetParamsFromSymbol, cudaGraphMemcpyNodeSetParamsFromSymbol,          \
+	  SET_NODE, CUDA_NODE_OF_COPY_1D, SOURCE(1) | BYTES(2) | KIND(6))                          \
+	F(cudaGraphMemsetNodeSetParams, cudaGraphMemsetNodeSetParams, SET_NODE, CUDA_NODE_OF_SET,  \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cudaGraphNodeSetParams, cudaGraphNodeSetParams, SET_NODE, CUDA_NODE_OF_ANY,              \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cudaGraphExecKernelNodeSetParams, cudaGraphExecKernelNodeSetParams, SET_EXECUTABLE_NODE, \
+	  CUDA_NODE_OF_KERNEL, ADDRESS(1) | SOURCE(2) | BYTES(3))                                  \
+	F(cudaGraphExecMemcpyNodeSetParams, cudaGraphExecMemcpyNodeSetParams, SET_EXECUTABLE_NODE, \
+	  CUDA_NODE_OF_COPY, ADDRESS(1) | SOURCE(2) | BYTES(3))                                    \
+	F(cudaGraphExecMemcpyNodeSetParams1D, cudaGraphExecMemcpyNodeSetParams1D,                  \
+	  SET_EXECUTABLE_NODE, CUDA_NODE_OF_COPY_1D, ADDRESS(1) | SOURCE(2) | BYTES(3) | KIND(6))  \
+	F(cudaGraphExecMemcpyNodeSetParamsToSymbol, cudaGraphExecMemcpyNodeSetParamsToSymbol,      \
+	  SET_EXECUTABLE_NODE, CUDA_NODE_OF_COPY_1D,                                               \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | KIND(7) | ON_STACK)                                  \
+	F(cudaGraphExecMemcpyNodeSetParamsFromSymbol, cudaGraphExecMemcpyNodeSetParamsFromSymbol,  \
+	  SET_EXECUTABLE_NODE, CUDA_NODE_OF_COPY_1D,                                               \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | KIND(7) | ON_STACK)                                  \
+	F(cudaGraphExecMemsetNodeSetParams, cudaGraphExecMemsetNodeSetParams, SET_EXECUTABLE_NODE, \
+	  CUDA_NODE_OF_SET, ADDRESS(1) | SOURCE(2) | BYTES(3))                                     \
+	F(cudaGraphExecChildGraphNodeSetParams, cudaGraphExecChildGraphNodeSetParams,              \
+	  SET_EXECUTABLE_NODE, CUDA_NODE_OF_CHILD, ADDRESS(1) | SOURCE(2) | BYTES(3))              \
+	F(cudaGraphExecNodeSetParams, cudaGraphExecNodeSetParams, SET_EXECUTABLE_NODE,             \
+	  CUDA_NODE_OF_ANY, ADDRESS(1) | SOURCE(2) | BYTES(3))                                     \
+	F(cudaGraphNodeSetEnabled, cudaGraphNodeSetEnabled, ENABLE_NODE, 0,                        \
+	  ADDRESS(1) | SOURCE(2) | KIND(3))                                                        \
+	F(cudaGraphDestroyNode, cudaGraphDestroyNode, DESTROY_NODE, 0, SOURCE(1))                  \
+	F(cudaGraphChildGraphNodeGetGraph, cudaGraphChildGraphNodeGetGraph, GET_CHILD, 0,          \
+	  SOURCE(1))                                                                               \
+	F(cudaGraphLaunch, cudaGraphLaunch, LAUNCH_GRAPH, 0, ADDRESS(1) | STREAM(2))               \
+	F(cudaGraphLaunch_ptsz, cudaGraphLaunch, LAUNCH_GRAPH, 0, ADDRESS(1) | STREAM(2))          \
 	F(cudaStreamSynchronize, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                 \
 	F(cudaStreamSynchronize_ptsz, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))            \
 	F(cudaDeviceSynchronize, cudaDeviceSynchronize, WAIT_DEVICE, 0, 0)                         \
@@ -291,8 +413,80 @@ enum cuda_operation_class {
 	  ADDRESS(1) | ON_STACK)                                                                   \
 	F(cuLaunchKernelEx, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))            \
 	F(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))       \
-	F(cuGraphLaunch, cuGraphLaunch, LAUNCH_GRAPH, 0, STREAM(2))                                \
-	F(cuGraphLaunch_ptsz, cuGraphLaunch, LAUNCH_GRAPH, 0, STREAM(2))                           \
+	F(cuStreamBeginCapture_v2, cuStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))              \
+	F(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))         \
+	F(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, BEGIN_CAPTURE, 0,              \
+	  STREAM(1) | ADDRESS(2))                                                                  \
+	F(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, BEGIN_CAPTURE, 0,         \
+	  STREAM(1) | ADDRESS(2))                                                                  \
+	F(cuStreamEndCapture, cuStreamEndCapture, END_CAPTURE, 0, STREAM(1) | ADDRESS(2))          \
+	F(cuStreamEndCapture_ptsz, cuStreamEndCapture, END_CAPTURE, 0, STREAM(1) | ADDRESS(2))     \
+	F(cuEventRecord, cuEventRecord, RECORD_EVENT, 0, ADDRESS(1) | STREAM(2))                   \
+	F(cuEventRecord_ptsz, cuEventRecord, RECORD_EVENT, 0, ADDRESS(1) | STREAM(2))              \
+	F(cuEventRecordWithFlags, cuEventRecordWithFlags, RECORD_EVENT, 0,                         \
+	  ADDRESS(1) | STREAM(2) | BYTES(3))                                                       \
+	F(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, RECORD_EVENT, 0,                    \
+	  ADDRESS(1) | STREAM(2) | BYTES(3))                                                       \
+	F(cuStreamWaitEvent, cuStreamWaitEvent, WAIT_EVENT, 0, ADDRESS(2) | STREAM(1) | BYTES(3))  \
+	F(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, WAIT_EVENT, 0,                                \
+	  ADDRESS(2) | STREAM(1) | BYTES(3))                                                       \
+	F(cuStreamDestroy_v2, cuStreamDestroy, DESTROY_STREAM, 0, STREAM(1))                       \
+	F(cuGraphCreate, cuGraphCreate, CREATE_GRAPH, 0, ADDRESS(1))                               \
+	F(cuGraphClone, cuGraphClone, CLONE_GRAPH, 0, ADDRESS(1) | SOURCE(2))                      \
+	F(cuGraphDestroy, cuGraphDestroy, DESTROY_GRAPH, 0, ADDRESS(1))                            \
+	F(cuGraphInstantiate, cuGraphInstantiate, INSTANTIATE, 0, ADDRESS(1) | SOURCE(2))          \
+	F(cuGraphInstantiate_v2, cuGraphInstantiate, INSTANTIATE, 0, ADDRESS(1) | SOURCE(2))       \
+	F(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, INSTANTIATE, 0,                \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, INSTANTIATE, 0,              \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, INSTANTIATE, 0,         \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuGraphExecUpdate, cuGraphExecUpdate, UPDATE_EXECUTABLE, 0, ADDRESS(1) | SOURCE(2))      \
+	F(cuGraphExecUpdate_v2, cuGraphExecUpdate, UPDATE_EXECUTABLE, 0, ADDRESS(1) | SOURCE(2))   \
+	F(cuGraphExecDestroy, cuGraphExecDestroy, DESTROY_EXECUTABLE, 0, ADDRESS(1))               \
+	F(cuGraphAddKernelNode, cuGraphAddKernelNode, ADD_NODE, CUDA_NODE_OF_KERNEL,               \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, ADD_NODE, CUDA_NODE_OF_KERNEL,            \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, ADD_NODE, CUDA_NODE_OF_COPY,                 \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddMemsetNode, cuGraphAddMemsetNode, ADD_NODE, CUDA_NODE_OF_SET,                  \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, ADD_NODE, CUDA_NODE_OF_CHILD,        \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddNode, cuGraphAddNode, ADD_NODE, CUDA_NODE_OF_ANY,                              \
+	  ADDRESS(2) | SOURCE(1) | BYTES(5))                                                       \
+	F(cuGraphAddNode_v2, cuGraphAddNode, ADD_NODE, CUDA_NODE_OF_ANY,                           \
+	  ADDRESS(2) | SOURCE(1) | BYTES(6))                                                       \
+	F(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, SET_NODE, CUDA_NODE_OF_KERNEL,   \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, SET_NODE,                     \
+	  CUDA_NODE_OF_KERNEL, SOURCE(1) | BYTES(2))                                               \
+	F(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, SET_NODE, CUDA_NODE_OF_COPY,     \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, SET_NODE, CUDA_NODE_OF_SET,      \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuGraphNodeSetParams, cuGraphNodeSetParams, SET_NODE, CUDA_NODE_OF_ANY,                  \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, SET_EXECUTABLE_NODE,     \
+	  CUDA_NODE_OF_KERNEL, ADDRESS(1) | SOURCE(2) | BYTES(3))                                  \
+	F(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, SET_EXECUTABLE_NODE,  \
+	  CUDA_NODE_OF_KERNEL, ADDRESS(1) | SOURCE(2) | BYTES(3))                                  \
+	F(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, SET_EXECUTABLE_NODE,     \
+	  CUDA_NODE_OF_COPY, ADDRESS(1) | SOURCE(2) | BYTES(3))                                    \
+	F(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, SET_EXECUTABLE_NODE,     \
+	  CUDA_NODE_OF_SET, ADDRESS(1) | SOURCE(2) | BYTES(3))                                     \
+	F(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams,                  \
+	  SET_EXECUTABLE_NODE, CUDA_NODE_OF_CHILD, ADDRESS(1) | SOURCE(2) | BYTES(3))              \
+	F(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, SET_EXECUTABLE_NODE,                 \
+	  CUDA_NODE_OF_ANY, ADDRESS(1) | SOURCE(2) | BYTES(3))                                     \
+	F(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, ENABLE_NODE, 0,                            \
+	  ADDRESS(1) | SOURCE(2) | KIND(3))                                                        \
+	F(cuGraphDestroyNode, cuGraphDestroyNode, DESTROY_NODE, 0, SOURCE(1))                      \
+	F(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, GET_CHILD, 0, SOURCE(1))   \
+	F(cuGraphLaunch, cuGraphLaunch, LAUNCH_GRAPH, 0, ADDRESS(1) | STREAM(2))                   \
+	F(cuGraphLaunch_ptsz, cuGraphLaunch, LAUNCH_GRAPH, 0, ADDRESS(1) | STREAM(2))              \
 	F(cuStreamSynchronize, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                     \
 	F(cuStreamSynchronize_ptsz, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                \
 	F(cuCtxSynchronize, cuCtxSynchronize, WAIT_DEVICE, 0, 0)                                   \

@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
 #define GPUSNOOP_CUDA_PROCESS_BPF_H
 
+#include "bpf/cuda/captures.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
@@ -188,6 +189,7 @@ static __always_inline void forget_process(__u32 tgid)
 	/* Two last threads can both see no other one alive: only one ends it. */
 	if (!process || __sync_lock_test_and_set(&process->ended_ns, bpf_ktime_get_ns()))
 		return;
+	forget_captures(process->captures);
 	record = bpf_ringbuf_reserve(&cuda_lifecycle, sizeof(*record), 0);
 	if (process->lost_allocations || !record)
 		keep_ended(tgid, process);

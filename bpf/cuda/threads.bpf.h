@@ -37,6 +37,7 @@ struct thread {
 	__u64 caller; /* of the open allocation */
 	__s32 stack;
 	__u32 released; /* by the open free */
+	__u64 capture;	/* that the open call is recorded in; 0: it runs */
 	/* Scratch: too much for a uprobe program's stack. */
 	__u32 tgid;
 	__s32 result;
@@ -44,8 +45,11 @@ struct thread {
 	__u64 cookie; /* of the call that begins */
 	__u64 nested; /* all bits of the cookies of the calls inside the open one */
 	__u64 words[25];
+	__u64 where; /* the parameters of a node are, */
+	__u64 given; /* and how they are given: enum cuda_node_parameters */
 	struct cuda_live_key key;
 	struct cuda_live live;
+	struct cuda_copy_record copy;
 	struct cuda_live_process fresh;
 };
 

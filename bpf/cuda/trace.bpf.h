@@ -166,6 +166,26 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 			trace_word(&record->memory.destination, &record->fields, TRACE_ADDRESS,
 				   where);
 		break;
+	case CUDA_END_CAPTURE:
+	case CUDA_CREATE_GRAPH:
+	case CUDA_CLONE_GRAPH:
+	case CUDA_INSTANTIATE:
+		if (!thread->result)
+			trace_word(&record->memory.destination, &record->fields, TRACE_ADDRESS,
+				   where);
+		break;
+	case CUDA_LAUNCH_GRAPH:
+	case CUDA_DESTROY_GRAPH:
+	case CUDA_UPDATE_EXECUTABLE:
+	case CUDA_DESTROY_EXECUTABLE:
+	case CUDA_ADD_NODE:
+	case CUDA_SET_EXECUTABLE_NODE:
+	case CUDA_ENABLE_NODE:
+	case CUDA_RECORD_EVENT:
+	case CUDA_WAIT_EVENT:
+		record->memory.destination = where;
+		record->fields |= TRACE_ADDRESS;
+		break;
 	case CUDA_ELAPSED:
 		if (!thread->result &&
 		    !bpf_probe_read_user(&record->memory.bytes, sizeof(__u32), (const void *)where))
@@ -186,6 +206,8 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 static __always_inline void fill_trace(struct cuda_trace_record *record, struct thread *thread,
 				       const struct call *call)
 {
+	if (thread->capture && !thread->result)
+		record->fields |= TRACE_CAPTURED;
 	if ((call->function >> CUDA_STREAM) & (CALL_SLOTS - 1)) {
 		record->memory.stream = argument(call, CUDA_STREAM);
 		record->fields |= TRACE_STREAM;

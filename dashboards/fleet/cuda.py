@@ -30,6 +30,10 @@ def risen(values):
         found.append(total)
     return found
 
+# Of each layer, in a graph.
+GRAPH_KERNELS = (("paged_attention_v2_kernel<c10::BFloat16>", "32x8x4", "128x1x1"),
+                 ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn", "32x1x6", "128x1x1"))
+
 
 class Cuda:
     def __init__(self, store, one, totals):
@@ -171,11 +175,11 @@ class Cuda:
         for kernel in self.work.of(work.Kernel):
             for process in self.work.processes:
                 gpu = {"gpu": process.gpu}
-                if not kernel.grid:  # a graph, in which kernels are not seen
-                    self.counter("gpusnoop_cuda_graph_launches_total", gpu, kernel.activity, kernel.per_step)
+                if not kernel.grid:
+                    self.graphs(kernel, gpu)
                     continue
                 self.counter("gpusnoop_cuda_kernel_launches_total",
-                             {"kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, **gpu},
+                             {"kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "via": "stream", **gpu},
                              kernel.activity, kernel.per_step)
                 self.histogram("gpusnoop_cuda_kernel_launch_duration_seconds", gpu, buckets.DURATIONS, kernel.activity,
                                kernel.per_step, kernel.duration, 0.6)
@@ -184,6 +188,16 @@ class Cuda:
                     threads *= int(number)
                 self.histogram("gpusnoop_cuda_kernel_launch_threads", gpu, buckets.THREADS, kernel.activity,
                                kernel.per_step, threads, 0.3)
+
+    def graphs(self, graph, gpu):
+        """A graph that was captured when its program began, of one layer's kernels for each of 32 layers."""
+        self.counter("gpusnoop_cuda_graph_launches_total", {"content": "known", **gpu}, graph.activity, graph.per_step)
+        for kernel, grid, block in GRAPH_KERNELS:
+            self.counter("gpusnoop_cuda_kernel_launches_total",
+                         {"kernel": kernel, "grid": grid, "block": block, "via": "graph", **gpu},
+                         graph.activity, 32 * graph.per_step)
+        for operation in ("launch", "copy", "memset"):
+            self.counter("gpusnoop_cuda_graph_captured_total", {"operation": operation}, graph.activity, 0)
 
     def timings(self):
         self.counter("gpusnoop_cuda_event_elapsed_invalid_total", {}, next(iter(self.work.activities)), 0)

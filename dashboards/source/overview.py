@@ -11,7 +11,8 @@ from .promql import CONTAINER, ON_GPU, count, grown, growth, lines, own, recorde
 HELD = recorded("instance:cuda_memory_outstanding_bytes:sum", ON_GPU)
 OLD = recorded("instance:cuda_memory_outstanding_older_than_bytes:sum", 'age="1h"')
 LAUNCHES = recorded("instance:cuda_kernel_launches:rate5m")
-GRAPHS = recorded("instance:cuda_graph_launches:rate5m")
+# What a known graph runs is among the launches.
+UNKNOWN_GRAPHS = recorded("instance:cuda_graph_launches:rate5m", 'content="unknown"')
 COPIED = recorded("instance:cuda_memcpy_bytes:rate5m")
 ERRORS = recorded("instance:cuda_api_errors:rate5m")
 SLOW = recorded("instance:function_slow_calls:rate5m")
@@ -52,8 +53,9 @@ def _state():
              height=5),
         stat("GPU processes", "Running processes that have used CUDA.", "short",
              zero(total("", recorded("instance:processes:count")))),
-        stat("Launches", "Launches of kernels and of graphs, of all programs.", EACH_SECOND,
-             zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})")),
+        stat("Launches", "Kernels that all programs launch, by calls and by graphs. A graph whose content is unknown "
+             "counts as one.", EACH_SECOND,
+             zero(f"{total('', LAUNCHES)} + ({zero(total('', UNKNOWN_GRAPHS))})")),
         stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED))),
         stat("Failing calls", "CUDA calls that return an error.", EACH_SECOND, zero(total("", ERRORS)), colors=FAILING_COLORS),
         stat("Slow calls", "Calls of functions that took as long as their slow_threshold or longer.", EACH_MINUTE,
@@ -109,12 +111,12 @@ def _nodes():
                Column("Value #J", "slow/min", "short")],
               *within("instance", worst, trouble, total("instance", UP), total("instance", HELD),
                       f"{total('instance', USED)} / {total('instance', THERE)}", total("instance", IDLE),
-                      total("instance", f'{LAUNCHES} or label_replace({GRAPHS}, "of", "graphs", "", "")'),
+                      total("instance", f'{LAUNCHES} or label_replace({UNKNOWN_GRAPHS}, "of", "graphs", "", "")'),
                       total("instance", COPIED), total("instance", ERRORS), f"60 * {total('instance', SLOW)}"),
               width=24, sort="alerts"),
         timeseries("GPU memory held by node", "Allocated and not freed by the programs of each node, of the ten that hold "
                    "the most.", "bytes", (lines(10, total("instance", HELD)), "{{cluster}} {{instance}}")),
-        timeseries("Launches by node", "Kernel launches per second of each node's programs, without graphs. A node "
+        timeseries("Launches by node", "Kernels per second that each node's programs launch, by calls and by graphs. A node "
                    "whose line falls while the others' go on has a job that stalls.", EACH_SECOND,
                    (lines(10, total("instance", LAUNCHES)), "{{cluster}} {{instance}}")),
     )

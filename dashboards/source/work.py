@@ -16,9 +16,10 @@ def _now():
         "Now",
         stat("Copied", "Bytes of successful copies.", "binBps",
              zero(total("", rate("cuda_memcpy_bytes_total", PROGRAM, GPU))), width=6),
-        stat("Kernel launches, without graphs", "Successful launches; those inside graphs are not seen.", EACH_SECOND,
+        stat("Kernel launches", "Kernels that were launched, by calls and by graphs.", EACH_SECOND,
              zero(total("", rate("cuda_kernel_launches_total", PROGRAM, GPU))), width=6),
-        stat("Graph launches", "Launches of CUDA graphs; the kernels inside are not seen.", EACH_SECOND,
+        stat("Graph launches", "Launches of CUDA graphs. Their kernels are among the kernel launches, unless their "
+             "content is unknown.", EACH_SECOND,
              zero(total("", rate("cuda_graph_launches_total", PROGRAM, GPU))), width=6),
         stat("Failing calls", "CUDA calls that returned an error.", EACH_SECOND,
              zero(total("", rate("cuda_api_errors_total", PROGRAM))), width=6, colors=FAILING_COLORS),
@@ -102,15 +103,21 @@ def _copies():
 def _launches():
     return Row(
         "Kernel launches",
-        timeseries("Launches by kernel, without graphs", "The ten kernels that are launched the most.", EACH_SECOND,
+        timeseries("Launches by kernel", "The ten kernels that are launched the most.", EACH_SECOND,
                    (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))),
                     "{{kernel}}")),
         timeseries("Launches by program", "Successful launches per second.", EACH_SECOND,
                    (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
                    width=6),
-        timeseries("Graph launches by program", "Launches of CUDA graphs.", EACH_SECOND,
-                   (lines(10, total("comm", rate("cuda_graph_launches_total", PROGRAM, GPU))), PROGRAM_NAME),
-                   width=6),
+        timeseries("Graph launches by program", "Launches of CUDA graphs, by whether it is known what they run.", EACH_SECOND,
+                   (lines(10, total("comm, content", rate("cuda_graph_launches_total", PROGRAM, GPU))),
+                    f"{PROGRAM_NAME} {{{{content}}}}"), width=6),
+        timeseries("Launches by calls and by graphs", "Kernels per second that were launched by calls (stream) and by "
+                   "graphs whose content is known (graph).", EACH_SECOND,
+                   (total("via", rate("cuda_kernel_launches_total", PROGRAM, GPU)), "{{via}}"), stack=True),
+        timeseries("Captured calls", "Calls on capturing streams per second: they are recorded into a graph and do not "
+                   "run. A program that captures all the time gains little by graphs.", EACH_SECOND,
+                   (total("operation", rate("cuda_graph_captured_total", PROGRAM)), "{{operation}}"), stack=True),
         table("Kernels and shapes", "How often each kernel was launched in which shape (XxYxZ).",
               [*program_columns(),
                Column("kernel", "kernel"),

@@ -38,6 +38,8 @@ OLD = of_workloads(own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', *
 PROCESSES = of_workloads(own("process_info", *CHOSEN_ONES))
 LAUNCHES = per_second("cuda_kernel_launches_total")
 GRAPHS = per_second("cuda_graph_launches_total")
+# What a known graph runs is among the launches.
+UNKNOWN_GRAPHS = per_second("cuda_graph_launches_total", 'content="unknown"')
 COPIED = per_second("cuda_memcpy_bytes_total")
 ERRORS = per_second("cuda_api_errors_total")
 SLOW = per_second("function_slow_calls_total")
@@ -61,8 +63,9 @@ def _now():
         stat("GPUs used", "GPUs on which the workloads hold memory.", "short",
              zero(f"count(sum by ({NODE}, gpu) ({held()}) > 0)"), width=3),
         stat("GPU processes", "Running processes that have used CUDA.", "short", zero(total("", PROCESSES)), width=3),
-        stat("Launches", "Launches of kernels and of graphs.", EACH_SECOND,
-             zero(f"{total('', LAUNCHES)} + ({zero(total('', GRAPHS))})"), width=3),
+        stat("Launches", "Kernels that are launched, by calls and by graphs. A graph whose content is unknown counts as "
+             "one.", EACH_SECOND,
+             zero(f"{total('', LAUNCHES)} + ({zero(total('', UNKNOWN_GRAPHS))})"), width=3),
         stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED)), width=3),
         stat("Failing calls", "CUDA calls that returned an error.", EACH_SECOND, zero(total("", ERRORS)), width=3,
              colors=FAILING_COLORS),
@@ -85,7 +88,7 @@ def _numbers():
 
 
 def _level(labels, number):
-    launches = f'{LAUNCHES} or label_replace({GRAPHS}, "of", "graphs", "", "")'
+    launches = f'{LAUNCHES} or label_replace({UNKNOWN_GRAPHS}, "of", "graphs", "", "")'
     return within(labels, top(number, total(labels, held())), growth(labels, held()),
                   total(labels, PROCESSES), total(labels, launches), total(labels, COPIED), total(labels, ERRORS),
                   f"60 * {total(labels, SLOW)}")
@@ -146,7 +149,7 @@ def _memory():
 def _work():
     return Row(
         "Launches and copies",
-        timeseries("Launches by workload", "Launches of kernels per second, without those inside graphs.", EACH_SECOND,
+        timeseries("Launches by workload", "Kernels per second that are launched, by calls and by graphs.", EACH_SECOND,
                    (lines(10, total(OWNER, LAUNCHES)), LEGEND), width=8),
         timeseries("Graph launches by workload", "Launches of CUDA graphs per second.", EACH_SECOND,
                    (lines(10, total(OWNER, GRAPHS)), LEGEND), width=8),

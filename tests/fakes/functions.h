@@ -12,7 +12,6 @@
     X(__cudaPopCallConfiguration)          \
     X(cudaStreamCreate)                    \
     X(cudaStreamCreateWithFlags)           \
-    X(cudaStreamDestroy)                   \
     X(cudaEventCreate)                     \
     X(cudaEventDestroy)                    \
     X(cudaDeviceGetDefaultMemPool)         \
@@ -37,7 +36,6 @@
     X(cuCtxGetCurrent)                    \
     X(cuCtxGetDevice)                     \
     X(cuStreamCreate)                     \
-    X(cuStreamDestroy_v2)                 \
     X(cuEventCreate)                      \
     X(cuEventDestroy_v2)                  \
     X(cuMemGetInfo_v2)                    \

@@ -3,86 +3,36 @@
 
 #pragma once
 
-#define STANDIN_GRAPH_RUNTIME_FUNCTIONS(X)  \
-    X(cudaStreamBeginCapture)               \
-    X(cudaStreamBeginCapture_ptsz)          \
-    X(cudaStreamBeginCaptureToGraph)        \
-    X(cudaStreamBeginCaptureToGraph_ptsz)   \
-    X(cudaStreamEndCapture)                 \
-    X(cudaStreamEndCapture_ptsz)            \
-    X(cudaStreamIsCapturing)                \
-    X(cudaStreamIsCapturing_ptsz)           \
-    X(cudaStreamGetCaptureInfo)             \
-    X(cudaStreamGetCaptureInfo_ptsz)        \
-    X(cudaGraphAddNode)                     \
-    X(cudaStreamGetCaptureInfo_v2)          \
-    X(cudaStreamGetCaptureInfo_v2_ptsz)     \
-    X(cudaStreamGetCaptureInfo_v3)          \
-    X(cudaStreamGetCaptureInfo_v3_ptsz)     \
-    X(cudaThreadExchangeStreamCaptureMode)  \
-    X(cudaStreamWaitEvent)                  \
-    X(cudaStreamWaitEvent_ptsz)             \
-    X(cudaStreamQuery)                      \
-    X(cudaStreamQuery_ptsz)                 \
-    X(cudaLaunchHostFunc)                   \
-    X(cudaLaunchHostFunc_ptsz)              \
-    X(cudaGraphCreate)                      \
-    X(cudaGraphDestroy)                     \
-    X(cudaGraphClone)                       \
-    X(cudaGraphAddKernelNode)               \
-    X(cudaGraphAddMemcpyNode)               \
-    X(cudaGraphAddMemcpyNode1D)             \
-    X(cudaGraphAddMemcpyNodeToSymbol)       \
-    X(cudaGraphAddMemcpyNodeFromSymbol)     \
-    X(cudaGraphAddMemsetNode)               \
-    X(cudaGraphAddHostNode)                 \
-    X(cudaGraphAddChildGraphNode)           \
-    X(cudaGraphAddEmptyNode)                \
-    X(cudaGraphAddEventRecordNode)          \
-    X(cudaGraphAddEventWaitNode)            \
-    X(cudaGraphAddMemAllocNode)             \
-    X(cudaGraphAddMemFreeNode)              \
-    X(cudaGraphAddNode_v2)                  \
-    X(cudaGraphKernelNodeSetParams)         \
-    X(cudaGraphMemcpyNodeSetParams)         \
-    X(cudaGraphMemcpyNodeSetParams1D)       \
-    X(cudaGraphMemsetNodeSetParams)         \
-    X(cudaGraphNodeSetParams)               \
-    X(cudaGraphDestroyNode)                 \
-    X(cudaGraphGetNodes)                    \
-    X(cudaGraphNodeFindInClone)             \
-    X(cudaGraphNodeGetType)                 \
-    X(cudaGraphChildGraphNodeGetGraph)      \
-    X(cudaGraphInstantiate)                 \
-    X(cudaGraphInstantiateWithFlags)        \
-    X(cudaGraphInstantiateWithParams)       \
-    X(cudaGraphInstantiateWithParams_ptsz)  \
-    X(cudaGraphExecDestroy)                 \
-    X(cudaGraphExecUpdate)                  \
-    X(cudaGraphExecKernelNodeSetParams)     \
-    X(cudaGraphExecMemcpyNodeSetParams)     \
-    X(cudaGraphExecMemcpyNodeSetParams1D)   \
-    X(cudaGraphExecMemsetNodeSetParams)     \
-    X(cudaGraphExecChildGraphNodeSetParams) \
-    X(cudaGraphExecNodeSetParams)           \
-    X(cudaGraphNodeSetEnabled)              \
-    X(cudaGraphNodeGetEnabled)              \
-    X(cudaGraphUpload)                      \
-    X(cudaGraphUpload_ptsz)                 \
-    X(cudaEventRecord)                      \
-    X(cudaEventRecord_ptsz)                 \
-    X(cudaEventRecordWithFlags)             \
-    X(cudaEventRecordWithFlags_ptsz)        \
-    X(cudaEventQuery)                       \
+#define STANDIN_GRAPH_RUNTIME_FUNCTIONS(X) \
+    X(cudaStreamIsCapturing)               \
+    X(cudaStreamIsCapturing_ptsz)          \
+    X(cudaStreamGetCaptureInfo)            \
+    X(cudaStreamGetCaptureInfo_ptsz)       \
+    X(cudaStreamGetCaptureInfo_v2)         \
+    X(cudaStreamGetCaptureInfo_v2_ptsz)    \
+    X(cudaStreamGetCaptureInfo_v3)         \
+    X(cudaStreamGetCaptureInfo_v3_ptsz)    \
+    X(cudaThreadExchangeStreamCaptureMode) \
+    X(cudaStreamQuery)                     \
+    X(cudaStreamQuery_ptsz)                \
+    X(cudaLaunchHostFunc)                  \
+    X(cudaLaunchHostFunc_ptsz)             \
+    X(cudaGraphAddHostNode)                \
+    X(cudaGraphAddEmptyNode)               \
+    X(cudaGraphAddEventRecordNode)         \
+    X(cudaGraphAddEventWaitNode)           \
+    X(cudaGraphAddMemAllocNode)            \
+    X(cudaGraphAddMemFreeNode)             \
+    X(cudaGraphGetNodes)                   \
+    X(cudaGraphNodeFindInClone)            \
+    X(cudaGraphNodeGetType)                \
+    X(cudaGraphNodeGetEnabled)             \
+    X(cudaGraphUpload)                     \
+    X(cudaGraphUpload_ptsz)                \
+    X(cudaEventQuery)                      \
     X(cudaEventSynchronize)
 
 #define STANDIN_GRAPH_DRIVER_FUNCTIONS(X) \
-    X(cuStreamBeginCapture_v2)            \
-    X(cuStreamBeginCapture_v2_ptsz)       \
-    X(cuStreamBeginCaptureToGraph)        \
-    X(cuStreamBeginCaptureToGraph_ptsz)   \
-    X(cuStreamEndCapture)                 \
-    X(cuStreamEndCapture_ptsz)            \
     X(cuStreamIsCapturing)                \
     X(cuStreamIsCapturing_ptsz)           \
     X(cuStreamGetCaptureInfo_v2)          \
@@ -90,59 +40,21 @@
     X(cuStreamGetCaptureInfo_v3)          \
     X(cuStreamGetCaptureInfo_v3_ptsz)     \
     X(cuThreadExchangeStreamCaptureMode)  \
-    X(cuGraphCreate)                      \
-    X(cuGraphDestroy)                     \
-    X(cuGraphClone)                       \
-    X(cuGraphAddKernelNode)               \
-    X(cuGraphAddKernelNode_v2)            \
-    X(cuGraphAddMemcpyNode)               \
-    X(cuGraphAddMemsetNode)               \
     X(cuGraphAddHostNode)                 \
-    X(cuGraphAddChildGraphNode)           \
     X(cuGraphAddEmptyNode)                \
     X(cuGraphAddEventRecordNode)          \
     X(cuGraphAddEventWaitNode)            \
     X(cuGraphAddMemAllocNode)             \
     X(cuGraphAddMemFreeNode)              \
-    X(cuGraphAddNode)                     \
-    X(cuGraphAddNode_v2)                  \
-    X(cuGraphKernelNodeSetParams)         \
-    X(cuGraphKernelNodeSetParams_v2)      \
-    X(cuGraphMemcpyNodeSetParams)         \
-    X(cuGraphMemsetNodeSetParams)         \
-    X(cuGraphNodeSetParams)               \
-    X(cuGraphDestroyNode)                 \
     X(cuGraphGetNodes)                    \
     X(cuGraphNodeFindInClone)             \
     X(cuGraphNodeGetType)                 \
-    X(cuGraphChildGraphNodeGetGraph)      \
-    X(cuGraphInstantiate)                 \
-    X(cuGraphInstantiate_v2)              \
-    X(cuGraphInstantiateWithFlags)        \
-    X(cuGraphInstantiateWithParams)       \
-    X(cuGraphInstantiateWithParams_ptsz)  \
-    X(cuGraphExecDestroy)                 \
-    X(cuGraphExecUpdate)                  \
-    X(cuGraphExecUpdate_v2)               \
-    X(cuGraphExecKernelNodeSetParams)     \
-    X(cuGraphExecKernelNodeSetParams_v2)  \
-    X(cuGraphExecMemcpyNodeSetParams)     \
-    X(cuGraphExecMemsetNodeSetParams)     \
-    X(cuGraphExecChildGraphNodeSetParams) \
-    X(cuGraphExecNodeSetParams)           \
-    X(cuGraphNodeSetEnabled)              \
     X(cuGraphNodeGetEnabled)              \
     X(cuGraphUpload)                      \
     X(cuGraphUpload_ptsz)                 \
     X(cuStreamQuery)                      \
     X(cuStreamQuery_ptsz)                 \
-    X(cuStreamWaitEvent)                  \
-    X(cuStreamWaitEvent_ptsz)             \
-    X(cuEventRecordWithFlags)             \
-    X(cuEventRecordWithFlags_ptsz)        \
     X(cuLaunchHostFunc)                   \
     X(cuLaunchHostFunc_ptsz)              \
-    X(cuEventRecord)                      \
-    X(cuEventRecord_ptsz)                 \
     X(cuEventSynchronize)                 \
     X(cuEventQuery)

@@ -17,7 +17,10 @@ namespace {
 
 constexpr std::array memory_kinds = {"device", "async", "managed", "pinned_host", "vmm"};
 constexpr std::array copy_kinds = {"h2h", "h2d", "d2h", "d2d"};
-constexpr std::array modes = {"sync", "async"};
+constexpr std::array modes = {"sync", "async", "graph"};
+// By truth::Captured.
+constexpr std::array captured_operations = {"launch",   "copy", "memset",
+                                            "allocate", "free", "graph"};
 
 // What a device did, or all of them.
 struct Account {
@@ -25,8 +28,10 @@ struct Account {
     std::array<std::array<truth::Copies, truth::kCopyModes>, truth::kCopyKinds> copies{};
     std::array<truth::Copies, truth::kCopyModes> memsets{};
     std::uint64_t graph_launches = 0;
-    std::map<truth::LaunchKey, std::uint64_t> launches;  // without the device
-    std::uint64_t all_launches = 0;
+    std::map<truth::LaunchKey, std::uint64_t> launches;  // by calls, without the device
+    std::map<truth::LaunchKey, std::uint64_t> launches_by_graphs;
+    std::uint64_t all_launches = 0;  // by calls
+    std::uint64_t all_launches_by_graphs = 0;
     bool all_listed = true;
 };
 
@@ -51,7 +56,11 @@ Account account_of_all(const truth::TruthSnapshot &truth) {
     for (const auto &[launch, count] : truth.launch_table) {
         account.launches[on_no_device(launch)] += count;
     }
+    for (const auto &[launch, count] : truth.graph_launch_table) {
+        account.launches_by_graphs[on_no_device(launch)] += count;
+    }
     account.all_launches = truth.launches;
+    account.all_launches_by_graphs = truth.launches_by_graphs;
     account.all_listed = truth.launches_unlisted == 0;
     return account;
 }
@@ -68,6 +77,12 @@ Account account_of(const truth::TruthSnapshot &truth, std::size_t device) {
             account.all_launches += count;
         }
     }
+    for (const auto &[launch, count] : truth.graph_launch_table) {
+        if (launch.device == device) {
+            account.launches_by_graphs[on_no_device(launch)] = count;
+            account.all_launches_by_graphs += count;
+        }
+    }
     account.all_listed = truth.launches_unlisted == 0;
     return account;
 }
@@ -77,13 +92,15 @@ struct Shown {
     bool runtime;               // of the errors of which API its results are
 };
 
-// The functions whose errors the page shows: not those that only tell what a kernel is called.
+// The functions whose errors the page shows: not those that only say what a kernel is called, or
+// which stream another one follows.
 const std::map<std::string, Shown> &shown_functions() {
     static const std::map<std::string, Shown> shown = [] {
         std::map<std::string, Shown> functions;
         const auto add = [&](const char *symbol, const char *name, int operation, bool runtime) {
             if (operation != CUDA_GET_KERNEL && operation != CUDA_GET_FUNCTION &&
-                operation != CUDA_REGISTER) {
+                operation != CUDA_REGISTER && operation != CUDA_RECORD_EVENT &&
+                operation != CUDA_WAIT_EVENT && operation != CUDA_DESTROY_STREAM) {
                 functions[symbol] = {name, runtime};
             }
         };
@@ -159,10 +176,12 @@ void check_copy_histograms(const Page &page, const Account &account, const Label
     }
 }
 
-void check_launches(const Page &page, const Account &account, const Labels &of) {
+// Returns the GPU threads of all of them.
+double check_shapes(const Page &page, const std::map<truth::LaunchKey, std::uint64_t> &launches,
+                    const Labels &of) {
     std::map<Labels, std::uint64_t> expected;
     double threads = 0;
-    for (const auto &[launch, count] : account.launches) {
+    for (const auto &[launch, count] : launches) {
         expected[{{"kernel", gpusnoop::symbols::kernel_name(launch.kernel)},
                   {"grid", shape(launch.grid)},
                   {"block", shape(launch.block)}}] += count;
@@ -172,19 +191,40 @@ void check_launches(const Page &page, const Account &account, const Labels &of) 
         }
         threads += each * number(count);
     }
-    if (account.all_listed) {
-        for (const auto &[shape, count] : expected) {
-            Labels labels = of;
-            labels.insert(shape.begin(), shape.end());
-            INFO(shape.at("kernel") << " " << shape.at("grid") << " " << shape.at("block"));
-            CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", labels) == number(count));
-        }
-        CHECK(page.sum("gpusnoop_cuda_kernel_launch_threads_sum", of) == threads);
+    for (const auto &[shape, count] : expected) {
+        Labels labels = of;
+        labels.insert(shape.begin(), shape.end());
+        INFO(shape.at("kernel") << " " << shape.at("grid") << " " << shape.at("block"));
+        CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", labels) == number(count));
     }
-    CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", of) == number(account.all_launches));
+    return threads;
+}
+
+void check_launches(const Page &page, const Account &account, const Labels &of) {
+    const Labels by_calls = with(of, "via", "stream");
+    const Labels by_graphs = with(of, "via", "graph");
+    if (account.all_listed) {
+        CHECK(page.sum("gpusnoop_cuda_kernel_launch_threads_sum", of) ==
+              check_shapes(page, account.launches, by_calls));
+        (void)check_shapes(page, account.launches_by_graphs, by_graphs);
+    }
+    CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", by_calls) ==
+          number(account.all_launches));
+    CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", by_graphs) ==
+          number(account.all_launches_by_graphs));
     CHECK(page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count", of) ==
           number(account.all_launches));
     CHECK(page.sum("gpusnoop_cuda_graph_launches_total", of) == number(account.graph_launches));
+}
+
+// These have no label gpu.
+void check_captured(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
+    for (std::size_t what = 0; what < captured_operations.size(); what++) {
+        INFO("captured " << captured_operations[what]);
+        CHECK(page.sum("gpusnoop_cuda_graph_captured_total",
+                       with(of, "operation", captured_operations[what])) ==
+              number(truth.of(static_cast<truth::Captured>(what))));
+    }
 }
 
 void check_errors(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
@@ -250,6 +290,7 @@ void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, cons
     const Account all = account_of_all(truth);
     check_account(page, all, of);
     check_copy_histograms(page, all, of);
+    check_captured(page, truth, of);
     check_elapsed(page, truth, of);
     check_errors(page, truth, of);
 }

@@ -36,12 +36,14 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                      memory_.started(process);
                      CudaCopies::started(process);
                      CudaLaunches::started(process);
+                     CudaGraphs::started(process);
                      CudaEvents::started(process);
                      CudaErrors::started(process);
                  }),
       memory_(families_, processes_.table(), callbacks_, settings_.started),
       copies_(families_),
       launches_(families_, processes_.table(), callbacks_, settings_.started),
+      graphs_(families_),
       events_(families_),
       errors_(families_),
       reconciler_(memory_, processes_.table(), callbacks_) {}
@@ -86,6 +88,9 @@ bool CudaAggregator::take_allocations_record(std::span<const std::byte> bytes) {
             return hand_to(launches_, &CudaLaunches::on_kernel, bytes);
         case CUDA_RECORD_NAME:
             return hand_to(launches_, &CudaLaunches::on_name, bytes);
+        case CUDA_RECORD_CAPTURED:
+        case CUDA_RECORD_CHANGE:
+            return take_change(bytes);
         case CUDA_RECORD_FAILED:
             return take_failed(bytes);
         default:
@@ -102,7 +107,7 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
         case CUDA_RECORD_SET:
             return hand_to(copies_, &CudaCopies::on_set, bytes);
         case CUDA_RECORD_GRAPH:
-            return hand_to(launches_, &CudaLaunches::on_graph, bytes);
+            return keep<cuda_graph_record>(bytes);
         case CUDA_RECORD_WAIT:
             return hand_to(copies_, &CudaCopies::on_wait, bytes);
         case CUDA_RECORD_ELAPSED:
@@ -132,11 +137,20 @@ bool CudaAggregator::take_failed(std::span<const std::byte> bytes) {
     return record.has_value();
 }
 
+// A capture can end with an error.
+bool CudaAggregator::take_change(std::span<const std::byte> bytes) {
+    const auto record = ebpf::decode<cuda_change_record>(bytes);
+    if (record && record->head.result != 0) {
+        errors_.count(processes_.of(record->head), record->head);
+    }
+    return record && keep<cuda_change_record>(bytes);
+}
+
 // ---- in the order of events ----
 
 void CudaAggregator::apply_until(nanoseconds until) {
     launches_.count_named();
-    for (const MemoryEvent &event : pending_.take_until(until)) {
+    for (const OrderedEvent &event : pending_.take_until(until)) {
         std::visit([this](const auto &record) { apply(record); }, event);
     }
 }
@@ -146,6 +160,41 @@ void CudaAggregator::apply(const cuda_copy_record &record) {
     copies_.apply_default(process, record,
                           MemoryAccounting::is_on_device(process, record.destination),
                           MemoryAccounting::is_on_device(process, record.source));
+}
+
+void CudaAggregator::apply(const cuda_change_record &record) {
+    Process &process = processes_.of(record.head);
+    const std::size_t copy_kind =
+        record.holds != CUDA_NODE_COPY
+            ? 0
+            : CudaCopies::kind_of(
+                  process, record.detail.copy.kind,
+                  MemoryAccounting::is_on_device(process, record.address),
+                  MemoryAccounting::is_on_device(process, record.detail.copy.source));
+    if (record.head.type == CUDA_RECORD_CAPTURED) {
+        graphs_.on_captured(process, record, copy_kind);
+    } else {
+        CudaGraphs::on_change(process, record, copy_kind);
+    }
+}
+
+void CudaAggregator::apply(const cuda_graph_record &record) {
+    Process &process = processes_.of(record.head);
+    const GraphContent *const content = graphs_.on_launch(process, record);
+    if (content == nullptr) {
+        return;
+    }
+    const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
+    for (const auto &[shape, launches] : content->launches()) {
+        launches_.add_by_graph(process, shape, launches, began_ns);
+    }
+    for (const auto &[copied, transfers] : content->copies()) {
+        copies_.add_by_graph(process, copied.first, copied.second, transfers.calls,
+                             transfers.bytes);
+    }
+    for (const auto &[device, transfers] : content->sets()) {
+        copies_.add_sets_by_graph(process, device, transfers.calls, transfers.bytes);
+    }
 }
 
 void CudaAggregator::apply(const cuda_exit_record &record) {

@@ -17,6 +17,7 @@
 #include "exporter/probes/cuda/copies/copies.h"
 #include "exporter/probes/cuda/errors.h"
 #include "exporter/probes/cuda/events.h"
+#include "exporter/probes/cuda/graphs/graphs.h"
 #include "exporter/probes/cuda/launches/launches.h"
 #include "exporter/probes/cuda/memory/accounting.h"
 #include "exporter/probes/cuda/memory/reconcile.h"
@@ -115,6 +116,7 @@ private:
     bool take_calls_record(std::span<const std::byte> bytes);
     bool take_copy(std::span<const std::byte> bytes);
     bool take_failed(std::span<const std::byte> bytes);
+    bool take_change(std::span<const std::byte> bytes);
     bool take_unreturned_call(std::span<const std::byte> bytes);
     template <typename Record>
     bool keep(std::span<const std::byte> bytes);
@@ -127,6 +129,8 @@ private:
         memory_.apply(processes_.of(record.head), record);
     }
     void apply(const cuda_copy_record &record);
+    void apply(const cuda_change_record &record);
+    void apply(const cuda_graph_record &record);
     void apply(const cuda_exit_record &record);
     void end(Process &process, std::chrono::nanoseconds at, bool is_incomplete);
 
@@ -138,6 +142,7 @@ private:
     MemoryAccounting memory_;
     CudaCopies copies_;
     CudaLaunches launches_;
+    CudaGraphs graphs_;
     CudaEvents events_;
     CudaErrors errors_;
     Reconciler reconciler_;

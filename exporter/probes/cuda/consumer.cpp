@@ -68,6 +68,7 @@ void CudaConsumer::rescan(nanoseconds now) {
     rescanned_ = now;
     aggregator_.scan(now);
     tables_.forget_registered_of_ended();
+    tables_.forget_ended_captures();
 }
 
 // If records of allocations were lost, or an earlier exporter has kept the table, the table has the

@@ -78,18 +78,22 @@ MemoryFamilies make_memory_families(series::FamilySet &set) {
 CopyFamilies make_copy_families(series::FamilySet &set) {
     return {
         .copies =
-            set.counter("cuda_memcpy_total", "Successful memory copies.", {direction, mode, gpu}),
+            set.counter("cuda_memcpy_total",
+                        "Successful memory copies; mode=\"graph\": by launches of graphs whose "
+                        "content is known.",
+                        {direction, mode, gpu}),
         .bytes = set.counter("cuda_memcpy_bytes_total", "Bytes of successful memory copies.",
                              {direction, mode, gpu}),
-        .seconds = set.counter(
-            "cuda_memcpy_seconds_total",
-            "Time inside successful copy calls: of async copies, only the time to submit them.",
-            {direction, mode, gpu}, nanoseconds),
+        .seconds = set.counter("cuda_memcpy_seconds_total",
+                               "Time inside successful copy calls: of async copies, only the time "
+                               "to submit them. Copies "
+                               "of graphs have none.",
+                               {direction, mode, gpu}, nanoseconds),
         .bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
                                    "Bytes over duration of each synchronous copy.", {direction},
                                    bandwidth_bounds, kilobytes),
-        .size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy.", {direction},
-                              powers_of_four(64, std::uint64_t{1} << 36)),
+        .size = set.histogram("cuda_memcpy_size_bytes", "Size of each copy outside of graphs.",
+                              {direction}, powers_of_four(64, std::uint64_t{1} << 36)),
         .duration =
             set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
                           {direction}, duration_bounds, nanoseconds),
@@ -101,20 +105,35 @@ CopyFamilies make_copy_families(series::FamilySet &set) {
 
 LaunchFamilies make_launch_families(series::FamilySet &set) {
     return {
-        .launches = set.counter("cuda_kernel_launches_total",
-                                "Successful kernel launches by kernel and shape (XxYxZ).",
-                                {{"kernel"}, {"grid", false, true}, {"block", false, true}, gpu}),
-        .graph_launches = set.counter(
-            "cuda_graph_launches_total",
-            "Successful launches of CUDA graphs; the kernels inside are not seen.", {gpu}),
-        .launch_duration =
-            set.histogram("cuda_kernel_launch_duration_seconds",
-                          "Time inside each launch call, not the kernel's own run time.", {gpu},
-                          duration_bounds, nanoseconds),
+        .launches = set.counter(
+            "cuda_kernel_launches_total",
+            "Kernels launched, by kernel and shape (XxYxZ); via=\"stream\": by a call; "
+            "via=\"graph\": by a launch of a graph whose content is known.",
+            {{"kernel"}, {"grid", false, true}, {"block", false, true}, {"via", true}, gpu}),
+        .launch_duration = set.histogram(
+            "cuda_kernel_launch_duration_seconds",
+            "Time inside each launch call, not the kernel's own run time; without launches by "
+            "graphs.",
+            {gpu}, duration_bounds, nanoseconds),
         .launch_threads =
             set.histogram("cuda_kernel_launch_threads",
-                          "GPU threads of each launch: the product of its grid and its block.",
+                          "GPU threads of each launch by a call: the product of its grid and its "
+                          "block.",
                           {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
+    };
+}
+
+GraphFamilies make_graph_families(series::FamilySet &set) {
+    return {
+        .launches = set.counter(
+            "cuda_graph_launches_total",
+            "Successful launches of CUDA graphs. Of content=\"known\", the kernels, copies and "
+            "memsets are counted; what content=\"unknown\" runs is in no other counter.",
+            {{"content", true}, gpu}),
+        .captured = set.counter(
+            "cuda_graph_captured_total",
+            "Calls on capturing streams, which were recorded into a graph and did not run.",
+            {{"operation", true}}),
     };
 }
 
@@ -130,6 +149,7 @@ void make_cuda_families(series::FamilySet &set) {
     (void)make_memory_families(set);
     (void)make_copy_families(set);
     (void)make_launch_families(set);
+    (void)make_graph_families(set);
     (void)make_event_families(set);
     (void)make_error_families(set);
 }

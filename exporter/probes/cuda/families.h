@@ -33,9 +33,13 @@ struct CopyFamilies {
 
 struct LaunchFamilies {
     series::Family &launches;
-    series::Family &graph_launches;
     series::Family &launch_duration;
     series::Family &launch_threads;
+};
+
+struct GraphFamilies {
+    series::Family &launches;
+    series::Family &captured;
 };
 
 struct EventFamilies {
@@ -50,6 +54,7 @@ struct ErrorFamilies {
 MemoryFamilies make_memory_families(series::FamilySet &set);
 CopyFamilies make_copy_families(series::FamilySet &set);
 LaunchFamilies make_launch_families(series::FamilySet &set);
+GraphFamilies make_graph_families(series::FamilySet &set);
 EventFamilies make_event_families(series::FamilySet &set);
 ErrorFamilies make_error_families(series::FamilySet &set);
 // All of these, in the order of the page.

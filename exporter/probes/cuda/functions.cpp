@@ -23,11 +23,17 @@ constexpr bool shows_errors(cuda_operation operation) {
     return operation != CUDA_GET_KERNEL && operation != CUDA_GET_FUNCTION;
 }
 
+// The flags in the attach cookie that follow from the function itself.
+constexpr std::uint64_t flags_of(std::string_view symbol, CudaApi api) {
+    const bool is_per_thread = symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
+    return (api == CudaApi::driver ? CUDA_OF_DRIVER : 0) | (is_per_thread ? CUDA_PER_THREAD : 0);
+}
+
 #define ROW(symbol, name, operation, variant, positions, api)                         \
     CudaFunction{#symbol,                                                             \
                  #name,                                                               \
                  CUDA_COOKIE(number_##symbol, CUDA_##operation, variant, positions) | \
-                     ((api) == CudaApi::driver ? CUDA_OF_DRIVER : 0),                 \
+                     flags_of(#symbol, api),                                          \
                  CUDA_##operation,                                                    \
                  api,                                                                 \
                  CUDA_##operation == CUDA_REGISTER,                                   \

@@ -6,15 +6,15 @@
 
 namespace gpusnoop::probes {
 
-std::vector<MemoryEvent> PendingEvents::take_until(std::chrono::nanoseconds until) {
-    const auto time_of = [](const MemoryEvent &event) {
+std::vector<OrderedEvent> PendingEvents::take_until(std::chrono::nanoseconds until) {
+    const auto time_of = [](const OrderedEvent &event) {
         return std::visit([](const auto &record) { return ended_at(record.head); }, event);
     };
     if (!std::ranges::is_sorted(events_, {}, time_of)) {  // they nearly always are
         std::ranges::stable_sort(events_, {}, time_of);
     }
     const auto end = std::ranges::upper_bound(events_, until, {}, time_of);
-    std::vector<MemoryEvent> due(events_.begin(), end);
+    std::vector<OrderedEvent> due(events_.begin(), end);
     events_.erase(events_.begin(), end);
     return due;
 }

@@ -1,4 +1,4 @@
-// Events of memory that wait until all earlier events are known.
+// Events of memory and graphs that wait until all earlier events are known.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,11 @@
 
 namespace gpusnoop::probes {
 
-// The events whose order matters: allocations and frees, the ends of processes, and copies whose
-// direction depends on the allocations at that moment.
-using MemoryEvent = std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record,
-                                 cuda_copy_record, cuda_exit_record>;
+// The events whose order matters: allocations and frees, the ends of processes, copies whose
+// direction depends on the allocations at that moment, and what graphs hold when they are launched.
+using OrderedEvent =
+    std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record, cuda_copy_record,
+                 cuda_exit_record, cuda_change_record, cuda_graph_record>;
 
 // Events come in any order and leave in the order in which their calls ended.
 class PendingEvents {
@@ -23,12 +24,12 @@ public:
     }
     // The events until then, in their order; events of the same time in the order in which they
     // came.
-    [[nodiscard]] std::vector<MemoryEvent> take_until(std::chrono::nanoseconds until);
+    [[nodiscard]] std::vector<OrderedEvent> take_until(std::chrono::nanoseconds until);
     // Frees the megabytes that a burst of events has left. For once a second.
     void release_room();
 
 private:
-    std::vector<MemoryEvent> events_;
+    std::vector<OrderedEvent> events_;
 };
 
 }  // namespace gpusnoop::probes

@@ -30,11 +30,12 @@ enum class Part : std::uint8_t {
     memory_counters,
     call_sites,
     launches,
+    graphs,
     copies,
     events,
     errors
 };
-inline constexpr std::size_t part_count = 7;
+inline constexpr std::size_t part_count = 8;
 
 struct PartState {
     PartState() = default;

@@ -50,6 +50,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     };
     size(skeleton.maps.cuda_live, config.max_live_allocations);
     size(skeleton.maps.cuda_registered, config.max_registered_kernels);
+    size(skeleton.maps.cuda_capturing, bpf_map__max_entries(skeleton.maps.cuda_capturing));
     bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
 }
@@ -99,10 +100,10 @@ Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &con
 // libbpf uses the pinned maps that exist, and makes and pins the others, both at load.
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     const auto &maps = skeleton.maps;
-    for (bpf_map *map :
-         {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
-          maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
-          maps.cuda_contexts, maps.cuda_registered, maps.cuda_ended}) {
+    for (bpf_map *map : {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events,
+                         maps.cuda_account, maps.cuda_threads, maps.cuda_procs, maps.cuda_filter,
+                         maps.cuda_live, maps.cuda_stacks, maps.cuda_contexts, maps.cuda_registered,
+                         maps.cuda_ended, maps.cuda_captures, maps.cuda_capturing}) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     }
 }
@@ -183,13 +184,11 @@ int CudaPrograms::process_filter() const {
 
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.cuda_live),
-            bpf_map__fd(maps.cuda_procs),
-            bpf_map__fd(maps.cuda_stacks),
-            bpf_map__fd(maps.cuda_registered),
-            bpf_map__fd(maps.cuda_contexts),
-            bpf_map__fd(maps.cuda_ended),
-            bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
+    return {
+        bpf_map__fd(maps.cuda_live),      bpf_map__fd(maps.cuda_procs),
+        bpf_map__fd(maps.cuda_stacks),    bpf_map__fd(maps.cuda_registered),
+        bpf_map__fd(maps.cuda_contexts),  bpf_map__fd(maps.cuda_ended),
+        bpf_map__fd(maps.cuda_capturing), bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &config,

@@ -137,7 +137,7 @@ TEST_CASE("the reference names every family once, with its labels") {
     const std::string text = metrics::metrics_reference();
     const std::string row =
         "| `gpusnoop_cuda_kernel_launches_total` | counter | `comm`, `script`, `container_id`, "
-        "`slurm_job_id`, `kernel`, `grid`, `block`, `gpu` |";
+        "`slurm_job_id`, `kernel`, `grid`, `block`, `via`, `gpu` |";
     const std::size_t first = text.find(row);
     REQUIRE(first != std::string::npos);
     CHECK(text.find(row, first + 1) == std::string::npos);

@@ -15,15 +15,12 @@ namespace {
 // 10 TB/s: a higher rate means that the program invented the size.
 constexpr double most_kilobytes_per_second = 1e10;
 
-std::string_view mode_of(const cuda_copy_record &record) {
-    return record.is_async != 0 ? "async" : "sync";
-}
-
 }  // namespace
 
 // The slots that a process uses, looked up once.
 struct CudaCopies::Slots {
-    series::Slot total, bytes, seconds, size;
+    series::Slot total, bytes;
+    std::optional<series::Slot> seconds, size;        // not of graphs
     std::optional<series::Slot> bandwidth, duration;  // sync only
 };
 
@@ -34,8 +31,8 @@ struct CudaCopies::SetSlots {
 struct CudaCopies::State final : PartState {
     static constexpr Part part = Part::copies;
 
-    tsl::robin_map<std::uint64_t, Slots> slots;         // device, kind, async
-    tsl::robin_map<std::uint64_t, SetSlots> set_slots;  // device, async
+    tsl::robin_map<std::uint64_t, Slots> slots;         // device, kind, mode
+    tsl::robin_map<std::uint64_t, SetSlots> set_slots;  // device, mode
     AsyncCopies under_way;
 };
 
@@ -55,37 +52,58 @@ bool CudaCopies::on_copy(Process &process, const cuda_copy_record &record) {
     return true;
 }
 
-// A pointer into a live allocation is on the device. Any other is on the host, unless the process
-// may have allocations that were not seen.
-void CudaCopies::apply_default(Process &process, const cuda_copy_record &record, bool to_device,
-                               bool from_device) {
-    if (record.kind != COPY_DEFAULT || (!process.is_complete && !(to_device && from_device))) {
-        return count(process, record, copy_kind_unknown);
+std::size_t CudaCopies::kind_of(const Process &process, std::uint64_t kind, bool to_device,
+                                bool from_device) {
+    if (kind < COPY_DEFAULT) {
+        return kind;
+    }
+    // A pointer into a live allocation is on the device. Any other is on the host, unless the
+    // process may have allocations that were not seen.
+    if (kind != COPY_DEFAULT || (!process.is_complete && !(to_device && from_device))) {
+        return copy_kind_unknown;
     }
     static_assert(COPY_H2H == 0 &&
                   (static_cast<unsigned>(COPY_H2D) | static_cast<unsigned>(COPY_D2H)) == COPY_D2D);
-    const std::size_t kind =
-        (to_device ? std::size_t{COPY_H2D} : 0) | (from_device ? std::size_t{COPY_D2H} : 0);
-    count(process, record, kind);
+    return (to_device ? std::size_t{COPY_H2D} : 0) | (from_device ? std::size_t{COPY_D2H} : 0);
+}
+
+void CudaCopies::apply_default(Process &process, const cuda_copy_record &record, bool to_device,
+                               bool from_device) {
+    count(process, record, kind_of(process, record.kind, to_device, from_device));
+}
+
+std::string_view CudaCopies::name_of(Mode mode) {
+    switch (mode) {
+        case Mode::sync:
+            return "sync";
+        case Mode::async:
+            return "async";
+        case Mode::graph:
+            break;
+    }
+    return "graph";
 }
 
 CudaCopies::Slots &CudaCopies::slots_of(Process &process, std::int32_t device, std::size_t kind,
-                                        bool is_async) {
+                                        Mode mode) {
     auto &all = state_of<State>(process).slots;
-    const std::uint64_t key = slot_key(device, kind, is_async ? 1 : 0);
+    const std::uint64_t key = slot_key(device, kind, static_cast<std::size_t>(mode));
     auto found = all.find(key);
     if (found == all.end()) {
         const std::string_view name = copy_kind_names.at(kind);
-        const auto full =
-            labels_of(process, {name, is_async ? "async" : "sync", gpu_of(process, device)});
+        const auto full = labels_of(process, {name, name_of(mode), gpu_of(process, device)});
         const auto by_kind = labels_of(process, {name});
         Slots slots{families_.copies.slot(process.owner, full),
                     families_.bytes.slot(process.owner, full),
-                    families_.seconds.slot(process.owner, full),
-                    families_.size.slot(process.owner, by_kind),
+                    std::nullopt,
+                    std::nullopt,
                     std::nullopt,
                     std::nullopt};
-        if (!is_async) {
+        if (mode != Mode::graph) {
+            slots.seconds = families_.seconds.slot(process.owner, full);
+            slots.size = families_.size.slot(process.owner, by_kind);
+        }
+        if (mode == Mode::sync) {
             slots.bandwidth = families_.bandwidth.slot(process.owner, by_kind);
             slots.duration = families_.duration.slot(process.owner, by_kind);
         }
@@ -96,12 +114,12 @@ CudaCopies::Slots &CudaCopies::slots_of(Process &process, std::int32_t device, s
 
 void CudaCopies::count(Process &process, const cuda_copy_record &record, std::size_t kind) {
     const Slots &slots =
-        slots_of(process, device_of(process, record.head.device), kind, record.is_async != 0);
+        slots_of(process, device_of(process, record.head.device), kind, mode_of(record));
     const std::uint64_t duration_ns = record.head.duration_ns;
     families_.copies.add(slots.total, 1);
     families_.bytes.add(slots.bytes, record.bytes);
-    families_.seconds.add(slots.seconds, duration_ns);
-    families_.size.observe(slots.size, record.bytes);
+    families_.seconds.add(*slots.seconds, duration_ns);
+    families_.size.observe(*slots.size, record.bytes);
     if (slots.duration) {
         families_.duration.observe(*slots.duration, duration_ns);
     }
@@ -114,19 +132,38 @@ void CudaCopies::count(Process &process, const cuda_copy_record &record, std::si
     }
 }
 
-void CudaCopies::on_set(Process &process, const cuda_copy_record &record) {
+void CudaCopies::add_by_graph(Process &process, std::int32_t device, std::size_t kind,
+                              std::uint64_t copies, std::uint64_t bytes) {
+    const Slots &slots = slots_of(process, device, kind, Mode::graph);
+    families_.copies.add(slots.total, copies);
+    families_.bytes.add(slots.bytes, bytes);
+}
+
+CudaCopies::SetSlots &CudaCopies::set_slots_of(Process &process, std::int32_t device, Mode mode) {
     auto &all = state_of<State>(process).set_slots;
-    const std::int32_t device = device_of(process, record.head.device);
-    const std::uint64_t key = slot_key(device, record.is_async != 0 ? 1 : 0);
+    const std::uint64_t key = slot_key(device, static_cast<std::size_t>(mode));
     auto found = all.find(key);
     if (found == all.end()) {
-        const auto values = labels_of(process, {mode_of(record), gpu_of(process, device)});
+        const auto values = labels_of(process, {name_of(mode), gpu_of(process, device)});
         found = all.try_emplace(key, SetSlots{families_.sets.slot(process.owner, values),
                                               families_.set_bytes.slot(process.owner, values)})
                     .first;
     }
-    families_.sets.add(found->second.total, 1);
-    families_.set_bytes.add(found->second.bytes, record.bytes);
+    return found.value();
+}
+
+void CudaCopies::on_set(Process &process, const cuda_copy_record &record) {
+    const SetSlots &slots =
+        set_slots_of(process, device_of(process, record.head.device), mode_of(record));
+    families_.sets.add(slots.total, 1);
+    families_.set_bytes.add(slots.bytes, record.bytes);
+}
+
+void CudaCopies::add_sets_by_graph(Process &process, std::int32_t device, std::uint64_t sets,
+                                   std::uint64_t bytes) {
+    const SetSlots &slots = set_slots_of(process, device, Mode::graph);
+    families_.sets.add(slots.total, sets);
+    families_.set_bytes.add(slots.bytes, bytes);
 }
 
 void CudaCopies::on_wait(Process &process, const cuda_wait_record &record) {

@@ -30,6 +30,14 @@ public:
     void apply_default(Process &process, const cuda_copy_record &record, bool to_device,
                        bool from_device);
     void on_set(Process &process, const cuda_copy_record &record);
+    // By enum cuda_copy_kind, copy_kind_unknown: the copy's own kind, or what its pointers show.
+    [[nodiscard]] static std::size_t kind_of(const Process &process, std::uint64_t kind,
+                                             bool to_device, bool from_device);
+    // What a launch of a graph copied and set.
+    void add_by_graph(Process &process, std::int32_t device, std::size_t kind, std::uint64_t copies,
+                      std::uint64_t bytes);
+    void add_sets_by_graph(Process &process, std::int32_t device, std::uint64_t sets,
+                           std::uint64_t bytes);
     void on_wait(Process &process, const cuda_wait_record &record);
 
     // Adds the asynchronous copies under way, of all running processes; by stream if asked for.
@@ -41,7 +49,14 @@ private:
     struct SetSlots;
     struct State;
 
-    Slots &slots_of(Process &process, std::int32_t device, std::size_t kind, bool is_async);
+    enum class Mode : std::uint8_t { sync, async, graph };
+
+    static std::string_view name_of(Mode mode);
+    static Mode mode_of(const cuda_copy_record &record) {
+        return record.is_async != 0 ? Mode::async : Mode::sync;
+    }
+    Slots &slots_of(Process &process, std::int32_t device, std::size_t kind, Mode mode);
+    SetSlots &set_slots_of(Process &process, std::int32_t device, Mode mode);
     void count(Process &process, const cuda_copy_record &record, std::size_t kind);
 
     CopyFamilies families_;

@@ -30,44 +30,6 @@ std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
 
 }  // namespace
 
-// One kernel in one shape on one device.
-struct CudaLaunches::Shape {
-    std::uint64_t kernel = 0;  // as the launch named it: host function or handle
-    std::int32_t device = 0;
-    std::array<std::uint32_t, 3> grid{};
-    std::array<std::uint32_t, 3> block{};
-
-    // Hashed and compared once for each launch, so in whole words.
-    using Words = std::array<std::uint64_t, 5>;
-    [[nodiscard]] Words words() const {
-        const auto both = [](std::uint32_t low, std::uint32_t high) {
-            return low | static_cast<std::uint64_t>(high) << 32;
-        };
-        return {kernel, static_cast<std::uint32_t>(device), both(grid[0], block[0]),
-                both(grid[1], block[1]), both(grid[2], block[2])};
-    }
-    bool operator==(const Shape &other) const {
-        const Words own = words();
-        const Words others = other.words();
-        std::uint64_t difference = 0;
-        for (std::size_t i = 0; i < own.size(); i++) {
-            difference |= own[i] ^ others[i];
-        }
-        return difference == 0;
-    }
-};
-
-struct CudaLaunches::ShapeHash {
-    std::size_t operator()(const Shape &shape) const {
-        // Multiplies each word by its own odd number. The products do not depend on each other.
-        const Shape::Words words = shape.words();
-        const std::uint64_t hash = words[0] * 0x9e3779b97f4a7c15 + words[1] * 0xbf58476d1ce4e5b9 +
-                                   words[2] * 0x94d049bb133111eb + words[3] * 0xd6e8feb86659fd93 +
-                                   words[4] * 0xa0761d6478bd642f;
-        return hash ^ (hash >> 32);
-    }
-};
-
 struct CudaLaunches::Count {
     std::optional<series::Slot> slot;  // once the kernel has its name
     std::uint64_t waiting = 0;         // launches until then
@@ -79,9 +41,8 @@ struct CudaLaunches::State final : PartState {
 
     KernelNames names;
     bool is_named = false;  // in named_
-    tsl::robin_map<Shape, Count, ShapeHash> counts;
+    tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
-    tsl::robin_map<std::uint64_t, series::Slot> graphs;                // device
 };
 
 CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
@@ -114,19 +75,34 @@ bool CudaLaunches::is_done_with(const Process &process) {
 }
 
 void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record) {
-    auto &state = state_of<State>(process);
     const std::int32_t device = device_of(process, record.head.device);
-    const bool has_room = state.names.has_room_for(record.kernel);
-    Shape shape{has_room ? record.kernel : surplus_kernel,
-                device,
-                {record.grid[0], record.grid[1], record.grid[2]},
-                {record.block[0], record.block[1], record.block[2]}};
     observe(process, device, record);
+    add(process,
+        {record.kernel,
+         device,
+         {record.grid[0], record.grid[1], record.grid[2]},
+         {record.block[0], record.block[1], record.block[2]},
+         Via::stream},
+        1, record.head.ended_ns - record.head.duration_ns);
+}
+
+void CudaLaunches::add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,
+                                std::uint64_t began_ns) {
+    shape.via = Via::graph;
+    add(process, shape, amount, began_ns);
+}
+
+void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount,
+                       std::uint64_t began_ns) {
+    auto &state = state_of<State>(process);
+    const bool has_room = state.names.has_room_for(shape.kernel);
     if (state.names.renames() > 0) {
-        const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
-        if (const std::string *name = state.names.former_name(record.kernel, began_ns)) {
-            return families_.launches.add(slot_of(process, shape, *name), 1);
+        if (const std::string *name = state.names.former_name(shape.kernel, began_ns)) {
+            return families_.launches.add(slot_of(process, shape, *name), amount);
         }
+    }
+    if (!has_room) {
+        shape.kernel = surplus_kernel;
     }
     auto found = state.counts.find(shape);
     if (found == state.counts.end()) {
@@ -143,9 +119,9 @@ void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record)
         of_shape.renames = state.names.renames();
     }
     if (of_shape.slot) {
-        families_.launches.add(*of_shape.slot, 1);
+        families_.launches.add(*of_shape.slot, amount);
     } else {
-        count_launches(process, shape, of_shape, 1);
+        count_launches(process, shape, of_shape, amount);
     }
 }
 
@@ -169,31 +145,18 @@ void CudaLaunches::observe(Process &process, std::int32_t device,
     families_.launch_threads.observe(found->second[1], threads);
 }
 
-void CudaLaunches::on_graph(Process &process, const cuda_graph_record &record) {
-    auto &graphs = state_of<State>(process).graphs;
-    const std::int32_t device = device_of(process, record.head.device);
-    auto found = graphs.find(slot_key(device, 0));
-    if (found == graphs.end()) {
-        found = graphs
-                    .try_emplace(slot_key(device, 0),
-                                 families_.graph_launches.slot(
-                                     process.owner, labels_of(process, {gpu_of(process, device)})))
-                    .first;
-    }
-    families_.graph_launches.add(found->second, 1);
-}
-
-series::Slot CudaLaunches::slot_of(const Process &process, const Shape &shape,
+series::Slot CudaLaunches::slot_of(const Process &process, const LaunchShape &shape,
                                    const std::string &name) {
     const bool folded = shape.grid[0] == 0;  // no launch with an empty grid succeeds
     return families_.launches.slot(
         process.owner,
         labels_of(process,
                   {name.empty() ? "unknown" : name, folded ? "other" : shape_text(shape.grid),
-                   folded ? "other" : shape_text(shape.block), gpu_of(process, shape.device)}));
+                   folded ? "other" : shape_text(shape.block),
+                   shape.via == Via::graph ? "graph" : "stream", gpu_of(process, shape.device)}));
 }
 
-void CudaLaunches::count_launches(Process &process, const Shape &shape, Count &count,
+void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Count &count,
                                   std::uint64_t amount) {
     KernelNames &names = state_of<State>(process).names;
     if (shape.kernel != surplus_kernel && !names.contains(shape.kernel)) {

@@ -1,4 +1,4 @@
-// Counts launches by kernel and shape, and the time that they take their callers.
+// Counts launches by kernel and shape, and the time that those by calls take their callers.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "exporter/probes/cuda/callbacks.h"
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/launches/kernel_names.h"
+#include "exporter/probes/cuda/launches/launch_shape.h"
 #include "exporter/probes/cuda/process.h"
 
 namespace gpusnoop::probes {
@@ -29,7 +30,10 @@ public:
     [[nodiscard]] static bool is_done_with(const Process &process);
 
     void on_launch(Process &process, const cuda_launch_record &record);
-    void on_graph(Process &process, const cuda_graph_record &record);
+    // What a launch of a graph launched. A kernel has the name that its handle had when that launch
+    // began.
+    void add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,
+                      std::uint64_t began_ns);
     // Notes the meaning of a handle.
     void on_kernel(Process &process, const cuda_kernel_record &record);
     void on_name(Process &process, const cuda_name_record &record);
@@ -38,14 +42,14 @@ public:
     void count_named();
 
 private:
-    struct Shape;
-    struct ShapeHash;
     struct Count;
     struct State;
 
-    [[nodiscard]] series::Slot slot_of(const Process &process, const Shape &shape,
+    void add(Process &process, LaunchShape shape, std::uint64_t amount, std::uint64_t began_ns);
+    [[nodiscard]] series::Slot slot_of(const Process &process, const LaunchShape &shape,
                                        const std::string &name);
-    void count_launches(Process &process, const Shape &shape, Count &count, std::uint64_t amount);
+    void count_launches(Process &process, const LaunchShape &shape, Count &count,
+                        std::uint64_t amount);
     void count_waiting(Process &process);
     void observe(Process &process, std::int32_t device, const cuda_launch_record &record);
     void note_named(Process &process);

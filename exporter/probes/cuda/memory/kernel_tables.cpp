@@ -141,4 +141,34 @@ void CudaTables::forget_registered_of_ended() const {
     }
 }
 
+void CudaTables::forget_ended_captures() const {
+    const auto is_running = [&](const cuda_live_key &key) {
+        cuda_live_process found{};
+        return bpf_map_lookup_elem(maps_.processes, &key.tgid, &found) == 0 &&
+               found.since_ns == key.since_ns;
+    };
+    std::vector<cuda_live_key> keys;
+    const auto looked = for_each<cuda_live_key, std::uint64_t>(
+        maps_.capturing, [&](const cuda_live_key &key, std::uint64_t number) {
+            const cuda_live_key capture{number, key.since_ns, key.tgid, CUDA_LIVE_CAPTURES};
+            std::uint64_t found = 0;
+            if (!is_running(key) || bpf_map_lookup_elem(maps_.capturing, &capture, &found) != 0) {
+                keys.push_back(key);
+            }
+        });
+    if (!looked) {
+        return;
+    }
+    for (const cuda_live_key &key : keys) {
+        std::uint64_t number = 0;
+        const bool is_there = bpf_map_lookup_elem(maps_.capturing, &key, &number) == 0;
+        const cuda_live_key capture{number, key.since_ns, key.tgid, CUDA_LIVE_CAPTURES};
+        // The next capture may have it by now.
+        if (is_there &&
+            (!is_running(key) || bpf_map_lookup_elem(maps_.capturing, &capture, &number) != 0)) {
+            bpf_map_delete_elem(maps_.capturing, &key);
+        }
+    }
+}
+
 }  // namespace gpusnoop::probes

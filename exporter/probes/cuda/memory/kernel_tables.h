@@ -24,6 +24,7 @@ public:
         int registered = -1;
         int contexts = -1;
         int ended = -1;
+        int capturing = -1;
         int end_mapping = -1;  // a program
     };
     explicit CudaTables(Maps maps) : maps_(maps) {}
@@ -51,6 +52,8 @@ public:
                                                                std::uint64_t host_function) const;
     // Forgets the registered names of ended processes.
     void forget_registered_of_ended() const;
+    // Forgets the streams and events of captures that have ended, or whose process has.
+    void forget_ended_captures() const;
 
 private:
     Maps maps_;

@@ -37,6 +37,18 @@ constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [
     names[CUDA_GET_KERNEL] = names[CUDA_GET_FUNCTION] = "get_kernel";
     names[CUDA_REGISTER] = "register";
     names[CUDA_ELAPSED] = "read_elapsed_time";
+    names[CUDA_BEGIN_CAPTURE] = "begin_capture";
+    names[CUDA_END_CAPTURE] = "end_capture";
+    names[CUDA_RECORD_EVENT] = "record_event";
+    names[CUDA_WAIT_EVENT] = "wait_event";
+    names[CUDA_DESTROY_STREAM] = "destroy_stream";
+    names[CUDA_CREATE_GRAPH] = names[CUDA_CLONE_GRAPH] = "make_graph";
+    names[CUDA_INSTANTIATE] = "instantiate_graph";
+    names[CUDA_ADD_NODE] = names[CUDA_SET_NODE] = names[CUDA_DESTROY_NODE] = "change_graph";
+    names[CUDA_UPDATE_EXECUTABLE] = names[CUDA_SET_EXECUTABLE_NODE] = "change_graph";
+    names[CUDA_ENABLE_NODE] = "change_graph";
+    names[CUDA_DESTROY_GRAPH] = names[CUDA_DESTROY_EXECUTABLE] = "destroy_graph";
+    names[CUDA_GET_CHILD] = "get_graph";
     names[CUDA_SUBSCRIBE] = names[CUDA_UNSUBSCRIBE] = names[CUDA_ENABLE_ACTIVITY] = "profile";
     names[CUDA_DISABLE_ACTIVITY] = names[CUDA_FINALIZE_PROFILER] = "profile";
     return names;
@@ -68,6 +80,21 @@ std::string_view address_key(std::uint8_t operation) {
         case CUDA_COPY_DRIVER_2D:
         case CUDA_COPY_DRIVER_3D:
             return "destination";
+        case CUDA_LAUNCH_GRAPH:
+        case CUDA_END_CAPTURE:
+        case CUDA_CREATE_GRAPH:
+        case CUDA_CLONE_GRAPH:
+        case CUDA_DESTROY_GRAPH:
+        case CUDA_INSTANTIATE:
+        case CUDA_UPDATE_EXECUTABLE:
+        case CUDA_DESTROY_EXECUTABLE:
+        case CUDA_ADD_NODE:
+        case CUDA_SET_EXECUTABLE_NODE:
+        case CUDA_ENABLE_NODE:
+            return "graph";
+        case CUDA_RECORD_EVENT:
+        case CUDA_WAIT_EVENT:
+            return "event";
         default:
             return "address";
     }
@@ -150,6 +177,9 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
     }
     if (has(TRACE_STREAM)) {
         details.emplace_back("stream", Word{memory.stream});
+    }
+    if (has(TRACE_CAPTURED)) {
+        details.emplace_back("captured", std::string("true"));
     }
     if (operation >= CUDA_LAUNCH && operation <= CUDA_LAUNCH_DRIVER) {
         details.emplace_back("arguments", words_of(record, parameters));

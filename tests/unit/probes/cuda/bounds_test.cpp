@@ -143,7 +143,7 @@ TEST_CASE("a process that makes up devices has no series for each of them") {
         copied.head.type = CUDA_RECORD_SET;
         copied.is_async = static_cast<std::uint32_t>(at);
         bench.calls(copied);
-        bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", at, device)});
+        bench.calls(graph_launch(1, at, device));
         auto launched = launch(1, 1);
         launched.head.device = device;
         bench.calls(launched);

@@ -174,17 +174,6 @@ TEST_CASE("memsets are counted by mode and GPU") {
     CHECK(bench.sum("cuda_memset_total", {"sync", "5"}) == 1);
 }
 
-TEST_CASE("graph launches are counted by GPU, and are no launches of kernels") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", 2'000)});
-    bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cuGraphLaunch", 2'000, 1)});
-    bench.calls(cuda_graph_record{head(CUDA_RECORD_GRAPH, "cuGraphLaunch", 2'000, 1)});
-    CHECK(bench.page("cuda_graph_launches_total") ==
-          Page{{{"python", "", "", "", "4"}, 1}, {{"python", "", "", "", "5"}, 2}});
-    CHECK(bench.page("cuda_kernel_launches_total").empty());
-}
-
 TEST_CASE("grid and block are multiplied in 64 bits") {
     Fixture bench;
     bench.allocations(process());

@@ -80,13 +80,16 @@ TEST_CASE("the part of launches looks into the ring before it asks for a name") 
     CHECK(bench.count({"gemm"}) == 1);
 }
 
-TEST_CASE("the part of launches counts graphs by device") {
+TEST_CASE("the part of launches counts those by graphs apart, also while they wait for a name") {
     LaunchesFixture bench;
-    for (const std::int32_t device : {0, 1, 1}) {
-        bench.launches.on_graph(
-            bench.process(),
-            cuda_graph_record{head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", 2'000, device)});
-    }
-    CHECK(bench.page("cuda_graph_launches_total") ==
-          Page{{{"python", "", "", "", "0"}, 1}, {{"python", "", "", "", "1"}, 2}});
+    const LaunchShape shape{0x10, 0, {7, 1, 1}, {32, 2, 1}};
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.add_by_graph(bench.process(), shape, 5, 2'000);
+    REQUIRE(bench.asked.size() == 1);
+    bench.launches.on_kernel_name({bench.asked[0].ticket, "gemm"});
+    bench.launches.count_named();
+    bench.launches.add_by_graph(bench.process(), shape, 2, 3'000);
+    CHECK(bench.page("cuda_kernel_launches_total") ==
+          Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "stream", "0"}, 1},
+               {{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "graph", "0"}, 7}});
 }

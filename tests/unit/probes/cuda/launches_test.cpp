@@ -34,8 +34,8 @@ TEST_CASE("each GPU that a kernel is launched on is its own series") {
     bench.calls(one);
     bench.name_kernels("gemm");
     CHECK(bench.page("cuda_kernel_launches_total") ==
-          Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "4"}, 1},
-               {{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "5"}, 2}});
+          Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "stream", "4"}, 1},
+               {{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "stream", "5"}, 2}});
 }
 
 TEST_CASE("a launch by handle is named by the handle's host function") {
@@ -156,11 +156,11 @@ TEST_CASE("a handle that is given again counts for its new kernel from then on")
     bench.calls(launch(0x6000, 1));
     CHECK(bench.asked.empty());
     CHECK(bench.page("cuda_kernel_launches_total") ==
-          Page{{{"python", "", "", "", "first", "1x1x1", "32x2x1", "4"}, 1},
-               {{"python", "", "", "", "first", "2x1x1", "32x2x1", "4"}, 1},
-               {{"python", "", "", "", "second", "1x1x1", "32x2x1", "4"}, 1},
-               {{"python", "", "", "", "second", "3x1x1", "32x2x1", "4"}, 1},
-               {{"python", "", "", "", "stays", "1x1x1", "32x2x1", "4"}, 2}});
+          Page{{{"python", "", "", "", "first", "1x1x1", "32x2x1", "stream", "4"}, 1},
+               {{"python", "", "", "", "first", "2x1x1", "32x2x1", "stream", "4"}, 1},
+               {{"python", "", "", "", "second", "1x1x1", "32x2x1", "stream", "4"}, 1},
+               {{"python", "", "", "", "second", "3x1x1", "32x2x1", "stream", "4"}, 1},
+               {{"python", "", "", "", "stays", "1x1x1", "32x2x1", "stream", "4"}, 2}});
 }
 
 TEST_CASE("a launch that is heard of late counts for what its handle stood for then") {

@@ -10,9 +10,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<std::uint64_t> times(const std::vector<MemoryEvent> &events) {
+std::vector<std::uint64_t> times(const std::vector<OrderedEvent> &events) {
     std::vector<std::uint64_t> all;
-    for (const MemoryEvent &event : events) {
+    for (const OrderedEvent &event : events) {
         all.push_back(std::visit([](const auto &record) { return record.head.ended_ns; }, event));
     }
     return all;

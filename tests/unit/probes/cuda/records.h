@@ -151,6 +151,55 @@ inline cuda_name_record named(std::uint64_t handle, std::string_view name,
     return record;
 }
 
+inline cuda_graph_record graph_launch(std::uint64_t executable, std::uint64_t at,
+                                      std::int32_t device = 0) {
+    return {head(CUDA_RECORD_GRAPH, "cudaGraphLaunch", at, device), executable, 0};
+}
+
+// A change of graphs, by this function.
+inline cuda_change_record change(std::string_view symbol, std::uint64_t handle, std::uint64_t node,
+                                 std::uint64_t at) {
+    cuda_change_record record{};
+    record.head = head(CUDA_RECORD_CHANGE, symbol, at);
+    record.handle = handle;
+    record.node = node;
+    record.operation = cuda_functions()[function_of(symbol)].operation;
+    record.holds = CUDA_NODE_NOTHING;
+    return record;
+}
+
+// The same, or a call that was captured, which launches a kernel.
+inline cuda_change_record launching(cuda_change_record record, std::uint64_t kernel,
+                                    std::uint32_t grid) {
+    record.holds = CUDA_NODE_LAUNCH;
+    record.address = kernel;
+    record.detail.launch.grid[0] = grid;
+    record.detail.launch.grid[1] = record.detail.launch.grid[2] = 1;
+    record.detail.launch.block[0] = 32;
+    record.detail.launch.block[1] = 2;
+    record.detail.launch.block[2] = 1;
+    return record;
+}
+
+// The same, which copies.
+inline cuda_change_record copying(cuda_change_record record, std::uint64_t to, std::uint64_t from,
+                                  std::uint64_t bytes, std::uint32_t kind) {
+    record.holds = CUDA_NODE_COPY;
+    record.address = to;
+    record.detail.copy.source = from;
+    record.detail.copy.bytes = bytes;
+    record.detail.copy.kind = kind;
+    return record;
+}
+
+// A call on a stream of the capture.
+inline cuda_change_record captured(std::string_view symbol, std::uint64_t capture,
+                                   std::uint64_t at) {
+    cuda_change_record record = change(symbol, capture, 0, at);
+    record.head.type = CUDA_RECORD_CAPTURED;
+    return record;
+}
+
 inline cuda_failed_record failed(std::string_view symbol, std::int32_t result) {
     cuda_failed_record record{head(CUDA_RECORD_FAILED, symbol, 2'000)};
     record.head.result = result;

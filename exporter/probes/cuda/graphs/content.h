@@ -1,0 +1,117 @@
+// What graphs hold: the kernels, copies and memsets of one launch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <tsl/robin_map.h>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/probes/cuda/launches/launch_shape.h"
+
+namespace gpusnoop::probes {
+
+class GraphContent;
+
+// What one captured call or one node does.
+struct GraphWork {
+    cuda_node does = CUDA_NODE_NOTHING;
+    LaunchShape launch;  // its device is that of a copy or a memset, too
+    std::size_t copy_kind = 0;
+    std::uint64_t bytes = 0;
+    std::shared_ptr<const GraphContent> child;  // of CUDA_NODE_GRAPH
+};
+
+// Entries that all contents of a process have together: a program cannot fill our memory.
+class EntryBudget {
+public:
+    explicit EntryBudget(std::size_t most) : most_(most) {}
+    [[nodiscard]] bool has_room_for(std::size_t more) const { return used_ + more <= most_; }
+    void take(std::size_t entries) { used_ += entries; }
+    void give_back(std::size_t entries) { used_ -= entries; }
+    [[nodiscard]] std::size_t used() const { return used_; }
+
+private:
+    std::size_t most_;
+    std::size_t used_ = 0;
+};
+
+// Of a capture, a graph or an executable graph. It is known as a whole or not at all: what does not
+// fit into the budget makes it unknown.
+class GraphContent {
+public:
+    // The budget must outlive it.
+    explicit GraphContent(EntryBudget &budget) : budget_(&budget) {}
+    ~GraphContent() { budget_->give_back(size()); }
+    GraphContent(const GraphContent &other);
+    GraphContent &operator=(const GraphContent &) = delete;
+
+    [[nodiscard]] bool is_known() const { return is_known_; }
+    void forget();
+
+    // The same work in another graph: its nodes have other handles.
+    [[nodiscard]] std::shared_ptr<GraphContent> clone() const;
+
+    // Work without a node that a program can name, or that we can tell from others.
+    void add(const GraphWork &work);
+    // All work of another one, without its nodes.
+    void add(const GraphContent &other);
+
+    void add_node(std::uint64_t node, GraphWork work);
+    [[nodiscard]] bool has_node(std::uint64_t node) const { return nodes_.contains(node); }
+    // Does it have work whose nodes are not known?
+    [[nodiscard]] bool has_unnamed() const { return has_unnamed_; }
+    // Of a node that it has.
+    void set_node(std::uint64_t node, GraphWork work);
+    void enable_node(std::uint64_t node, bool is_enabled);
+    void remove_node(std::uint64_t node);
+    [[nodiscard]] const auto &nodes() const { return nodes_; }
+    // Does from now on what the other does, with its own nodes: CUDA pairs the nodes of two graphs
+    // of the same shape.
+    void update(const GraphContent &other);
+
+    struct Transfers {
+        std::uint64_t calls = 0;
+        std::uint64_t bytes = 0;
+    };
+    using Copied = std::pair<std::int32_t, std::size_t>;  // device, kind
+    [[nodiscard]] const auto &launches() const { return launches_; }
+    [[nodiscard]] const std::map<Copied, Transfers> &copies() const { return copies_; }
+    [[nodiscard]] const std::map<std::int32_t, Transfers> &sets() const { return sets_; }
+
+private:
+    struct Node {
+        GraphWork work;
+        bool is_enabled = true;
+        std::uint64_t order = 0;  // in which they were added
+    };
+    using NodePtr = std::pair<std::uint64_t, const Node *>;
+
+    [[nodiscard]] std::size_t size() const {
+        return launches_.size() + copies_.size() + sets_.size() + nodes_.size();
+    }
+    // Adds to the sums, or takes from them.
+    enum class Sign : std::uint8_t { plus, minus };
+    void count(const GraphWork &work, Sign sign);
+    void count(const GraphContent &other, Sign sign);
+    [[nodiscard]] std::vector<NodePtr> in_order() const;
+    void put_node(std::uint64_t handle, Node node);
+    template <typename Change>
+    void change(std::size_t entries, Change how);
+
+    EntryBudget *budget_;
+    bool is_known_ = true;
+    bool has_unnamed_ = false;
+    std::uint64_t added_ = 0;  // nodes
+    tsl::robin_map<LaunchShape, std::uint64_t, LaunchShape::Hash> launches_;
+    std::map<Copied, Transfers> copies_;
+    std::map<std::int32_t, Transfers> sets_;
+    tsl::robin_map<std::uint64_t, Node> nodes_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,309 @@
+// What graphs hold, and what their launches count, by records as the kernel sends them.
+#include <catch2/catch_test_macros.hpp>
+
+#include "exporter/probes/cuda/graphs/known_graphs.h"
+#include "tests/unit/probes/cuda/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+struct GraphsFixture : Fixture {
+    GraphsFixture() {
+        allocations(process());
+        allocations(named(0x10, "gemm"));
+        allocations(named(0x20, "reduce"));
+    }
+    // A capture of one launch and one copy, into the graph, and an executable graph of it.
+    void capture(std::uint64_t number, std::uint64_t graph, std::uint64_t executable,
+                 std::uint64_t at) const {
+        allocations(change("cudaStreamBeginCapture", number, 0, at));
+        allocations(launching(captured("cudaLaunchKernel", number, at + 1), 0x10, 7));
+        allocations(copying(captured("cudaMemcpyAsync", number, at + 2), 1, 2, 100, COPY_H2D));
+        allocations(change("cudaStreamEndCapture", number, graph, at + 3));
+        allocations(change("cudaGraphInstantiate", executable, graph, at + 4));
+    }
+    void launch_graph(std::uint64_t executable, std::uint64_t at) const {
+        calls(graph_launch(executable, at));
+        apply_all();
+    }
+    [[nodiscard]] std::uint64_t launches(const std::vector<std::string> &labels) const {
+        return sum("cuda_kernel_launches_total", labels);
+    }
+    [[nodiscard]] std::uint64_t unknown() const {
+        return sum("cuda_graph_launches_total", {"unknown"});
+    }
+};
+
+}  // namespace
+
+TEST_CASE("captured calls are no launches and no copies until their graph is launched") {
+    GraphsFixture bench;
+    bench.capture(1, 0x100, 0x200, 3'000);
+    bench.apply_all();
+    CHECK(bench.page("cuda_graph_captured_total") ==
+          Page{{{"python", "", "", "", "launch"}, 1}, {{"python", "", "", "", "copy"}, 1}});
+    CHECK(bench.page("cuda_kernel_launches_total").empty());
+    CHECK(bench.page("cuda_memcpy_total").empty());
+    bench.launch_graph(0x200, 4'000);
+    bench.launch_graph(0x200, 4'001);
+    CHECK(bench.page("cuda_kernel_launches_total") ==
+          Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "graph", "4"}, 2}});
+    CHECK(bench.page("cuda_memcpy_bytes_total") ==
+          Page{{{"python", "", "", "", "h2d", "graph", "4"}, 200}});
+    CHECK(bench.page("cuda_graph_launches_total") ==
+          Page{{{"python", "", "", "", "known", "4"}, 2}});
+    CHECK(bench.page("cuda_memcpy_size_bytes").empty());
+    CHECK(bench.page("cuda_memcpy_seconds_total").empty());
+    CHECK(bench.page("cuda_kernel_launch_duration_seconds").empty());
+}
+
+TEST_CASE("records of graphs count in the order of their calls, whichever ring is read first") {
+    GraphsFixture bench;
+    bench.calls(graph_launch(0x200, 4'000));
+    bench.capture(1, 0x100, 0x200, 3'000);
+    bench.apply_all();
+    CHECK(bench.launches({"gemm", "graph"}) == 1);
+    CHECK(bench.unknown() == 0);
+}
+
+TEST_CASE("what a graph runs that was not seen being made is unknown") {
+    GraphsFixture bench;
+    bench.launch_graph(0x200, 3'000);
+    bench.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'001));
+    bench.launch_graph(0x300, 3'002);
+    bench.allocations(change("cudaStreamEndCapture", 0, 0x100, 3'003));  // began unseen
+    bench.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'004));
+    bench.launch_graph(0x300, 3'005);
+    CHECK(bench.unknown() == 3);
+    CHECK(bench.page("cuda_kernel_launches_total").empty());
+}
+
+TEST_CASE("a lost record makes all graphs of its process unknown") {
+    GraphsFixture bench;
+    bench.capture(1, 0x100, 0x200, 3'000);
+    auto launch = graph_launch(0x200, 4'000);
+    launch.losses = 1;
+    bench.calls(launch);
+    bench.apply_all();
+    CHECK(bench.unknown() == 1);
+    SECTION("and not those that are made after it") {
+        bench.capture(2, 0x101, 0x201, 5'000);
+        launch.executable = 0x201;
+        launch.head.ended_ns = 6'000;
+        bench.calls(launch);
+        bench.apply_all();
+        CHECK(bench.unknown() == 1);
+        CHECK(bench.launches({"gemm"}) == 1);
+    }
+}
+
+TEST_CASE("a capture that ended with an error leaves no graph, and is an error") {
+    GraphsFixture bench;
+    bench.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
+    bench.allocations(launching(captured("cudaLaunchKernel", 1, 3'001), 0x10, 7));
+    auto end = change("cudaStreamEndCapture", 1, 0, 3'002);
+    end.head.result = 901;
+    bench.allocations(end);
+    bench.apply_all();
+    CHECK(bench.sum("cuda_api_errors_total",
+                    {"cudaStreamEndCapture", "cudaErrorStreamCaptureInvalidated"}) == 1);
+    CHECK(bench.sum("cuda_graph_captured_total", {"launch"}) == 1);
+}
+
+TEST_CASE("nodes that are added, changed and removed by hand change what a graph runs") {
+    GraphsFixture bench;
+    bench.allocations(change("cudaGraphCreate", 0x100, 0, 3'000));
+    bench.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xa, 3'001), 0x10, 1));
+    bench.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xb, 3'002), 0x20, 2));
+    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
+    SECTION("an executable graph keeps what it was made of") {
+        bench.allocations(change("cudaGraphDestroyNode", 0, 0xb, 3'004));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
+        bench.launch_graph(0x200, 3'006);
+        CHECK(bench.launches({"reduce"}) == 1);
+        bench.launch_graph(0x201, 3'007);
+        CHECK(bench.launches({"reduce"}) == 1);
+        CHECK(bench.launches({"gemm"}) == 2);
+    }
+    SECTION("a node of an executable graph has other parameters, or is not enabled") {
+        bench.allocations(
+            launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xa, 3'004), 0x20, 9));
+        bench.launch_graph(0x200, 3'005);
+        CHECK(bench.launches({"gemm"}) == 0);
+        CHECK(bench.launches({"reduce", "9x1x1"}) == 1);
+        auto enable = change("cudaGraphNodeSetEnabled", 0x200, 0xa, 3'006);
+        bench.allocations(enable);
+        bench.launch_graph(0x200, 3'007);
+        CHECK(bench.launches({"reduce", "9x1x1"}) == 1);
+        CHECK(bench.launches({"reduce", "2x1x1"}) == 2);
+        enable.address = 1;
+        enable.head.ended_ns = 3'008;
+        bench.allocations(enable);
+        bench.launch_graph(0x200, 3'009);
+        CHECK(bench.launches({"reduce", "9x1x1"}) == 2);
+    }
+    SECTION("an update changes the works, and the nodes stay its own") {
+        bench.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
+        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xc, 3'005), 0x10, 5));
+        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xd, 3'006), 0x10, 6));
+        bench.allocations(change("cudaGraphExecUpdate", 0x200, 0x101, 3'007));
+        bench.allocations(
+            launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xb, 3'008), 0x20, 8));
+        bench.launch_graph(0x200, 3'009);
+        CHECK(bench.launches({"gemm", "5x1x1"}) == 1);
+        CHECK(bench.launches({"reduce", "8x1x1"}) == 1);
+        CHECK(bench.launches({"graph"}) == 2);
+    }
+    SECTION("a child is what it was when it was added") {
+        bench.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
+        auto child = change("cudaGraphAddChildGraphNode", 0x101, 0xc, 3'005);
+        child.holds = CUDA_NODE_GRAPH;
+        child.address = 0x100;
+        bench.allocations(child);
+        bench.allocations(
+            launching(change("cudaGraphKernelNodeSetParams", 0, 0xa, 3'006), 0x20, 99));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 3'007));
+        bench.launch_graph(0x201, 3'008);
+        CHECK(bench.launches({"gemm", "1x1x1"}) == 1);
+        CHECK(bench.launches({"99x1x1"}) == 0);
+    }
+    SECTION("a node that decides by itself what runs makes it unknown") {
+        auto condition = change("cudaGraphAddNode", 0x100, 0xc, 3'004);
+        condition.holds = CUDA_NODE_UNKNOWN;
+        bench.allocations(condition);
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
+        bench.launch_graph(0x201, 3'006);
+        CHECK(bench.unknown() == 1);
+    }
+    CHECK(bench.aggregator->undecodable() == 0);
+}
+
+TEST_CASE("a change of a node that was captured makes the graph unknown") {
+    GraphsFixture bench;
+    bench.capture(1, 0x100, 0x200, 3'000);
+    SECTION("in the executable graph") {
+        bench.allocations(
+            launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xa, 4'000), 0x20, 9));
+        bench.launch_graph(0x200, 4'001);
+        CHECK(bench.unknown() == 1);
+    }
+    SECTION("in the graph, which may be any that was captured") {
+        bench.allocations(
+            launching(change("cudaGraphKernelNodeSetParams", 0, 0xa, 4'000), 0x20, 9));
+        bench.launch_graph(0x200, 4'001);
+        CHECK(bench.unknown() == 0);
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'002));
+        bench.launch_graph(0x201, 4'003);
+        CHECK(bench.unknown() == 1);
+    }
+}
+
+TEST_CASE("a graph can be captured into, launched inside a capture, cloned and added to") {
+    GraphsFixture bench;
+    bench.capture(1, 0x100, 0x200, 3'000);
+    auto inner = captured("cudaGraphLaunch", 2, 4'001);
+    inner.holds = CUDA_NODE_GRAPH;
+    inner.address = 0x200;
+    SECTION("the launch of a graph is captured") {
+        bench.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
+        bench.allocations(inner);
+        bench.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'002));
+        bench.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
+        bench.launch_graph(0x201, 4'005);
+        CHECK(bench.sum("cuda_graph_captured_total", {"graph"}) == 1);
+        CHECK(bench.launches({"gemm"}) == 1);
+        CHECK(bench.sum("cuda_memcpy_bytes_total", {"graph"}) == 100);
+    }
+    SECTION("a capture adds to a graph") {
+        bench.allocations(change("cudaStreamBeginCaptureToGraph", 2, 0x100, 4'000));
+        bench.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
+        bench.allocations(change("cudaStreamEndCapture", 2, 0x100, 4'002));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'003));
+        bench.launch_graph(0x201, 4'004);
+        CHECK(bench.launches({"gemm"}) == 1);
+        CHECK(bench.launches({"reduce"}) == 1);
+    }
+    SECTION("nodes come into a graph while it is captured") {
+        bench.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
+        bench.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
+        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xa, 4'002), 0x20, 3));
+        bench.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
+        bench.launch_graph(0x201, 4'005);
+        CHECK(bench.launches({"reduce"}) == 2);
+    }
+    SECTION("a clone is another graph") {
+        bench.allocations(change("cudaGraphClone", 0x101, 0x100, 4'000));
+        bench.allocations(change("cudaGraphDestroy", 0x100, 0, 4'001));
+        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'002));
+        bench.launch_graph(0x201, 4'003);
+        CHECK(bench.launches({"gemm"}) == 1);
+    }
+    CHECK(bench.unknown() == 0);
+}
+
+TEST_CASE("a handle that is given again while it is destroyed is the new graph") {
+    GraphsFixture bench;
+    bench.capture(1, 0x100, 0x200, 3'000);
+    auto destroy = change("cudaGraphExecDestroy", 0x200, 0, 5'000);
+    destroy.head.duration_ns = 900;  // from 4'100 on
+    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 4'500));
+    bench.allocations(destroy);
+    bench.launch_graph(0x200, 6'000);
+    CHECK(bench.unknown() == 0);
+    destroy.head.ended_ns = 8'000;
+    bench.allocations(destroy);
+    bench.launch_graph(0x200, 9'000);
+    CHECK(bench.unknown() == 1);
+}
+
+TEST_CASE("the direction of a copy is what its pointers were when it was captured") {
+    GraphsFixture bench;
+    bench.allocations(allocation(0x10'000, 4'096, 2'000));
+    bench.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
+    bench.allocations(
+        copying(captured("cudaMemcpyAsync", 1, 3'001), 0x10'010, 0x50, 64, COPY_DEFAULT));
+    bench.allocations(change("cudaStreamEndCapture", 1, 0x100, 3'002));
+    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
+    bench.allocations(release(allocation(0x10'000, 4'096, 2'000), 3'004));
+    bench.launch_graph(0x200, 3'005);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d", "graph"}) == 64);
+}
+
+TEST_CASE("a process that makes too many graphs, or too large ones, makes them unknown") {
+    KnownGraphs known;
+    GraphWork work;
+    work.does = CUDA_NODE_LAUNCH;
+    known.change(change("cudaGraphCreate", 1, 0, 1'000), {});
+    for (std::uint64_t node = 1; node <= max_graph_entries; node++) {
+        work.launch.kernel = node;
+        known.change(launching(change("cudaGraphAddKernelNode", 1, node, 2'000), node, 1), work);
+    }
+    CHECK(known.entries() == 0);  // the graph, and what is known of it
+    known.change(change("cudaGraphInstantiate", 2, 1, 3'000), {});
+    CHECK(known.executable(2) == nullptr);
+    for (std::uint64_t handle = 10; handle < 10 + max_graphs + 5; handle++) {
+        known.change(change("cudaGraphCreate", handle, 0, 4'000), {});
+        known.change(change("cudaGraphInstantiate", handle, handle, 4'001), {});
+    }
+    CHECK(known.executable(10) != nullptr);
+    CHECK(known.executable(10 + max_graphs + 4) == nullptr);
+}
+
+TEST_CASE("contents give their entries back when nobody has them any more") {
+    KnownGraphs known;
+    GraphWork work;
+    work.does = CUDA_NODE_LAUNCH;
+    known.change(change("cudaGraphCreate", 1, 0, 1'000), {});
+    known.change(change("cudaGraphAddKernelNode", 1, 0xa, 1'001), work);
+    known.change(change("cudaGraphInstantiate", 2, 1, 1'002), {});
+    CHECK(known.entries() == 2);
+    known.change(change("cudaGraphNodeSetEnabled", 2, 0xa, 1'003), {});
+    CHECK(known.entries() == 3);  // its node, without the launch
+    known.change(change("cudaGraphDestroy", 1, 0, 3'000), {});
+    known.change(change("cudaGraphExecDestroy", 2, 0, 3'001), {});
+    CHECK(known.entries() == 0);
+}
