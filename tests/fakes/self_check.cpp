@@ -71,6 +71,10 @@ void compare_device(std::size_t device, const truth::TruthSnapshot &truth,
                       account.memsets[device][mode]);
     }
     compare(what + "graph launches", truth.graph_launches[device], account.graph_launches[device]);
+    for (std::size_t one = 0; one < truth::kCaptured; ++one) {
+        compare(what + "captured " + std::to_string(one), truth.captured[device][one],
+                account.captured[device][one]);
+    }
     compare(what + "synchronizations", truth.synchronizations[device],
             account.synchronizations[device]);
 }
@@ -92,6 +96,7 @@ void compare_all(const truth::TruthSnapshot &truth, const truth::TruthSnapshot &
         compare_device(device, truth, account);
     }
     compare("launches", truth.launches, account.launches);
+    compare("launches by graphs", truth.launches_by_graphs, account.launches_by_graphs);
     compare("launches unlisted", truth.launches_unlisted, 0);
     compare("empty frees", truth.empty_frees, account.empty_frees);
     compare("elapsed times", truth.elapsed_times, account.elapsed_times);
@@ -101,6 +106,11 @@ void compare_all(const truth::TruthSnapshot &truth, const truth::TruthSnapshot &
     compare_maps(truth.launch_table, account.launch_table, [](const truth::LaunchKey &key) {
         return "launches of " + key.kernel + " on device " + std::to_string(key.device);
     });
+    compare_maps(truth.graph_launch_table, account.graph_launch_table,
+                 [](const truth::LaunchKey &key) {
+                     return "launches by graphs of " + key.kernel + " on device " +
+                            std::to_string(key.device);
+                 });
     compare_maps(truth.results, account.results, [](const std::pair<std::string, int> &key) {
         return key.first + " with result " + std::to_string(key.second);
     });
@@ -114,9 +124,11 @@ void check_coverage(const demo::Options &options, const truth::TruthSnapshot &tr
 #define WANTED(name, ...) wanted.insert(#name);
     if (options.api != demo::Api::driver) {
         CUDA_RUNTIME_FUNCTIONS(WANTED)
+        STANDIN_GRAPH_RUNTIME_FUNCTIONS(WANTED)
     }
     if (options.api != demo::Api::runtime) {
         CUDA_DRIVER_FUNCTIONS(WANTED)
+        STANDIN_GRAPH_DRIVER_FUNCTIONS(WANTED)
     }
 #undef WANTED
     // An alias, and what happens before main.

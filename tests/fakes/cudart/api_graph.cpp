@@ -132,6 +132,24 @@ STANDIN_DEFINE(cudaGraphMemcpyNodeSetParams1D,
                                         return driver().cuGraphMemcpyNodeSetParams(node, same);
                                     });
                }))
+STANDIN_DEFINE(cudaGraphMemcpyNodeSetParamsToSymbol,
+               (GraphNode node, const void *symbol, const void *from, std::size_t bytes,
+                std::size_t offset, int direction),
+               in_context(self, [&](const Call &open) {
+                   return with_symbol(open, symbol, true, from, bytes, offset, direction,
+                                      [&](const DriverCopy3D *same) {
+                                          return driver().cuGraphMemcpyNodeSetParams(node, same);
+                                      });
+               }))
+STANDIN_DEFINE(cudaGraphMemcpyNodeSetParamsFromSymbol,
+               (GraphNode node, void *to, const void *symbol, std::size_t bytes, std::size_t offset,
+                int direction),
+               in_context(self, [&](const Call &open) {
+                   return with_symbol(open, symbol, false, to, bytes, offset, direction,
+                                      [&](const DriverCopy3D *same) {
+                                          return driver().cuGraphMemcpyNodeSetParams(node, same);
+                                      });
+               }))
 STANDIN_DEFINE(cudaGraphMemsetNodeSetParams, (GraphNode node, const SetNode *set),
                graph_call(self, driver().cuGraphMemsetNodeSetParams, node, set))
 STANDIN_DEFINE(cudaGraphNodeSetParams, (GraphNode node, RuntimeAnyNode *parameters),

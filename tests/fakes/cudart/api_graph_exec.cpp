@@ -49,6 +49,26 @@ STANDIN_DEFINE(cudaGraphExecMemcpyNodeSetParams1D,
                                             executable, node, same, nullptr);
                                     });
                }))
+STANDIN_DEFINE(cudaGraphExecMemcpyNodeSetParamsToSymbol,
+               (GraphExec executable, GraphNode node, const void *symbol, const void *from,
+                std::size_t bytes, std::size_t offset, int direction),
+               in_context(self, [&](const Call &open) {
+                   return with_symbol(open, symbol, true, from, bytes, offset, direction,
+                                      [&](const DriverCopy3D *same) {
+                                          return driver().cuGraphExecMemcpyNodeSetParams(
+                                              executable, node, same, nullptr);
+                                      });
+               }))
+STANDIN_DEFINE(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
+               (GraphExec executable, GraphNode node, void *to, const void *symbol,
+                std::size_t bytes, std::size_t offset, int direction),
+               in_context(self, [&](const Call &open) {
+                   return with_symbol(open, symbol, false, to, bytes, offset, direction,
+                                      [&](const DriverCopy3D *same) {
+                                          return driver().cuGraphExecMemcpyNodeSetParams(
+                                              executable, node, same, nullptr);
+                                      });
+               }))
 STANDIN_DEFINE(cudaGraphExecMemsetNodeSetParams,
                (GraphExec executable, GraphNode node, const SetNode *set),
                graph_call(self, driver().cuGraphExecMemsetNodeSetParams, executable, node, set,

@@ -89,6 +89,11 @@ int cudaGraphKernelNodeSetParams(standin::GraphNode node, const standin::KernelN
 int cudaGraphMemcpyNodeSetParams(standin::GraphNode node, const standin::Copy3D *copy);
 int cudaGraphMemcpyNodeSetParams1D(standin::GraphNode node, void *to, const void *from,
                                    std::size_t bytes, int direction);
+int cudaGraphMemcpyNodeSetParamsToSymbol(standin::GraphNode node, const void *symbol,
+                                         const void *from, std::size_t bytes, std::size_t offset,
+                                         int direction);
+int cudaGraphMemcpyNodeSetParamsFromSymbol(standin::GraphNode node, void *to, const void *symbol,
+                                           std::size_t bytes, std::size_t offset, int direction);
 int cudaGraphMemsetNodeSetParams(standin::GraphNode node, const standin::SetNode *set);
 int cudaGraphNodeSetParams(standin::GraphNode node, standin::RuntimeAnyNode *parameters);
 int cudaGraphDestroyNode(standin::GraphNode node);
@@ -113,6 +118,13 @@ int cudaGraphExecMemcpyNodeSetParams(standin::GraphExec executable, standin::Gra
 int cudaGraphExecMemcpyNodeSetParams1D(standin::GraphExec executable, standin::GraphNode node,
                                        void *to, const void *from, std::size_t bytes,
                                        int direction);
+int cudaGraphExecMemcpyNodeSetParamsToSymbol(standin::GraphExec executable, standin::GraphNode node,
+                                             const void *symbol, const void *from,
+                                             std::size_t bytes, std::size_t offset, int direction);
+int cudaGraphExecMemcpyNodeSetParamsFromSymbol(standin::GraphExec executable,
+                                               standin::GraphNode node, void *to,
+                                               const void *symbol, std::size_t bytes,
+                                               std::size_t offset, int direction);
 int cudaGraphExecMemsetNodeSetParams(standin::GraphExec executable, standin::GraphNode node,
                                      const standin::SetNode *set);
 int cudaGraphExecChildGraphNodeSetParams(standin::GraphExec executable, standin::GraphNode node,

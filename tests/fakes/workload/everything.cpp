@@ -113,12 +113,33 @@ void Everything::note_set(truth::CopyMode mode, std::size_t bytes) {
     of.bytes += bytes;
 }
 
+truth::LaunchKey Everything::key(const char *kernel, Dim3 grid, Dim3 block) const {
+    return {kernel,
+            {grid.x, grid.y, grid.z},
+            {block.x, block.y, block.z},
+            static_cast<std::uint32_t>(current().device)};
+}
+
 void Everything::note_launch(const char *kernel, Dim3 grid, Dim3 block) {
     ++tally_.launches;
-    ++tally_.launch_table[{kernel,
-                           {grid.x, grid.y, grid.z},
-                           {block.x, block.y, block.z},
-                           static_cast<std::uint32_t>(current().device)}];
+    ++tally_.launch_table[key(kernel, grid, block)];
+}
+
+void Everything::note_graph(const std::vector<GraphStep> &steps) {
+    ++tally_.graph_launches[device()];
+    for (const GraphStep &step : steps) {
+        if (!step.enabled) {
+            continue;
+        }
+        if (step.type == standin::kKernelNode) {
+            ++tally_.launches_by_graphs;
+            ++tally_.graph_launch_table[key(step.kernel, step.grid, step.block)];
+        } else if (step.type == standin::kCopyNode) {
+            note_copy(step.direction, truth::CopyMode::graph, step.bytes);
+        } else if (step.type == standin::kSetNode) {
+            note_set(truth::CopyMode::graph, step.bytes);
+        }
+    }
 }
 
 std::optional<Everything::Live> Everything::pick(std::initializer_list<MemoryKind> kinds) {

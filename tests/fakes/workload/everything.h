@@ -27,6 +27,17 @@ struct Named {
 template <typename... Parameters>
 Named(const char *, int (*)(Parameters...)) -> Named<Parameters...>;
 
+// What one node of a graph does when the graph is launched.
+struct GraphStep {
+    standin::NodeType type = standin::kEmptyNode;
+    const char *kernel = nullptr;
+    standin::Dim3 grid;
+    standin::Dim3 block;
+    truth::CopyKind direction{};
+    std::size_t bytes = 0;
+    bool enabled = true;
+};
+
 class Everything {
 public:
     // A context: one of the thread's own, or the primary one of a device.
@@ -102,7 +113,10 @@ public:
     void note_copy(truth::CopyKind kind, truth::CopyMode mode, std::size_t bytes);
     void note_set(truth::CopyMode mode, std::size_t bytes);
     void note_launch(const char *kernel, standin::Dim3 grid, standin::Dim3 block);
-    void note_graph() { ++tally_.graph_launches[device()]; }
+    void note_captured(truth::Captured what) {
+        ++tally_.captured[device()][static_cast<std::size_t>(what)];
+    }
+    void note_graph(const std::vector<GraphStep> &steps);
     void note_elapsed(float milliseconds) {
         ++tally_.elapsed_times;
         tally_.elapsed_ns += static_cast<std::uint64_t>(milliseconds * 1'000) * 1'000;
@@ -125,6 +139,7 @@ public:
 private:
     static constexpr std::size_t kHostBytes = 65536;
 
+    truth::LaunchKey key(const char *kernel, standin::Dim3 grid, standin::Dim3 block) const;
     std::size_t device() const { return static_cast<std::size_t>(current().device); }
     void finish();
 

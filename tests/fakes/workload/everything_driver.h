@@ -4,6 +4,7 @@
 #pragma once
 
 #include "workload/everything.h"
+#include "workload/everything_graphs.h"
 
 #include "driver/driver_api.h"
 
@@ -50,5 +51,6 @@ void add_driver_sets(Everything &all, const DriverState &state);
 void add_driver_launches(Everything &all, const DriverState &state);
 void add_driver_contexts(Everything &all, DriverState &state);
 void add_driver_virtual_memory(Everything &all);
+GraphApi driver_graphs(Everything &all, const DriverState &state);
 
 }  // namespace demo

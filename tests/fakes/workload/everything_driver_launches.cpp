@@ -89,7 +89,7 @@ void launch_from_passing_module(Everything &all, Stream stream) {
 void launch_graph(Everything &all, const DriverState &state,
                   const Named<standin::GraphExec, Stream> &function) {
     if (all.make(function, state.graph, any_stream(all, state)) == kSuccess) {
-        all.note_graph();
+        all.note_graph({});
     }
 }
 

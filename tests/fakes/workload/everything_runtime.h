@@ -1,8 +1,9 @@
-// The actions of --everything that call the runtime, in two files.
+// The actions of --everything that call the runtime, in several files.
 
 #pragma once
 
 #include "workload/everything.h"
+#include "workload/everything_graphs.h"
 
 #include "cudart/cudart.h"
 
@@ -28,5 +29,6 @@ inline standin::Stream any_stream(Everything &all, const RuntimeState &state) {
 
 void add_runtime_copies(Everything &all, const RuntimeState &state);
 void add_runtime_launches(Everything &all, const RuntimeState &state);
+GraphApi runtime_graphs(Everything &all);
 
 }  // namespace demo

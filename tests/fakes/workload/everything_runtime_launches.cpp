@@ -64,7 +64,7 @@ void get_function(Everything &all) {
 void launch_graph(Everything &all, const RuntimeState &state,
                   const Named<standin::GraphExec, standin::Stream> &function) {
     if (all.make(function, state.graph, any_stream(all, state)) == kSuccess) {
-        all.note_graph();
+        all.note_graph({});
     }
 }
 
