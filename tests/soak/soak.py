@@ -47,8 +47,10 @@ class Truth:
 
     LINES = {
         re.compile(r" memory (\w+): (\d+) allocations of (\d+) bytes \(and (\d+) empty\), (\d+) frees of (\d+) bytes"): "memory",
-        re.compile(r" (h2h|h2d|d2h|d2d) (sync|async): (\d+) of (\d+) bytes"): "copy",
-        re.compile(r"^  launches (\d+) "): "launch",
+        re.compile(r" (h2h|h2d|d2h|d2d) (sync|async|graph): (\d+) of (\d+) bytes"): "copy",
+        re.compile(r"^  launches (\d+), by graphs (\d+) "): "launch",
+        re.compile(r" captured (\w+): (\d+)$"): "captured",
+        re.compile(r": (\d+) graph launches, "): "graph",
     }
 
     def __init__(self, printer, folder):
@@ -81,8 +83,13 @@ class Truth:
             copy, mode, count, size = found
             self.totals["memcpy_total", f"{copy} {mode}"] += int(count)
             self.totals["memcpy_bytes_total", f"{copy} {mode}"] += int(size)
+        elif kind == "captured":
+            self.totals["graph_captured_total", found[0]] += int(found[1])
+        elif kind == "graph":
+            self.totals["graph_launches_total", "known"] += int(found[0])
         else:
-            self.totals["kernel_launches_total", ""] += int(found[0])
+            for via, number in zip(("stream", "graph"), found):
+                self.totals["kernel_launches_total", via] += int(number)
 
 
 class Exporter:
@@ -152,7 +159,11 @@ def counted(page):
         elif name in ("memcpy_total", "memcpy_bytes_total"):
             totals[name, f'{labels["direction"]} {labels["mode"]}'] += int(value)
         elif name == "kernel_launches_total":
-            totals[name, ""] += int(value)
+            totals[name, labels["via"]] += int(value)
+        elif name == "graph_captured_total":
+            totals[name, labels["operation"]] += int(value)
+        elif name == "graph_launches_total":
+            totals[name, labels["content"]] += int(value)
     return totals
 
 
@@ -238,6 +249,10 @@ def run_load(options, truth, exporter, rows, hangs):
         command = [workload, "--seconds", str(int(seconds)), "--rate", str(options.rate // options.programs),
                    "--failures", *name]
         steady.append((own, subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)))
+    own, environment = truth.environment()
+    command = [options.build / "standin/graphs", "mixed", "--seconds", str(int(seconds)), "--threads", "2", "--rate",
+               str(options.rate // options.programs), *name]
+    steady.append((own, subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)))
     began = time.monotonic()
     sample_at = began
     while any(process.poll() is None for _, process in steady):
