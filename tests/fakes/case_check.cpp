@@ -7,6 +7,7 @@
 #include "driver/core.h"
 #include "driver/cuda.h"
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -34,7 +35,6 @@ int g_failures = 0;
     } while (false)
 
 constexpr std::size_t kGranularity = std::size_t{2} << 20U;
-
 void use_first_device() {
     EXPECT(cudaSetDevice(0) == 0);
 }
@@ -226,6 +226,119 @@ void check_lookup(const TruthSnapshot &truth) {
     EXPECT(truth.calls("cuGetProcAddress_v2") == 3);
 }
 
+// One kernel, 100 bytes to the device and 50 of zeros, captured on two streams.
+standin::Graph captured_graph(standin::Stream stream, standin::Stream joins) {
+    static std::array<char, 100> host;
+    void *memory = nullptr;
+    standin::DriverFunction kernel = nullptr;
+    standin::Module module = nullptr;
+    standin::Event event = nullptr;
+    standin::Event back = nullptr;
+    standin::Graph graph = nullptr;
+    EXPECT(cudaMalloc(&memory, 100) == 0 && cuModuleLoadData(&module, "image") == 0);
+    EXPECT(cuModuleGetFunction(&kernel, module, "one") == 0);
+    EXPECT(cudaEventCreate(&event) == 0 && cudaEventCreate(&back) == 0);
+    EXPECT(cudaStreamBeginCapture(stream, standin::kCaptureGlobal) == 0);
+    EXPECT(cuLaunchKernel(kernel, 3, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr) == 0);
+    EXPECT(cudaEventRecord(event, stream) == 0);
+    EXPECT(cudaStreamWaitEvent(joins, event, 0) == 0);
+    EXPECT(cudaMemcpyAsync(memory, host.data(), 100, standin::kHostToDevice, joins) == 0);
+    EXPECT(cudaEventRecord(back, joins) == 0);
+    EXPECT(cudaMemsetAsync(memory, 0, 50, stream) == 0);
+    EXPECT(cudaStreamWaitEvent(stream, back, 0) == 0);
+    EXPECT(cudaStreamEndCapture(stream, &graph) == 0);
+    return graph;
+}
+
+struct Streams {
+    standin::Stream first = nullptr;
+    standin::Stream second = nullptr;
+    Streams() {
+        EXPECT(cudaStreamCreateWithFlags(&first, standin::kNonBlockingStream) == 0);
+        EXPECT(cudaStreamCreateWithFlags(&second, standin::kNonBlockingStream) == 0);
+    }
+};
+
+// What is captured does not run; each launch of the graph runs all of it.
+void captures() {
+    const Streams streams;
+    const standin::Graph graph = captured_graph(streams.first, streams.second);
+    standin::GraphExec executable = nullptr;
+    EXPECT(cudaGraphInstantiate(&executable, graph, 0) == 0);
+    EXPECT(cudaGraphLaunch(executable, streams.second) == 0);
+    EXPECT(cudaGraphLaunch(executable, streams.second) == 0);
+}
+
+void check_captures(const TruthSnapshot &truth) {
+    using enum truth::Captured;
+    EXPECT(truth.of(launch) == 1 && truth.of(copy) == 1 && truth.of(memset) == 1);
+    EXPECT(truth.graphs() == 2 && truth.launches == 0 && truth.launches_by_graphs == 2);
+    EXPECT(truth.of(truth::CopyKind::h2d, truth::CopyMode::graph).bytes == 200);
+    EXPECT(truth.of(truth::CopyKind::h2d, truth::CopyMode::async).calls == 0);
+    EXPECT(truth.sets(truth::CopyMode::graph).bytes == 100);
+}
+
+// Neither gives a graph.
+void invalid_captures() {
+    const Streams streams;
+    void *memory = nullptr;
+    standin::Graph graph = nullptr;
+    EXPECT(cudaStreamBeginCapture(streams.first, standin::kCaptureGlobal) == 0);
+    EXPECT(cudaMalloc(&memory, 10) == standin::kCaptureUnsupported);
+    EXPECT(cudaStreamEndCapture(streams.first, &graph) == standin::kCaptureInvalidated);
+    EXPECT(graph == nullptr && cudaMalloc(&memory, 10) == 0);
+    standin::Event event = nullptr;
+    EXPECT(cudaEventCreate(&event) == 0 && cudaStreamBeginCapture(streams.first, 2) == 0);
+    EXPECT(cudaEventRecord(event, streams.first) == 0);
+    EXPECT(cudaStreamWaitEvent(streams.second, event, 0) == 0);
+    EXPECT(cudaMemsetAsync(memory, 0, 7, streams.second) == 0);
+    EXPECT(cudaStreamEndCapture(streams.first, &graph) == standin::kCaptureUnjoined);
+    EXPECT(cudaMemsetAsync(memory, 0, 5, streams.second) == 0);
+}
+
+void check_invalid_captures(const TruthSnapshot &truth) {
+    EXPECT(truth.of(truth::Captured::memset) == 1 && truth.launches == 0);
+    EXPECT(truth.sets(truth::CopyMode::async).bytes == 5 && truth.graphs() == 0);
+    EXPECT(truth.of(MemoryKind::device).allocations == 1);
+}
+
+// In the executable graph, its original, a clone of that and a graph that has it inside.
+void changed_graphs() {
+    const Streams streams;
+    const standin::Graph graph = captured_graph(streams.first, streams.second);
+    std::array<standin::GraphNode, 3> nodes{};
+    std::size_t count = nodes.size();
+    standin::Graph clone = nullptr;
+    standin::Graph outer = nullptr;
+    standin::GraphNode child = nullptr;
+    standin::GraphExec executable = nullptr;
+    EXPECT(cudaGraphGetNodes(graph, nodes.data(), &count) == 0 && count == 3);
+    EXPECT(cudaGraphClone(&clone, graph) == 0 && cudaGraphCreate(&outer, 0) == 0);
+    EXPECT(cudaGraphAddChildGraphNode(&child, outer, nullptr, 0, graph) == 0);
+    EXPECT(cudaGraphInstantiate(&executable, graph, 0) == 0);
+    EXPECT(cudaGraphNodeSetEnabled(executable, nodes[0], 0) == 0);
+    EXPECT(cudaGraphLaunch(executable, streams.first) == 0);  // without the kernel
+    void *memory = nullptr;
+    EXPECT(cudaMalloc(&memory, 100) == 0);
+    const standin::SetNode set{reinterpret_cast<DevicePointer>(memory), 0, 0, 1, 9, 1};
+    EXPECT(cudaGraphMemsetNodeSetParams(nodes[2], &set) == 0);
+    EXPECT(cudaGraphLaunch(executable, streams.first) == 0);  // as before
+    standin::UpdateInfo info;
+    EXPECT(cudaGraphExecUpdate(executable, graph, &info) == 0);
+    EXPECT(cudaGraphLaunch(executable, streams.first) == 0);  // 9 bytes
+    EXPECT(cudaGraphExecUpdate(executable, outer, &info) == standin::kGraphUpdateFailure);
+    for (const standin::Graph other : {clone, outer}) {  // as they were made
+        EXPECT(cudaGraphInstantiate(&executable, other, 0) == 0);
+        EXPECT(cudaGraphLaunch(executable, streams.first) == 0);
+    }
+}
+
+void check_changed_graphs(const TruthSnapshot &truth) {
+    EXPECT(truth.graphs() == 5 && truth.launches_by_graphs == 2 &&
+           truth.sets(truth::CopyMode::graph).bytes == 50 + 50 + 9 + 50 + 50);
+    EXPECT(truth.of(truth::CopyKind::h2d, truth::CopyMode::graph).calls == 5);
+}
+
 struct Case {
     const char *name;
     void (*run)();
@@ -242,6 +355,9 @@ constexpr Case kCases[] = {
     {"virtual_memory", virtual_memory, check_virtual_memory},
     {"forks", forks, check_forks, 2},
     {"lookup", lookup, check_lookup},
+    {"captures", captures, check_captures},
+    {"invalid_captures", invalid_captures, check_invalid_captures},
+    {"changed_graphs", changed_graphs, check_changed_graphs},
 };
 
 void run_case(const Case &one, const std::filesystem::path &directory) {
