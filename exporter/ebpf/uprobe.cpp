@@ -281,6 +281,11 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
         return tl::unexpected(linked.error());
     }
     set.functions_ = points.size() - refused.size();
+    set.expensive_functions_ =
+        static_cast<std::size_t>(std::ranges::count_if(points, [&](const AttachPoint &point) {
+            return point.is_expensive &&
+                   std::ranges::find(refused, point.file_offset) == refused.end();
+        }));
     return set;
 }
 

@@ -34,7 +34,8 @@ void expect_session(bpf_program *program);
 struct AttachPoint {
     std::uint64_t file_offset;
     std::uint64_t cookie;
-    bool entry_only = false;  // a session's program decides it itself
+    bool entry_only = false;    // a session's program decides it itself
+    bool is_expensive = false;  // the kernel cannot emulate the instruction there
 };
 
 // The programs of CALL_PROGRAMS in bpf/lib/call.bpf.h that belong to one mode: in a session `enter`
@@ -74,6 +75,9 @@ public:
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
 
     [[nodiscard]] std::size_t functions() const { return functions_; }
+    // Those whose probe is on an instruction that the kernel cannot emulate; 0 after adopt(), as it
+    // is not known.
+    [[nodiscard]] std::size_t expensive_functions() const { return expensive_functions_; }
     [[nodiscard]] bool is_empty() const { return links_.empty(); }
     [[nodiscard]] const Refused &refused() const { return refused_; }
     // Descriptors of its BPF links; the set still owns them.
@@ -107,6 +111,7 @@ private:
                        std::vector<std::uint64_t> &refused);
 
     std::size_t functions_ = 0;
+    std::size_t expensive_functions_ = 0;
     std::vector<Held> links_;  // in the order in which they were attached
     Refused refused_;
 };

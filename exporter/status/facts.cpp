@@ -40,6 +40,9 @@ void add_attached(const std::vector<probes::Health> &probes, ByFile &files) {
             }
             file.build = library.build;
             file.attached[probe.name] = library.functions;
+            if (library.expensive > 0) {
+                file.expensive[probe.name] = library.expensive;
+            }
         }
     }
 }

@@ -35,7 +35,8 @@ struct LibraryFacts {
     std::string path{};  // or its name, if the path is not known
     std::string build{};
     std::size_t processes = 0;
-    std::map<std::string, std::uint64_t> attached{};  // functions, by probe
+    std::map<std::string, std::uint64_t> attached{};   // functions, by probe
+    std::map<std::string, std::uint64_t> expensive{};  // of these, by probe, without zeros
     std::map<std::string, std::string> problems{};    // by probe
 };
 

@@ -123,6 +123,11 @@ std::string library_state(const LibraryFacts &library) {
     for (const auto &[probe, functions] : library.attached) {
         html += (html.empty() ? "" : "<br>") + std::string("<b class=\"ok\">attached</b> by ") +
                 escape_html(probe) + ", " + counted(functions, "function", "functions");
+        if (const auto found = library.expensive.find(probe); found != library.expensive.end()) {
+            html += ", " + count_text(found->second) +
+                    " of them <abbr title=\"the kernel cannot emulate their first instructions, so "
+                    "a traced call of them costs about ten times as much\">expensive</abbr>";
+        }
     }
     for (const auto &[probe, problem] : library.problems) {
         html += (html.empty() ? "" : "<br>") + std::string("<b class=\"bad\">not attached</b>") +

@@ -49,6 +49,9 @@ std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappi
         library.problem = file ? ""
                                : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
                                                           CAP_CHECKPOINT_RESTORE});
+        if (file) {
+            library.cost = probes::entry_cost(file->readable()).value_or(probes::EntryCost{});
+        }
     }
     std::vector<FoundLibrary> libraries;
     for (auto &[id, library] : found) {
@@ -157,10 +160,18 @@ std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries)
                                       ? "one process"
                                       : std::to_string(library.users.size()) + " processes";
         const bool can_be_opened = library.problem.empty();
+        const auto &[functions, expensive] = library.cost;
+        const std::string cost =
+            expensive == 0
+                ? ""
+                : ": " + std::to_string(expensive) + " of its " + std::to_string(functions) +
+                      " traced functions begin with an instruction that the kernel "
+                      "cannot emulate, so a traced call of them costs about ten times "
+                      "as much";
         findings.push_back(
             {"cuda_libraries", can_be_opened ? Verdict::ok : Verdict::warn,
              (library.path.empty() ? library.name : library.path) + " in " + users +
-                 (can_be_opened ? "" : " cannot be opened (" + library.problem + ")"),
+                 (can_be_opened ? cost : " cannot be opened (" + library.problem + ")"),
              can_be_opened ? "" : "the calls of these processes are not seen"});
     }
     return findings;

@@ -10,6 +10,7 @@
 #include "exporter/cli/doctor/finding.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/gpus/gpus.h"
+#include "exporter/probes/cuda/entry_cost.h"
 
 namespace gpusnoop::doctor {
 
@@ -19,6 +20,7 @@ struct FoundLibrary {
     std::set<std::uint32_t> users;  // processes
     std::string problem;            // why it cannot be opened; empty if it can
     std::string path = {};          // as in a process that uses it; empty if not known
+    probes::EntryCost cost = {};
 };
 
 [[nodiscard]] std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries);

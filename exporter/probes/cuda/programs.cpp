@@ -20,6 +20,7 @@
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/cuda/exits.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/frame/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -292,6 +293,7 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
     if (calls_.exit != nullptr && !places.points.empty()) {
         places.exits = see_ends_at_exits(*elf, library, places.functions, places.points);
     }
+    use_cheapest_entries(*elf, library.readable(), places.functions, places.points);
     return places;
 }
 

@@ -41,7 +41,8 @@ public:
         std::string reason;
         Error error;
     };
-    // The addresses in a file of the functions of cuda.h. Aliases at one address are one point.
+    // The addresses in a file of the functions of cuda.h, and where each is probed. Aliases at one
+    // address are one point.
     struct Places {
         std::vector<ebpf::AttachPoint> points;
         std::vector<ebpf::AttachPoint> exits;

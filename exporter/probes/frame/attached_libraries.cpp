@@ -27,15 +27,16 @@ void AttachedLibraries::started(const Result<> &result) {
 
 void AttachedLibraries::add(const discovery::Library &library, ebpf::UprobeSet probes,
                             ebpf::AttachMode mode, std::string_view what) {
-    note(library, probes.functions(), mode, what);
+    note(library, {probes.functions(), probes.expensive_functions()}, mode, what);
     const std::lock_guard lock(mutex_);
     attached_.at(library.id).probes = std::move(probes);
 }
 
-void AttachedLibraries::note(const discovery::Library &library, std::size_t functions,
+void AttachedLibraries::note(const discovery::Library &library, Functions functions,
                              ebpf::AttachMode mode, std::string_view what) {
     const std::string name = to_valid_utf8(library.name, max_label_bytes);
-    const AttachedLibrary attached{library.id, name, build_of(library), functions};
+    const AttachedLibrary attached{library.id, name, build_of(library), functions.attached,
+                                   functions.expensive};
     {
         const std::lock_guard lock(mutex_);
         mode_ = mode;
@@ -43,7 +44,8 @@ void AttachedLibraries::note(const discovery::Library &library, std::size_t func
     }
     log::info(what, {{"probe", probe_},
                      {"library", name},
-                     {"functions", functions},
+                     {"functions", functions.attached},
+                     {"expensive", functions.expensive},
                      {"inode", library.id.inode},
                      {"mode", to_string(mode)}});
 }

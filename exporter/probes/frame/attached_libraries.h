@@ -29,11 +29,16 @@ public:
     // Whether the probe is up.
     void started(const Result<> &result);
 
+    struct Functions {
+        std::size_t attached = 0;
+        std::size_t expensive = 0;  // of these, as in ebpf::UprobeSet
+    };
+
     // Both log it with the word `what`, such as "attached". With note() the caller keeps the
     // probes.
     void add(const discovery::Library &library, ebpf::UprobeSet probes, ebpf::AttachMode mode,
              std::string_view what);
-    void note(const discovery::Library &library, std::size_t functions, ebpf::AttachMode mode,
+    void note(const discovery::Library &library, Functions functions, ebpf::AttachMode mode,
               std::string_view what);
     // Logs `why`. The probes stay attached as long as the caller keeps them; nothing: it was not
     // attached to that file.

@@ -28,6 +28,7 @@ struct AttachedLibrary {
     std::string name;   // valid UTF-8, and not long
     std::string build;  // its GNU build id; empty if it has none
     std::uint64_t functions = 0;
+    std::uint64_t expensive = 0;  // of these: see ebpf::UprobeSet::expensive_functions()
 };
 
 // The state of a probe.

@@ -138,8 +138,8 @@ Result<> FunctionsAttacher::change(const discovery::Library &library,
                                    const std::vector<SelectedFunction> &functions) {
     const bool is_new = !files_.has(library.id);
     const auto changed = files_.change(library, functions);
-    const std::size_t count = files_.functions(library.id);
-    if (count == 0) {
+    const auto count = files_.functions(library.id);
+    if (count.attached == 0) {
         remove(library.id);
     } else if (is_new) {
         attached_.note(library, count, programs_.mode(), "attached");

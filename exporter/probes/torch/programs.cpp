@@ -9,6 +9,7 @@
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/frame/entry_points.h"
 #include "exporter/probes/torch/functions.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "torch.skel.h"
@@ -44,6 +45,7 @@ Result<std::vector<ebpf::AttachPoint>> find_points(const discovery::Library &lib
             points.push_back({place.file_offset, torch_functions()[place.name].cookie, true});
         }
     }
+    use_cheapest_entries(*elf, library.readable(), *found, points);
     return points;
 }
 

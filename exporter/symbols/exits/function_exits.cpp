@@ -47,9 +47,20 @@ Result<Part> swept(std::span<const std::byte> code, std::uint64_t vaddr, std::ui
     return Part{vaddr, code.size(), std::move(*sweep)};
 }
 
+// Notes that a jump goes to this place, if it is in the first part and behind its first byte.
+void note_inner_target(FunctionExits &found, const Part &first, std::uint64_t target) {
+    if (target > first.vaddr && first.covers(target)) {
+        const std::uint64_t distance = target - first.vaddr;
+        found.first_inner_target = std::min(found.first_inner_target.value_or(distance), distance);
+    }
+}
+
 // The places where the parts return or jump away; the first part is the entered one.
 Result<FunctionExits> exits_of(std::span<const Part> parts) {
     FunctionExits found;
+    if (const auto target = parts.front().sweep.first_inner_target) {
+        note_inner_target(found, parts.front(), *target);
+    }
     for (const Part &part : parts) {
         found.has_calls |= part.sweep.has_calls;
         for (const std::uint64_t at : part.sweep.returns) {
@@ -61,6 +72,7 @@ Result<FunctionExits> exits_of(std::span<const Part> parts) {
         }
         for (const DirectJump &jump : part.sweep.jumps) {
             found.jumps_to_entry |= jump.target == parts.front().vaddr;
+            note_inner_target(found, parts.front(), jump.target);
             if (std::none_of(parts.begin(), parts.end(),
                              [&](const Part &other) { return other.covers(jump.target); })) {
                 found.exits.push_back(
@@ -246,6 +258,12 @@ std::optional<std::size_t> only_predecessor(std::span<const InnerJump> jumps, st
         return falls_in ? std::optional(index - 1) : std::nullopt;
     }
     return !falls_in && last - first == 1 ? std::optional(first->source) : std::nullopt;
+}
+
+std::optional<std::uint64_t> first_inner_target(std::span<const InnerJump> jumps,
+                                                std::uint64_t vaddr) {
+    const auto found = std::ranges::upper_bound(jumps, std::uint64_t{0}, {}, &InnerJump::target);
+    return found == jumps.end() ? std::nullopt : std::optional(vaddr + found->target);
 }
 
 bool FunctionExits::has(ExitKind kind) const {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct FunctionExits {
     bool jumps_to_entry = false;
     // It calls other functions, besides tail calls.
     bool has_calls = false;
+    // The first place behind its first instruction that a jump of it goes to, in bytes from there;
+    // no value: none goes into its first part. Jumps of switches are not counted.
+    std::optional<std::uint64_t> first_inner_target;
 
     [[nodiscard]] bool has(ExitKind kind) const;
 };

@@ -1,5 +1,5 @@
 // One pass over the instructions of a piece of code, from its first byte to its last: finds its
-// exits and the targets of its jumps. For the function_exits sources only.
+// exits and the targets of its jumps. For the sources of this folder only.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ struct Sweep {
     std::vector<DirectJump> jumps;       // out of the code, or to its first byte
     std::vector<IndirectJump> indirect_jumps;
     bool has_calls = false;
+    // The first place behind the first byte that a jump of this code goes to; no value: to none.
+    std::optional<std::uint64_t> first_inner_target;  // vaddr
 };
 
 // A jump to a place of the same code.
@@ -46,6 +48,10 @@ struct InnerJump {
 [[nodiscard]] std::optional<std::size_t> only_predecessor(std::span<const InnerJump> jumps,
                                                           std::uint64_t offset, std::size_t index,
                                                           bool falls_in);
+
+// Of jumps that are sorted: see Sweep.
+[[nodiscard]] std::optional<std::uint64_t> first_inner_target(std::span<const InnerJump> jumps,
+                                                              std::uint64_t vaddr);
 
 // How far back from an indirect jump the origin of its target is searched: compilers put the two
 // close together, with at most an epilogue between them.

@@ -131,6 +131,7 @@ public:
             return fail("the function runs on past its end");
         }
         std::sort(jumps_.begin(), jumps_.end());
+        sweep_.first_inner_target = first_inner_target(jumps_, vaddr_);
         if (indirect_.size() > max_indirect_jumps) {
             return fail("the function has too many indirect jumps", EFBIG);
         }

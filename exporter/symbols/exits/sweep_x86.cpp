@@ -77,6 +77,7 @@ public:
             return tl::unexpected(done.error());
         }
         std::sort(jumps_.begin(), jumps_.end());
+        sweep_.first_inner_target = first_inner_target(jumps_, vaddr_);
         for (const InnerJump &jump : jumps_) {
             if (!std::binary_search(starts_.begin(), starts_.end(), jump.target)) {
                 return fail_at("a jump goes to the inside of an instruction", jump.target);

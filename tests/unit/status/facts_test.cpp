@@ -122,7 +122,11 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
         {.id = {.inode = 9}, .name = "gone.so", .build = "99", .functions = 1}};
     probes::Health func = probe("functions", 0);
     func.libraries = {
-        {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 2},
+        {.id = {.inode = 1},
+         .name = "libcudart.so.12",
+         .build = "aa",
+         .functions = 2,
+         .expensive = 1},
         {.id = {.inode = 4}, .name = "server", .build = "", .functions = 3}};
     auto broken = found(2, "/lib/libbroken.so", 0);
     broken.problems[&functions_attacher] = "not an ELF file";
@@ -152,6 +156,7 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
     CHECK(facts[3].processes == 2);
     CHECK(facts[3].build == "aa");
     CHECK(facts[3].attached == Functions{{"cuda", 18}, {"functions", 2}});
+    CHECK(facts[3].expensive == Functions{{"functions", 1}});
     CHECK(facts[4].path == "/bin/server");
     CHECK(facts[4].attached == Functions{{"functions", 3}});
     // Discovery does not know it any more, or not yet.

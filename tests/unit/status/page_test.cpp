@@ -57,6 +57,7 @@ Facts facts() {
                                .build = "c0ffee",
                                .processes = 3,
                                .attached = {{"cuda", 18}, {"functions", 2}},
+                               .expensive = {{"functions", 1}},
                                .problems = {}});
     auto &memory = facts.overview.memory.emplace();
     memory.processes.push_back({.pid = 41'230,
@@ -155,7 +156,7 @@ TEST_CASE("the page has what a person looks for first") {
           "2 callsframe0 module.soframe1 module.so|");
     CHECK(row(html, "<code class=\"fit\">/usr/lib/libcudart.so.12") ==
           "/usr/lib/libcudart.so.12|3|attached by cuda, 18 functionsattached by functions, 2 "
-          "functions|c0ffee|");
+          "functions, 1 of them expensive|c0ffee|");
     CHECK(html.find(" more") == std::string::npos);
 }
 

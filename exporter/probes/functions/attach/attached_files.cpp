@@ -110,13 +110,16 @@ void AttachedFiles::detach(const FileId &id, Reason reason) {
     }
 }
 
-std::size_t AttachedFiles::functions(const FileId &id) const {
+AttachedLibraries::Functions AttachedFiles::functions(const FileId &id) const {
     const auto file = files_.find(id);
-    std::size_t count = 0;
+    AttachedLibraries::Functions count;
     if (file != files_.end()) {
         for (const FunctionLink &link : file->second) {
-            count += static_cast<std::size_t>(
-                std::ranges::count_if(link.places, &AttachedFunction::is_wanted));
+            for (const AttachedFunction &place : link.places) {
+                count.attached += place.is_wanted ? 1 : 0;
+                count.expensive +=
+                    place.is_wanted && place.function.entry_probe.is_expensive ? 1 : 0;
+            }
         }
     }
     return count;

@@ -11,6 +11,7 @@
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
+#include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/attach/programs.h"
@@ -51,7 +52,8 @@ public:
     void detach(const FileId &id, Reason reason);
     [[nodiscard]] bool must_wait_for(const FileId &id) { return detacher_.must_wait_for(id); }
     [[nodiscard]] bool has(const FileId &id) const { return files_.contains(id); }
-    [[nodiscard]] std::size_t functions(const FileId &id) const;
+    // Those that count now.
+    [[nodiscard]] AttachedLibraries::Functions functions(const FileId &id) const;
 
 private:
     using Links = std::vector<FunctionLink>;

@@ -232,7 +232,8 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         const std::uint32_t number = table.add(shown);
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
-        entries.push_back({attached.entry, cookie, attached.ending != ExitStrategy::return_probe});
+        entries.push_back({attached.entry_probe.file_offset, cookie,
+                           attached.ending != ExitStrategy::return_probe});
         for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
@@ -245,8 +246,9 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
     std::vector<FunctionIds::Change> unused;
     std::erase_if(link.places, [&](const AttachedFunction &place) {
         const bool is_refused =
-            is_attached && std::ranges::find(probes->refused().entries, place.function.entry) !=
-                               probes->refused().entries.end();
+            is_attached &&
+            std::ranges::find(probes->refused().entries, place.function.entry_probe.file_offset) !=
+                probes->refused().entries.end();
         if (is_refused) {
             link.refused.push_back(place.function.name);
         }

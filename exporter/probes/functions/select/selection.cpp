@@ -86,6 +86,7 @@ public:
             add_function(candidate);
         }
         find_exit_strategies();
+        find_entry_probes();
         for (const GroupMatcher &group : groups_) {
             if (auto symbols = group.unmatched(); !symbols.empty()) {
                 selection_.unmatched.emplace(group.name(), std::move(symbols));
@@ -219,6 +220,7 @@ private:
         function.symbol = candidate.symbol;
         function.options = group.options(candidate.pattern);
         function.entry = candidate.function->file_offset;
+        function.entry_probe = {function.entry, false};
         if (candidate.other_group) {
             shared_.add(name_ + ": " + function.name + " is wanted by the groups " + group.name() +
                         " and " + groups_[*candidate.other_group].name() + ", and counts for " +
@@ -260,6 +262,23 @@ private:
                 entry_only_.add(name_ + ": " + function.name + ": " + endings[i].problem +
                                 ", so its calls are counted at entry only");
             }
+        }
+    }
+
+    // Go's functions begin again after they have got a larger stack, so their probes stay where they
+    // are.
+    void find_entry_probes() {
+        if (is_go(file_)) {
+            return;
+        }
+        std::vector<symbols::FoundFunction> functions;
+        for (std::size_t i = 0; i < candidates_.size(); ++i) {
+            const symbols::ListedFunction &function = *candidates_[i].function;
+            functions.push_back({i, function.file_offset, function.vaddr, function.size, true});
+        }
+        const auto probes = symbols::find_entry_probes(file_, fd_, functions);
+        for (std::size_t i = 0; i < probes.size(); ++i) {
+            selection_.functions[i].entry_probe = probes[i];
         }
     }
 

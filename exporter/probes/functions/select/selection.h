@@ -14,6 +14,7 @@
 #include "exporter/probes/functions/select/exit_strategy.h"
 #include "exporter/probes/functions/setting_groups.h"
 #include "exporter/symbols/elf/elf_file.h"
+#include "exporter/symbols/exits/entry_probe.h"
 #include "exporter/symbols/exits/function_exits.h"
 
 namespace gpusnoop::probes {
@@ -26,6 +27,7 @@ struct SelectedFunction {
     std::string symbol;  // as the file has it, without a version
     std::shared_ptr<const FunctionOptions> options;  // never null; one for each pattern
     std::uint64_t entry = 0;                         // file offset
+    symbols::EntryProbe entry_probe{};               // at `entry`, or cheaper right behind it
     ExitStrategy ending = ExitStrategy::none;
     std::vector<symbols::FunctionExit>
         exits{};                  // at file offsets, ascending; ExitStrategy::exits only

@@ -160,6 +160,8 @@ TEST_CASE("libraries that cannot be opened are warned of, and none is no problem
     CHECK(findings[1].found ==
           "libcuda.so.1 in one process cannot be opened (open: Permission denied)");
     CHECK_FALSE(findings[1].costs.empty());
+    CHECK(judge_libraries({{"libcuda.so.1", {3}, "", "", {180, 20}}})[0].found.starts_with(
+        "libcuda.so.1 in one process: 20 of its 180 traced functions begin with"));
     // Two files of one name are told apart.
     CHECK(judge_libraries({{"libcudart.so.12", {1}, "", "/opt/a/libcudart.so.12"}})[0].found ==
           "/opt/a/libcudart.so.12 in one process");

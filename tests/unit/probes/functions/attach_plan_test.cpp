@@ -18,6 +18,7 @@ SelectedFunction at(std::uint64_t entry, ExitStrategy ending = ExitStrategy::ret
             .symbol = std::move(name),
             .options = std::make_shared<const probes::FunctionOptions>(),
             .entry = entry,
+            .entry_probe = {.file_offset = entry},
             .ending = ending};
 }
 
@@ -62,7 +63,10 @@ TEST_CASE("a function that is followed in another way has other probes") {
     more_exits.exits.push_back({20, symbols::ExitKind::tail_call});
     SelectedFunction jumps = exits;
     jumps.jumps_to_entry = true;
-    for (const SelectedFunction &other : {at(1, ExitStrategy::none), at(1), more_exits, jumps}) {
+    SelectedFunction behind = exits;
+    behind.entry_probe.file_offset += 4;
+    for (const SelectedFunction &other :
+         {at(1, ExitStrategy::none), at(1), more_exits, jumps, behind}) {
         Places places({exits});
         const std::vector<SelectedFunction> wanted = {other};
         const AttachPlan plan = places.plan(wanted);
