@@ -7,6 +7,7 @@
 #include "bpf/cuda/captures.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/follow.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
@@ -14,6 +15,9 @@
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
+
+/* Enter GPU processes into the table of followed processes, too? If not, its maps do not exist. */
+const volatile bool follow = false;
 
 /* Allocations and frees: never throttled, never crowded out by calls. */
 struct {
@@ -102,6 +106,8 @@ static __always_inline void enter_process(struct thread *thread)
 			fill_process(record, thread->since_ns);
 			SUBMIT(record);
 		}
+		if (follow)
+			follow_gpu_process(&thread->tgid, &thread->since_ns);
 	} else if (record) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 	}
