@@ -66,7 +66,9 @@ Result<> for_each_lookup(int map, std::size_t most, Use use) {
 }
 
 // For the third way, which disables no programs: a program at iter/bpf_map_elem that writes an
-// entry's key and then its value.
+// entry's key and then its value. Some kernels of cloud machines refuse such programs, even to
+// root, with EPERM: where can_link_to_entries() is false, they cannot be loaded.
+[[nodiscard]] bool can_link_to_entries();
 Result<Link> link_to_entries(const bpf_program *program, int map);
 
 // As for_each(), but an entry may be seen twice if others are added meanwhile.

@@ -74,6 +74,10 @@ void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, bool
     for (bpf_program *program : {all.syscall_leave, all.syscall_enter}) {
         ebpf::load_if(program, !by_function);
     }
+    const bool by_entry = ebpf::can_link_to_entries();
+    for (bpf_program *program : {all.syscall_lscount, all.syscall_lserror}) {
+        ebpf::load_if(program, by_entry);
+    }
 }
 
 std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton) {
@@ -89,6 +93,9 @@ Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
     SyscallTables tables;
     tables.counts_fd_ = bpf_map__fd(skeleton.maps.syscall_counts);
     tables.errors_fd_ = bpf_map__fd(skeleton.maps.syscall_errors);
+    if (!bpf_program__autoload(skeleton.progs.syscall_lscount)) {
+        return tables;
+    }
     auto counts = ebpf::link_to_entries(skeleton.progs.syscall_lscount, tables.counts_fd_);
     if (!counts) {
         return tl::unexpected(counts.error());
@@ -104,15 +111,22 @@ Result<SyscallTables> SyscallTables::open(const syscall_bpf &skeleton) {
 
 Result<SyscallReading> SyscallTables::read() const {
     SyscallReading reading;
-    const auto counts = ebpf::for_each_entry<syscall_key, syscall_counts>(
-        list_counts_,
-        [&](const auto &key, const auto &value) { reading.counts.emplace_back(key, value); });
+    const auto add_count = [&](const syscall_key &key, const syscall_counts &value) {
+        reading.counts.emplace_back(key, value);
+    };
+    const auto add_error = [&](const syscall_error_key &key, std::uint64_t value) {
+        reading.errors.emplace_back(key, value);
+    };
+    const auto counts =
+        list_counts_ ? ebpf::for_each_entry<syscall_key, syscall_counts>(list_counts_, add_count)
+                     : ebpf::for_each<syscall_key, syscall_counts>(counts_fd_, add_count);
     if (!counts) {
         return tl::unexpected(counts.error());
     }
-    const auto errors = ebpf::for_each_entry<syscall_error_key, std::uint64_t>(
-        list_errors_,
-        [&](const auto &key, std::uint64_t value) { reading.errors.emplace_back(key, value); });
+    const auto errors =
+        list_errors_
+            ? ebpf::for_each_entry<syscall_error_key, std::uint64_t>(list_errors_, add_error)
+            : ebpf::for_each<syscall_error_key, std::uint64_t>(errors_fd_, add_error);
     if (!errors) {
         return tl::unexpected(errors.error());
     }

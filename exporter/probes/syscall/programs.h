@@ -35,6 +35,7 @@ public:
 private:
     int counts_fd_ = -1;
     int errors_fd_ = -1;
+    // Null where the kernel allows no such programs: then whole maps are read.
     ebpf::Link list_counts_;
     ebpf::Link list_errors_;
 };
