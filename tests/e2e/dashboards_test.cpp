@@ -218,7 +218,9 @@ struct Scene {
                       "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
                       "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
                       "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
-                      "in_flight: {enabled: true}\ntorch: {enabled: true}\n"};
+                      "in_flight: {enabled: true}\ntorch: {enabled: true}\n"
+                      "host: {life: {enabled: true}, tasks: {enabled: true}, "
+                      "pressure: {enabled: true}, memory: {enabled: true}}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{
         exporter.port(),

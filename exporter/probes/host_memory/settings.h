@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostMemoryConfig {
-    bool enabled = true;
+    bool enabled = false;
     bool operator==(const HostMemoryConfig &) const = default;
 };
 

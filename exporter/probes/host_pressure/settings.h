@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostPressureConfig {
-    bool enabled = true;
+    bool enabled = false;
     bool operator==(const HostPressureConfig &) const = default;
 };
 

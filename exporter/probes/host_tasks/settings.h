@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostTasksConfig {
-    bool enabled = true;
+    bool enabled = false;
     bool operator==(const HostTasksConfig &) const = default;
 };
 
