@@ -61,7 +61,7 @@ class Host:
         add("gpusnoop_host_cpu_periods_total", {}, 8, True)
         add("gpusnoop_host_cpu_throttled_periods_total", {}, 0.2, True)
         for node, kind, size in (("0", "anon", 8e9), ("1", "anon", 1e9), ("0", "file", 5e8)):
-            of.store.gauge("gpusnoop_host_memory_numa_bytes", {**labels, "node": node, "kind": kind},
+            of.store.gauge("gpusnoop_host_memory_numa_bytes", {**labels, "numa_node": node, "kind": kind},
                            [size] * of.clock.count, of.first, of.last)
 
     def add(self):

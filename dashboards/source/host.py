@@ -60,7 +60,7 @@ def _cgroups():
                    (lines(10, f"{total('instance, cgroup', rate('host_cpu_throttled_periods_total'))}\n"
                           f"  / {total('instance, cgroup', rate('host_cpu_periods_total'))}"), name), width=8),
         timeseries("Memory by NUMA node", "Of the cgroups of GPU programs, by node of the machine.", "bytes",
-                   (lines(10, total("instance, cgroup, node", own("host_memory_numa_bytes"))), f"{name} node {{{{node}}}}"),
+                   (lines(10, total("instance, cgroup, numa_node", own("host_memory_numa_bytes"))), f"{name} node {{{{numa_node}}}}"),
                    width=8),
         timeseries("Idle CPUs by state", "CPUs of a node in each idle state, on average: to leave a deep one takes time.",
                    "short", (lines(10, total("instance, state", rate("host_cpu_idle_seconds_total"))),

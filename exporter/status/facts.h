@@ -37,7 +37,7 @@ struct LibraryFacts {
     std::size_t processes = 0;
     std::map<std::string, std::uint64_t> attached{};   // functions, by probe
     std::map<std::string, std::uint64_t> expensive{};  // of these, by probe, without zeros
-    std::map<std::string, std::string> problems{};    // by probe
+    std::map<std::string, std::string> problems{};     // by probe
 };
 
 struct Facts {

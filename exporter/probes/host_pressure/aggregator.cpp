@@ -56,7 +56,7 @@ HostPressureGauges make_host_pressure_gauges(series::FamilySet &set) {
     return {
         .memory = set.add(of_cgroup("host_memory_numa_bytes",
                                     "Memory of a cgroup of followed processes by NUMA node.",
-                                    {{"node", true}, {"kind", true}}, 1, series::Type::gauge)),
+                                    {{"numa_node", true}, {"kind", true}}, 1, series::Type::gauge)),
         .gpu_node = set.add({.name = "gpusnoop_gpu_numa_node",
                              .help = "The NUMA node that the GPU is attached to; absent where the "
                                      "kernel knows none.",

@@ -163,9 +163,26 @@ TEST_CASE("every family of a probe says whose calls it counts") {
             continue;
         }
         const bool is_of_probe = std::ranges::any_of(
-            std::initializer_list<std::string>{"cuda_", "function_", "nccl_", "torch_", "pcie_",
-                                               "nvlink_", "syscall", "dma_fence_", "gpu_xid_",
-                                               "calls_in_flight`", "oldest_call_seconds`",
+            std::initializer_list<std::string>{"cuda_",
+                                               "function_",
+                                               "nccl_",
+                                               "torch_",
+                                               "pcie_",
+                                               "nvlink_",
+                                               "syscall",
+                                               "dma_fence_",
+                                               "gpu_xid_",
+                                               "calls_in_flight`",
+                                               "oldest_call_seconds`",
+                                               "host_process_",
+                                               "host_signals_",
+                                               "host_cpu_seconds_",
+                                               "host_runqueue_",
+                                               "host_context_",
+                                               "host_page_",
+                                               "host_io_",
+                                               "host_memory_bytes`",
+                                               "host_reclaim_",
                                                "process_info`"},
             [&](const std::string &name) { return line.starts_with("| `gpusnoop_" + name); });
         families += is_of_probe ? 1 : 0;

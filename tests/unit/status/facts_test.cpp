@@ -121,13 +121,12 @@ TEST_CASE("a file is shown with who is attached to it, who is not and why") {
         {.id = {.inode = 1}, .name = "libcudart.so.12", .build = "aa", .functions = 18},
         {.id = {.inode = 9}, .name = "gone.so", .build = "99", .functions = 1}};
     probes::Health func = probe("functions", 0);
-    func.libraries = {
-        {.id = {.inode = 1},
-         .name = "libcudart.so.12",
-         .build = "aa",
-         .functions = 2,
-         .expensive = 1},
-        {.id = {.inode = 4}, .name = "server", .build = "", .functions = 3}};
+    func.libraries = {{.id = {.inode = 1},
+                       .name = "libcudart.so.12",
+                       .build = "aa",
+                       .functions = 2,
+                       .expensive = 1},
+                      {.id = {.inode = 4}, .name = "server", .build = "", .functions = 3}};
     auto broken = found(2, "/lib/libbroken.so", 0);
     broken.problems[&functions_attacher] = "not an ELF file";
     auto unreadable = found(5, "", 2);

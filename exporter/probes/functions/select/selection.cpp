@@ -265,8 +265,8 @@ private:
         }
     }
 
-    // Go's functions begin again after they have got a larger stack, so their probes stay where they
-    // are.
+    // Go's functions begin again after they have got a larger stack, so their probes stay where
+    // they are.
     void find_entry_probes() {
         if (is_go(file_)) {
             return;
