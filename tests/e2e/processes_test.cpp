@@ -35,7 +35,7 @@ Process hold_library(const Exporter &exporter, const fs::path &truth_directory) 
     holder.wait_for_output("holding");
     const auto truth = truth::sum(truth::read_truth(truth_directory));
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "holder"}},
-                                        number(truth.launches));
+                                        number(truth.all_launches()));
     CHECK_FALSE(page.has("gpusnoop_cuda_kernel_launches_total",
                          {{"comm", "holder"}, {"kernel", "unknown"}}));
     return holder;
@@ -94,7 +94,7 @@ TEST_CASE("a name that is not UTF-8 keeps the page valid", "[e2e]") {
         return sum;
     };
     eventually("the launches of both",
-               [&] { return launches(exporter.scrape()) == number(truth.launches); });
+               [&] { return launches(exporter.scrape()) == number(truth.all_launches()); });
     const std::string page = http(exporter.port(), "/metrics").body;
     CHECK(page.find('\xff') == std::string::npos);
     CHECK(Page(page).samples("gpusnoop_process_info", workloads).size() == 2);
@@ -131,7 +131,7 @@ TEST_CASE("a process that becomes another program by exec is two processes", "[e
         return after.entered == last.entered;
     });
     Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "after_exec"}},
-                                  number(after.launches));
+                                  number(after.all_launches()));
     const auto calls = [&] {
         double sum = 0;
         for (const std::string family : {"memory_allocations_total", "memory_frees_total",
@@ -208,7 +208,7 @@ TEST_CASE("past the series budget, launches are counted as other and none is los
                now.sum(family) == now.sum(durations);
     });
     const Page page = exporter.scrape();
-    CHECK(page.sum(family) >= number(truth.launches));
+    CHECK(page.sum(family) >= number(truth.all_launches()));
     CHECK(page.samples(family).size() == 11);
     const Labels other = {
         {"comm", "other"}, {"kernel", "other"}, {"grid", "other"}, {"block", "other"}};
@@ -217,7 +217,7 @@ TEST_CASE("past the series budget, launches are counted as other and none is los
     CHECK(page.sum("gpusnoop_series_folded_total", {{"metric", family}}) > 0);
     // Each set of a process is folded once, however often it is launched.
     CHECK(page.sum("gpusnoop_series_folded_total", {{"metric", family}}) <
-          number(truth.launches) / 4);
+          number(truth.all_launches()) / 4);
     // The other families have budgets of their own.
     CHECK(page.sum("gpusnoop_series_folded_total") ==
           page.sum("gpusnoop_series_folded_total", {{"metric", family}}));

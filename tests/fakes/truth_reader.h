@@ -53,6 +53,8 @@ struct TruthSnapshot {
     std::map<LaunchKey, std::uint64_t> launch_table;               // into streams
     std::map<LaunchKey, std::uint64_t> graph_launch_table;         // inside graphs
 
+    // By calls, and inside graphs.
+    std::uint64_t all_launches() const { return launches + launches_by_graphs; }
     Memory of(MemoryKind kind) const;
     const Memory &of(std::size_t device, MemoryKind kind) const {
         return memory[device][static_cast<std::size_t>(kind)];

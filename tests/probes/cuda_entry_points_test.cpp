@@ -48,7 +48,7 @@ void check(const Exporter &exporter, const Run &run, const GpuLabels &gpus = {})
     const auto truth = run.truth();
     REQUIRE(truth.launches > 0);
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
-                                        {{"comm", truth.comm}}, number(truth.launches));
+                                        {{"comm", truth.comm}}, number(truth.all_launches()));
     check_counters(page, truth, truth.comm, gpus);
     check_outstanding(page, truth, gpus);
     check_account_at_rest(exporter);
@@ -101,7 +101,7 @@ TEST_CASE("a runtime that is linked into the program is traced there", "[kernel]
                    "--failures", "--name", "linked"});
     const auto truth = run.truth();
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "linked"}},
-                                        number(truth.launches));
+                                        number(truth.all_launches()));
     if (program == "workload_static") {
         check_counters(page, truth, "linked");
     }

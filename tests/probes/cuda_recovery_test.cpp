@@ -53,7 +53,7 @@ TEST_CASE("what the table of live allocations has no room for is counted all the
     many.wait_for_output("holding");
     const auto truth = truth_of(directory.path(), "many");
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "many"}},
-                                        number(truth.launches));
+                                        number(truth.all_launches()));
     check_counters(page, truth, "many");
     check_outstanding(page, truth);
     check_account_at_rest(exporter);

@@ -129,7 +129,7 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
         const truth::TruthSnapshot truth = bench.truth_of_all("twin" + job);
         const Labels of = {{"comm", "twin"}, {"slurm_job_id", job}};
         check_counters_of(bench.exporter.wait_for("gpusnoop_cuda_kernel_launches_total", of,
-                                                  static_cast<double>(truth.launches)),
+                                                  static_cast<double>(truth.all_launches())),
                           truth, of);
     }
 

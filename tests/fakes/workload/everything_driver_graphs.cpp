@@ -185,6 +185,11 @@ GraphApi driver_graphs(Everything &all, const DriverState &state) {
                 return all.make(DRIVER(cuStreamCreate), stream, standin::kNonBlockingStream);
             });
         }
+        Stream passing{};
+        insist([&] {
+            return all.make(DRIVER(cuStreamCreate), &passing, standin::kNonBlockingStream);
+        });
+        insist([&] { return all.make(DRIVER(cuStreamDestroy_v2), passing); });
         for (standin::Event *event : {&own.event, &own.other_event}) {
             insist([&] { return all.make(DRIVER(cuEventCreate), event, 0U); });
         }

@@ -224,6 +224,12 @@ GraphApi runtime_graphs(Everything &all) {
                                 standin::kNonBlockingStream);
             });
         }
+        Stream passing{};
+        insist([&] {
+            return all.make(RUNTIME(cudaStreamCreateWithFlags), &passing,
+                            standin::kNonBlockingStream);
+        });
+        insist([&] { return all.make(RUNTIME(cudaStreamDestroy), passing); });
         for (standin::Event *event : {&own.event, &own.other_event}) {
             insist([&] { return all.make(RUNTIME(cudaEventCreate), event); });
         }
