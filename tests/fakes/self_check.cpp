@@ -148,7 +148,8 @@ void check_coverage(const demo::Options &options, const truth::TruthSnapshot &tr
 }
 
 int check(int argc, char **argv) {
-    const demo::Options options = demo::parse_options(argc, argv);
+    demo::Options options = demo::parse_options(argc, argv);
+    options.graphs = true;
     char directory[] = "/tmp/self_check.XXXXXX";
     if (mkdtemp(directory) == nullptr) {
         std::perror(directory);

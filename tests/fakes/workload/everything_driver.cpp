@@ -222,7 +222,9 @@ void add_driver_actions(Everything &all) {
     add_driver_sets(all, *state);
     add_driver_launches(all, *state);
     add_driver_virtual_memory(all);
-    add_graph_actions(all, driver_graphs(all, *state));
+    if (all.options().graphs) {
+        add_graph_actions(all, driver_graphs(all, *state));
+    }
     add_failures(all, *state);
     all.endings.emplace_back([&all, state] { end(all, *state); });
 }

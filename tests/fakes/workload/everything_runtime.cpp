@@ -207,7 +207,9 @@ void add_runtime_actions(Everything &all) {
     add_frees(all, *state);
     add_runtime_copies(all, *state);
     add_runtime_launches(all, *state);
-    add_graph_actions(all, runtime_graphs(all));
+    if (all.options().graphs) {
+        add_graph_actions(all, runtime_graphs(all));
+    }
     add_failures(all);
     all.actions.emplace_back([&all, state] { set_device(all, *state); });
     all.actions.emplace_back([&all] { reset_device(all); });

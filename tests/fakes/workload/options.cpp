@@ -21,27 +21,30 @@ void request_stop(int /*signal*/) {
 }
 
 [[noreturn]] void usage(const char *program) {
-    std::fprintf(stderr,
-                 "usage: %s [OPTION]...\n"
-                 "  --threads N          threads that work at the same time (1)\n"
-                 "  --iterations N       iterations of each thread (1000, without --seconds)\n"
-                 "  --seconds S          work this long\n"
-                 "  --seed X             same seed and one thread: same calls\n"
-                 "  --rate N             CUDA calls a second, of all threads together\n"
-                 "  --leak BYTES         allocate so much in each iteration, never free it\n"
-                 "  --hoard N            first allocate 256 bytes N times, never free them\n"
-                 "  --failures           also make calls that fail\n"
-                 "  --default-kind       also copy with cudaMemcpyDefault\n"
-                 "  --memory-kinds       also use managed, pinned and stream-ordered memory\n"
-                 "  --api API            make calls of the runtime, the driver, or both (runtime)\n"
-                 "  --everything         iterations of every function there is, in a random order\n"
-                 "  --resets             with --everything and one thread: reset devices too\n"
-                 "  --known-arguments    launch kernels with 16 words that a test knows\n"
-                 "  --name COMM          name of the main thread\n"
-                 "  --wait-for-file PATH make no call before this file exists\n"
-                 "  --hold               free nothing at the end; wait for SIGTERM or the end of\n"
-                 "                       standard input\n",
-                 program);
+    std::fprintf(
+        stderr,
+        "usage: %s [OPTION]...\n"
+        "  --threads N          threads that work at the same time (1)\n"
+        "  --iterations N       iterations of each thread (1000, without --seconds)\n"
+        "  --seconds S          work this long\n"
+        "  --seed X             same seed and one thread: same calls\n"
+        "  --rate N             CUDA calls a second, of all threads together\n"
+        "  --leak BYTES         allocate so much in each iteration, never free it\n"
+        "  --hoard N            first allocate 256 bytes N times, never free them\n"
+        "  --failures           also make calls that fail\n"
+        "  --default-kind       also copy with cudaMemcpyDefault\n"
+        "  --memory-kinds       also use managed, pinned and stream-ordered memory\n"
+        "  --api API            make calls of the runtime, the driver, or both (runtime)\n"
+        "  --everything         iterations of every function there is, in a random order\n"
+        "  --graphs             with --everything: capture streams and run graphs, too; many of\n"
+        "                       them are changed in ways that only the libraries can follow\n"
+        "  --resets             with --everything and one thread: reset devices too\n"
+        "  --known-arguments    launch kernels with 16 words that a test knows\n"
+        "  --name COMM          name of the main thread\n"
+        "  --wait-for-file PATH make no call before this file exists\n"
+        "  --hold               free nothing at the end; wait for SIGTERM or the end of\n"
+        "                       standard input\n",
+        program);
     std::exit(2);
 }
 
@@ -66,6 +69,8 @@ bool set_flag(Options &options, const std::string &flag) {
         options.memory_kinds = true;
     } else if (flag == "--everything") {
         options.everything = true;
+    } else if (flag == "--graphs") {
+        options.graphs = true;
     } else if (flag == "--resets") {
         options.resets = true;
     } else if (flag == "--known-arguments") {

@@ -25,6 +25,7 @@ struct Options {
     Api api = Api::runtime;
     bool everything = false;
     bool resets = false;
+    bool graphs = false;
     bool known_arguments = false;
     bool hold = false;
     std::string wait_for_file;
