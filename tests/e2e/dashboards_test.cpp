@@ -156,7 +156,9 @@ public:
         const Process ranks({standin("ranks"), "--ranks", "4", "--rounds", "20"});
         const Process calls(math(directory_ / "go"));
         Process leaky({standin("leaky"), "--times", "20"});
+        Process graphs({standin("graphs"), "capture_replay"});
         CHECK(leaky.wait() == 0);
+        CHECK(graphs.wait() == 0);
         ranks.wait_for_output("holding");
         calls.wait_for_output("holding");
     }
