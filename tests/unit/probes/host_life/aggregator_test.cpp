@@ -172,7 +172,8 @@ TEST_CASE("a trace of ends has the signal and its sender") {
 }
 
 TEST_CASE("the settings of the host probes are read, and mistakes refused") {
-    const auto config = parse("host: {descendants: false, read_interval: 1s, life: {enabled: true, keep: 0}}");
+    const auto config =
+        parse("host: {descendants: false, read_interval: 1s, life: {enabled: true, keep: 0}}");
     REQUIRE(config);
     CHECK(config->of<HostLifeConfig>() == HostLifeConfig{.enabled = true, .keep = 0});
     CHECK(follows_processes(*config));
