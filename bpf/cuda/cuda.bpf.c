@@ -68,12 +68,12 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 
 static __always_inline long cuda_enter(struct pt_regs *regs)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread;
 	struct call *call;
 	__u64 dead;
 
-	thread = bpf_task_storage_get(&cuda_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
@@ -89,7 +89,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	if (is_operation_of(profiler_operations, thread->cookie))
 		return enter_profiler(thread, regs);
 	if (thread->open.depth) {
-		dead = call_drop_dead(task, &thread->open, regs);
+		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
 		if (dead)
 			ACCOUNT(stale, dead);
 		if (thread->open.depth) {

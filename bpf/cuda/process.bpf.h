@@ -6,6 +6,7 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/follow.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/process_table.bpf.h"
@@ -13,6 +14,9 @@
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;
+
+/* Enter GPU processes into the table of followed processes, too? If not, its maps do not exist. */
+const volatile bool follow = false;
 
 /* Allocations and frees: never throttled, never crowded out by calls. */
 struct {
@@ -101,6 +105,8 @@ static __always_inline void enter_process(struct thread *thread)
 			fill_process(record, thread->since_ns);
 			SUBMIT(record);
 		}
+		if (follow)
+			follow_gpu_process(&thread->tgid, &thread->since_ns);
 	} else if (record) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 	}

@@ -32,32 +32,47 @@ struct {
 	__type(value, struct target);
 } target_procs SEC(".maps");
 
+/* Since when the task's process has been a GPU process; 0: it is none. */
+static __always_inline __u64 gpu_process_since(struct task_struct *task)
+{
+	struct cuda_live_process *process;
+	__u32 key;
+
+	if (!may_have_process(&cuda_filter, task->tgid, &key))
+		return 0;
+	key = task->tgid;
+	process = bpf_map_lookup_elem(&cuda_procs, &key);
+	return process && process->start_boottime_ns == task->group_leader->start_boottime
+		   ? process->since_ns
+		   : 0;
+}
+
+/* Since when the configuration has named the task's process; 0: it does not. */
+static __always_inline __u64 named_target_since(struct task_struct *task)
+{
+	struct target *target;
+	__u32 key = task->tgid;
+
+	target = bpf_map_lookup_elem(&target_procs, &key);
+	return target && task->group_leader->start_boottime - target->start_boottime_ns <
+			     TARGET_CLOCK_TICK_NS
+		   ? target->since_ns
+		   : 0;
+}
+
 /* Since when the task's process has been a target; 0: it is no target. */
 static __always_inline __u64 target_since(struct task_struct *task)
 {
-	__u32 key;
+	__u64 since_ns;
 
 	if (target_kinds & TARGET_EVERYTHING)
 		return attached_ns;
-	if (target_kinds & TARGET_GPU_PROCESSES &&
-	    may_have_process(&cuda_filter, task->tgid, &key)) {
-		struct cuda_live_process *process;
-
-		key = task->tgid;
-		process = bpf_map_lookup_elem(&cuda_procs, &key);
-		if (process && process->start_boottime_ns == task->group_leader->start_boottime)
-			return process->since_ns;
+	if (target_kinds & TARGET_GPU_PROCESSES) {
+		since_ns = gpu_process_since(task);
+		if (since_ns)
+			return since_ns;
 	}
-	if (target_kinds & TARGET_CONFIGURED) {
-		struct target *target;
-
-		key = task->tgid;
-		target = bpf_map_lookup_elem(&target_procs, &key);
-		if (target && task->group_leader->start_boottime - target->start_boottime_ns <
-				  TARGET_CLOCK_TICK_NS)
-			return target->since_ns;
-	}
-	return 0;
+	return target_kinds & TARGET_CONFIGURED ? named_target_since(task) : 0;
 }
 
 /* Did the call or wait that ends now begin before its process was traced? A thread that started

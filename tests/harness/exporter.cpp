@@ -70,11 +70,17 @@ void Exporter::configure(const std::string &config) const {
     // attaching to each library is for the tests that are about that. Kernel-side probes
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
+    std::string host;
     for (const auto *const kind : gpusnoop::probes::all_probes()) {
         const std::string probe(kind->name);
-        if (probe != "cuda" && config.find(probe + ":") == std::string::npos) {
+        if (kind->read_host != nullptr) {
+            host += "  " + probe.substr(probe.find('_') + 1) + ": {enabled: false}\n";
+        } else if (probe != "cuda" && config.find(probe + ":") == std::string::npos) {
             text += probe + ": {enabled: false}\n";
         }
+    }
+    if (!host.empty() && config.find("host:") == std::string::npos) {
+        text += "host:\n" + host;
     }
     write_file(directory_ / "config.yaml", text);
 }

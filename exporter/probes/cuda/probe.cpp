@@ -31,8 +31,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-CudaConfig config_of(const config::Config &config) {
+CudaConfig config_of(const config::Config &config, const TargetProcesses &targets) {
     auto cuda = config.of<CudaConfig>();
+    cuda.follow = targets.follows_gpu_processes();
     cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
     return cuda;
 }
@@ -40,7 +41,7 @@ CudaConfig config_of(const config::Config &config) {
 class CudaProbe final : public Probe {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
-        : config_(config_of(config)),
+        : config_(config_of(config, *targets)),
           shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
           rescan_interval_(config.discovery.rescan_interval),
@@ -202,6 +203,11 @@ Result<> CudaProbe::open() {
                                                     (*programs)->process_filter());
         !shared) {
         return shared;
+    }
+    if (config_.follow) {
+        if (auto shared = targets_->share_followed((*programs)->follow_maps()); !shared) {
+            return shared;
+        }
     }
     programs_ = std::move(*programs);
     if (config_.unreturned_after > std::chrono::milliseconds(0)) {  // else nobody asks for calls

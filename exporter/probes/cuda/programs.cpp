@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -71,7 +72,7 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          static_cast<std::uint32_t>(config.endings),
+          config.follow ? 1U : 0U, static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));
     }
@@ -96,14 +97,25 @@ Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &con
     return std::optional<CudaPins>();
 }
 
+std::array<bpf_map *, 4> maps_of_followed(const cuda_bpf &skeleton) {
+    const auto &maps = skeleton.maps;
+    return {maps.follow_procs, maps.follow_filter, maps.follow_events, maps.follow_counts};
+}
+
 // libbpf uses the pinned maps that exist, and makes and pins the others, both at load.
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
+    const auto pin = [&](bpf_map *map) {
+        bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
+    };
     const auto &maps = skeleton.maps;
     for (bpf_map *map :
          {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
           maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
           maps.cuda_contexts, maps.cuda_registered, maps.cuda_ended}) {
-        bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
+        pin(map);
+    }
+    if (skeleton.rodata->follow) {
+        std::ranges::for_each(maps_of_followed(skeleton), pin);
     }
 }
 
@@ -181,6 +193,12 @@ int CudaPrograms::process_filter() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_filter);
 }
 
+FollowMaps CudaPrograms::follow_maps() const {
+    const auto &maps = loaded_->skeleton->maps;
+    return {bpf_map__fd(maps.follow_procs), bpf_map__fd(maps.follow_filter),
+            bpf_map__fd(maps.follow_events), bpf_map__fd(maps.follow_counts)};
+}
+
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
     return {bpf_map__fd(maps.cuda_live),
@@ -225,6 +243,10 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
     loaded->skeleton->rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
+    loaded->skeleton->rodata->follow = config.follow;
+    for (bpf_map *map : maps_of_followed(*loaded->skeleton)) {
+        bpf_map__set_autocreate(map, config.follow);
+    }
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {

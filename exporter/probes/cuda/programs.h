@@ -18,6 +18,7 @@
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/tracing.h"
+#include "exporter/probes/frame/followed_processes.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -67,6 +68,8 @@ public:
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
+    // If the configuration says `follow`.
+    [[nodiscard]] FollowMaps follow_maps() const;
     [[nodiscard]] ebpf::Runs runs() const;
     // Null without pins.
     [[nodiscard]] CudaPins *pins() const;

@@ -48,6 +48,8 @@ struct CudaConfig {
     // Of the block in_flight: calls in flight for so long when their thread ends are reported; 0:
     // none.
     std::chrono::milliseconds unreturned_after{};
+    // Enter GPU processes into the table of followed processes: a host probe wants them.
+    bool follow = false;
     bool operator==(const CudaConfig &) const = default;
 };
 

@@ -119,8 +119,9 @@ template <typename S, typename Aggregator>
 class BpfProbe : public BpfProbeBase {
 public:
     BpfProbe(std::string name, const config::Config &config)
-        : BpfProbeBase(std::move(name), config.discovery.rescan_interval),
-          aggregator_(series_settings(config)) {}
+        : BpfProbe(std::move(name), config, series_settings(config)) {}
+    BpfProbe(std::string name, const config::Config &config, const SeriesSettings &series)
+        : BpfProbeBase(std::move(name), config.discovery.rescan_interval), aggregator_(series) {}
     ~BpfProbe() override { release(); }
     BpfProbe(const BpfProbe &) = delete;
     BpfProbe &operator=(const BpfProbe &) = delete;

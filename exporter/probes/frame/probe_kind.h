@@ -38,7 +38,11 @@ struct ProbeKind {
     MakeProbe make_gpu_processes = nullptr;
 
     // Reads the block.
-    void (*read)(config::Section, config::Config &);
+    void (*read)(config::Section, config::Config &) = nullptr;
+    // Instead, for a host probe: reads its part of the block `host`.
+    void (*read_host)(config::Section &host, config::Config &) = nullptr;
+    // Whether it follows processes (FollowedProcesses); null: never.
+    bool (*follows_processes)(const config::Config &) = nullptr;
 
     // How it attaches to functions of libraries; nothing if it is switched off. Null for a probe
     // that does not attach to libraries.
@@ -73,6 +77,11 @@ std::unique_ptr<Probe> make_if_enabled(const config::Config &config,
     } else {
         return std::make_unique<P>(config);
     }
+}
+
+template <typename Block>
+bool is_enabled(const config::Config &config) {
+    return config.of<Block>().enabled;
 }
 
 // For a block with these settings.

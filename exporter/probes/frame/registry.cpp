@@ -5,6 +5,7 @@
 #include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
 #include "exporter/probes/fence/probe.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/in_flight/probe.h"
@@ -41,8 +42,10 @@ std::span<const ProbeKind *const> all_probes() {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features) {
     std::vector<std::unique_ptr<Probe>> probes;
-    const auto targets = std::make_shared<TargetProcesses>(config.of<TargetsConfig>(),
-                                                           config.discovery.rescan_interval);
+    const auto targets = std::make_shared<TargetProcesses>(
+        config.of<TargetsConfig>(), config.discovery.rescan_interval,
+        Following{.enabled = follows_processes(config),
+                  .descendants = config.of<HostConfig>().descendants});
     for (const ProbeKind *const kind : kinds) {
         if (auto probe = kind->make(config, features, targets)) {
             probes.push_back(std::move(probe));
@@ -74,10 +77,22 @@ std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes)
 std::vector<config::ReadBlock> setting_blocks() {
     std::vector<config::ReadBlock> blocks;
     for (const ProbeKind *const kind : kinds) {
-        blocks.emplace_back([kind](config::Section &file, config::Config &config) {
-            kind->read(file.section(std::string(kind->name)), config);
-        });
+        if (kind->read != nullptr) {
+            blocks.emplace_back([kind](config::Section &file, config::Config &config) {
+                kind->read(file.section(std::string(kind->name)), config);
+            });
+        }
     }
+    blocks.emplace_back([](config::Section &file, config::Config &config) {
+        config::Section host = file.section("host");
+        read_host(host, config);
+        for (const ProbeKind *const kind : kinds) {
+            if (kind->read_host != nullptr) {
+                kind->read_host(host, config);
+            }
+        }
+        host.finish();
+    });
     blocks.emplace_back([](config::Section &file, config::Config &config) {
         read_targets(file.section("targets"), config);
     });
@@ -107,6 +122,12 @@ bool attaches_by_perf(const config::Config &config, const ebpf::Features &featur
 bool reads_kernel_log(const config::Config &config) {
     return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
         return kind->reads_kernel_log != nullptr && kind->reads_kernel_log(config);
+    });
+}
+
+bool follows_processes(const config::Config &config) {
+    return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
+        return kind->follows_processes != nullptr && kind->follows_processes(config);
     });
 }
 

@@ -26,7 +26,8 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 // they are disabled.
 [[nodiscard]] std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes);
 
-// The blocks of the configuration that probes read: their own, and the blocks of targets and sinks.
+// The blocks of the configuration that probes read: their own, and the blocks of host, targets and
+// sinks.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
 // The shortest drain interval that any probe's settings have.
@@ -37,6 +38,9 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 
 // Will a probe open /dev/kmsg? That may need CAP_SYSLOG.
 [[nodiscard]] bool reads_kernel_log(const config::Config &config);
+
+// Does a probe count followed processes?
+[[nodiscard]] bool follows_processes(const config::Config &config);
 
 // The full names of all families, for the configuration to check `series.budgets` against.
 [[nodiscard]] std::vector<std::string> budgeted_families();

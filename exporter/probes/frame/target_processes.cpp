@@ -87,7 +87,8 @@ struct TargetProcesses::Tracker {
     Fd stopping;
     std::uint64_t lost = 0;
     bool is_full = false;
-    std::jthread thread;  // ends first
+    std::atomic<std::uint64_t> changes = 0;  // of the table, but for those of the programs
+    std::jthread thread;                     // ends first
 };
 
 Result<std::unique_ptr<TargetProcesses::Tracker>> TargetProcesses::Tracker::start(
@@ -212,7 +213,7 @@ void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
                          });
     const int map = bpf_map__fd(skeleton->maps.target_procs);
     if (!by_pid && !by_name) {
-        bpf_map_delete_elem(map, &tgid);
+        changes += bpf_map_delete_elem(map, &tgid) == 0 ? 1 : 0;
         return;
     }
     target fresh{.since_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()),
@@ -237,14 +238,16 @@ void TargetProcesses::Tracker::classify(std::uint32_t tgid, nanoseconds started,
         }
         return;
     }
+    changes++;
     // It may have ended before it was entered. Then no BPF program deletes it.
     if (processes::presence(tgid, started) == processes::Presence::gone) {
         bpf_map_delete_elem(map, &tgid);
     }
 }
 
-TargetProcesses::TargetProcesses(TargetsConfig config, nanoseconds rescan_interval)
-    : config_(std::move(config)), rescan_interval_(rescan_interval) {}
+TargetProcesses::TargetProcesses(TargetsConfig config, nanoseconds rescan_interval,
+                                 Following following)
+    : config_(std::move(config)), rescan_interval_(rescan_interval), following_(following) {}
 TargetProcesses::~TargetProcesses() = default;
 
 bool TargetProcesses::names_any() const {
@@ -276,13 +279,48 @@ Result<> TargetProcesses::start() {
         if (names_any()) {
             auto following = Tracker::start(config_, rescan_interval_);
             if (following) {
-                following_ = std::move(*following);
+                tracker_ = std::move(*following);
             } else {
                 *started_ = tl::unexpected(following.error());
             }
         }
     }
     return *started_;
+}
+
+Result<> TargetProcesses::share_followed(const FollowMaps &maps) {
+    const std::array<int, 4> fds = {maps.processes, maps.filter, maps.events, maps.counts};
+    for (std::size_t i = 0; i < fds.size(); i++) {
+        follow_maps_[i] = Fd(::fcntl(fds[i], F_DUPFD_CLOEXEC, 3));
+        if (!follow_maps_[i]) {
+            return fail_errno("duplicate a descriptor");
+        }
+    }
+    return {};
+}
+
+Result<FollowedProcesses *> TargetProcesses::follow() {
+    if (!followed_) {
+        if (auto started = start(); !started) {
+            return tl::unexpected(started.error());
+        }
+        auto followed =
+            FollowedProcesses::start({.descendants = following_.descendants,
+                                      .except = following_.except,
+                                      .rescan_interval = rescan_interval_,
+                                      .of_cuda = {follow_maps_[0].get(), follow_maps_[1].get(),
+                                                  follow_maps_[2].get(), follow_maps_[3].get()}},
+                                     *this);
+        if (!followed) {
+            return tl::unexpected(followed.error());
+        }
+        followed_ = std::move(*followed);
+    }
+    return followed_.get();
+}
+
+std::uint64_t TargetProcesses::changes() const {
+    return tracker_ ? tracker_->changes.load() : 0;
 }
 
 Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_process_filter,
@@ -296,8 +334,7 @@ Result<> TargetProcesses::share_maps_with(bpf_map *gpu_processes, bpf_map *gpu_p
         error = give(gpu_process_filter, gpu_process_filter_.get());
     }
     if (error == 0) {
-        error =
-            give(targets, following_ ? bpf_map__fd(following_->skeleton->maps.target_procs) : -1);
+        error = give(targets, tracker_ ? bpf_map__fd(tracker_->skeleton->maps.target_procs) : -1);
     }
     return error == 0 ? Result<>() : fail_errno("share the tables of processes to trace", -error);
 }
@@ -311,6 +348,18 @@ std::string TargetProcesses::describe() const {
                                      : "the processes that the configuration names";
     }
     return config_.gpu_processes ? "GPU processes" : "no process: targets names none";
+}
+
+std::string TargetProcesses::describe_followed() const {
+    if (!config_.gpu_processes && !names_any()) {
+        return "no process: targets names none";
+    }
+    std::string text = config_.gpu_processes ? "GPU processes" : "";
+    if (names_any()) {
+        text += text.empty() ? "the processes that the configuration names"
+                             : " and those that the configuration names";
+    }
+    return text + (following_.descendants ? ", and what they start" : "");
 }
 
 }  // namespace gpusnoop::probes

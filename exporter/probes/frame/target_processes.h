@@ -1,7 +1,8 @@
 // Selects the processes that the syscall and fence probes trace: GPU processes and those listed
-// under `targets:`.
+// under `targets:`; and gives the host probes the processes that they follow.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,18 +14,29 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/probes/frame/followed_processes.h"
 #include "exporter/probes/frame/target_settings.h"
 
 struct bpf_map;
 
 namespace gpusnoop::probes {
 
+// Whether processes are followed, for the host probes.
+struct Following {
+    bool enabled = false;
+    bool descendants = true;
+    // Neither this process nor its children are followed because of their name or their parents;
+    // 0: this process itself.
+    std::uint32_t except = 0;
+};
+
 // One for all probes. A process that matches by comm or container is found when it executes another
 // program, or when a parent that matches forks it. If it takes its name later, the next rescan
 // finds it.
 class TargetProcesses {
 public:
-    TargetProcesses(TargetsConfig config, std::chrono::nanoseconds rescan_interval);
+    TargetProcesses(TargetsConfig config, std::chrono::nanoseconds rescan_interval,
+                    Following following = {});
     ~TargetProcesses();
     TargetProcesses(const TargetProcesses &) = delete;
     TargetProcesses &operator=(const TargetProcesses &) = delete;
@@ -33,20 +45,37 @@ public:
     // that call start() later; the descriptors are copied.
     Result<> share_gpu_processes(int table_fd, int filter_fd);
 
+    // Whether the CUDA probe's programs enter GPU processes into the table of followed processes,
+    // too; it then shares these maps, before any probe calls follow().
+    [[nodiscard]] bool follows_gpu_processes() const {
+        return following_.enabled && config_.gpu_processes;
+    }
+    Result<> share_followed(const FollowMaps &maps);
+
+    // Starts to follow processes, the first time; that takes start(), too. They live as long as
+    // this.
+    Result<FollowedProcesses *> follow();
+
     // If the configuration names processes, loads the programs that follow them; the first call
     // does so for all probes. Matching processes that run already are targets when this returns.
     Result<> start();
 
     // Makes a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
     template <typename Skeleton>
-    Result<> share_maps_with(Skeleton &skeleton) {
+    Result<> share_maps_with(Skeleton &skeleton) const {
         skeleton.rodata->target_kinds = kinds();
         return share_maps_with(skeleton.maps.cuda_procs, skeleton.maps.cuda_filter,
                                skeleton.maps.target_procs);
     }
 
+    // Grows whenever a process becomes a target or ceases to be one, but for what the programs see
+    // themselves. For any thread.
+    [[nodiscard]] std::uint64_t changes() const;
+
     // "GPU processes", "everything" or the like.
     [[nodiscard]] std::string describe() const;
+    // The same of followed processes.
+    [[nodiscard]] std::string describe_followed() const;
 
 private:
     struct Tracker;
@@ -58,11 +87,14 @@ private:
 
     const TargetsConfig config_;
     const std::chrono::nanoseconds rescan_interval_;
+    const Following following_;
     Fd gpu_processes_;
     Fd gpu_process_filter_;
-    std::mutex mutex_;  // start()
+    std::array<Fd, 4> follow_maps_;  // of the CUDA probe
+    std::mutex mutex_;               // start()
     std::optional<Result<>> started_;
-    std::unique_ptr<Tracker> following_;
+    std::unique_ptr<Tracker> tracker_;
+    std::unique_ptr<FollowedProcesses> followed_;  // uses the others
 };
 
 using TargetProcessesPtr = std::shared_ptr<TargetProcesses>;

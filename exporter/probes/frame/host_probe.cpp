@@ -1,0 +1,15 @@
+#include "exporter/probes/frame/host_probe.h"
+
+namespace gpusnoop::probes {
+
+SeriesSettings host_series_settings(const config::Config &config,
+                                    const TargetProcessesPtr &targets) {
+    SeriesSettings settings = series_settings(config);
+    settings.look_up = [targets](ProcessIdentity &identity) {
+        const auto followed = targets->follow();
+        return followed ? (*followed)->identify(identity) : look_up(identity);
+    };
+    return settings;
+}
+
+}  // namespace gpusnoop::probes

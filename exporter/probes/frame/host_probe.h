@@ -1,0 +1,62 @@
+// A BpfProbe of the host group: it counts followed processes.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/target_processes.h"
+
+namespace gpusnoop::probes {
+
+// The settings for the series of a host probe: the table of followed processes says who a process
+// is.
+[[nodiscard]] SeriesSettings host_series_settings(const config::Config &config,
+                                                  const TargetProcessesPtr &targets);
+
+// The skeleton `S` has the maps of bpf/lib/followed.bpf.h, too; see there. The aggregator's
+// ProcessTable must keep processes for a while after their end (`host_grace`), as records of one
+// event lie in two rings.
+inline constexpr std::chrono::seconds host_grace{2};
+
+template <typename S, typename Aggregator>
+class HostProbe : public BpfProbe<S, Aggregator> {
+protected:
+    HostProbe(std::string name, const config::Config &config, TargetProcessesPtr targets)
+        : BpfProbe<S, Aggregator>(std::move(name), config, host_series_settings(config, targets)),
+          targets_(std::move(targets)) {}
+
+    // Opened, not loaded, as in BpfProbe.
+    virtual Result<> configure_programs(S & /*skeleton*/) { return {}; }
+
+    Result<> configure(S &skeleton) final {
+        auto followed = targets_->follow();
+        if (!followed) {
+            return tl::unexpected(followed.error());
+        }
+        followed_ = *followed;
+        if (auto shared = followed_->share_maps_with(skeleton); !shared) {
+            return shared;
+        }
+        return configure_programs(skeleton);
+    }
+
+    void drain_others() override { followed_->drain(); }
+    void tick(std::chrono::nanoseconds now) override {
+        followed_->end_gone(this->aggregator().processes(), now);
+        (void)this->aggregator().processes().tidy(now);
+    }
+    void add_others(probe_account &account) const override { followed_->add_lost(account); }
+
+    // While the probe is up.
+    [[nodiscard]] FollowedProcesses &followed() { return *followed_; }
+    [[nodiscard]] const FollowedProcesses &followed() const { return *followed_; }
+    [[nodiscard]] const TargetProcesses &targets() const { return *targets_; }
+
+private:
+    TargetProcessesPtr targets_;
+    FollowedProcesses *followed_ = nullptr;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,19 @@
+// The block `host:` of the configuration: what all host probes have in common. Each reads its part.
+#pragma once
+
+#include <chrono>
+
+#include "exporter/config/config.h"
+
+namespace gpusnoop::probes {
+
+struct HostConfig {
+    bool descendants = true;  // follow what followed processes start, too
+    // How often the host probes read what no ring brings, besides at scrapes.
+    std::chrono::milliseconds read_interval = std::chrono::seconds(5);
+    bool operator==(const HostConfig &) const = default;
+};
+
+void read_host(config::Section &host, config::Config &config);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,238 @@
+// lives STEP...: starts processes and ends them in every way, one step after the other. Children
+// die with it.
+//
+//   name COMM           of the process
+//   cuda                a CUDA call
+//   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
+//   exit CODE
+//   threads N           that wait
+//   exec                becomes this program again, which does the steps that follow
+//
+// Children, N of each. The first four are waited for:
+//
+//   exits CODE N        exit
+//   dies SIGNAL N       send the signal to themselves
+//   killed SIGNAL N     get the signal from this process
+//   execs N             become this program again, under the name "execed", and exit with 0
+//   crashes N           write to address 0
+//   eats MIB            touches so much memory
+//   idle N              wait: "idle PID" is printed of each
+//   family              a child with a child of its own, which both wait: "idle PID" of each
+//   caller              waits after a CUDA call: "idle PID"
+//   orphan              a child whose parent ends: "idle PID"; it lives for two minutes
+//
+//   signal SIGNAL N     this process sends the signal to itself, N times, and ignores it
+
+#include "cudart/cudart.h"
+
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr unsigned kOrphanSeconds = 120;
+
+[[noreturn]] void wait_forever() {
+    while (true) {
+        pause();
+    }
+}
+
+int number(const char *word) {
+    return static_cast<int>(std::strtol(word, nullptr, 10));
+}
+
+void call_cuda() {
+    void *memory = nullptr;
+    if (cudaMalloc(&memory, 1) != standin::kSuccess) {
+        std::fprintf(stderr, "the CUDA call failed\n");
+        std::exit(1);
+    }
+}
+
+[[noreturn]] void become_self(char **steps) {
+    execv("/proc/self/exe", steps);
+    std::perror("exec");
+    std::_Exit(1);
+}
+
+void touch(std::size_t bytes) {
+    void *const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        std::_Exit(1);
+    }
+    std::memset(memory, 1, bytes);
+}
+
+class Lives {
+public:
+    Lives() {
+        sigemptyset(&wake_);
+        sigaddset(&wake_, SIGUSR1);
+        sigprocmask(SIG_BLOCK, &wake_, nullptr);
+        const rlimit no_core{};
+        setrlimit(RLIMIT_CORE, &no_core);
+    }
+
+    // How many of the words behind it the step took; -1: it is none.
+    int run(const std::string &step, char **words, int count) {
+        const auto children = [&](int times, const std::function<void()> &life) {
+            for (int i = 0; i < times; i++) {
+                (void)waitpid(start(life), nullptr, 0);
+            }
+        };
+        if (step == "name" && count > 0) {
+            prctl(PR_SET_NAME, words[0]);
+            return 1;
+        }
+        if (step == "exit" && count > 0) {
+            std::_Exit(number(words[0]));
+        }
+        if (step == "threads" && count > 0) {
+            for (int i = number(words[0]); i > 0; i--) {
+                std::thread(wait_forever).detach();
+            }
+            return 1;
+        }
+        if (step == "exits" && count > 1) {
+            children(number(words[1]), [&] { std::_Exit(number(words[0])); });
+            return 2;
+        }
+        if (step == "dies" && count > 1) {
+            children(number(words[1]), [&] {
+                std::signal(number(words[0]), SIG_DFL);
+                kill(getpid(), number(words[0]));
+                wait_forever();
+            });
+            return 2;
+        }
+        if (step == "killed" && count > 1) {
+            for (int i = number(words[1]); i > 0; i--) {
+                const pid_t child = start(wait_forever);
+                kill(child, number(words[0]));
+                (void)waitpid(child, nullptr, 0);
+            }
+            return 2;
+        }
+        if (step == "execs" && count > 0) {
+            char self[] = "lives", name[] = "name", execed[] = "execed";
+            char *steps[] = {self, name, execed, nullptr};
+            children(number(words[0]), [&] { become_self(steps); });
+            return 1;
+        }
+        if (step == "crashes" && count > 0) {
+            children(number(words[0]), [] { *static_cast<volatile int *>(nullptr) = 1; });
+            return 1;
+        }
+        if (step == "eats" && count > 0) {
+            children(1, [&] {
+                touch(static_cast<std::size_t>(number(words[0])) << 20U);
+                std::_Exit(0);
+            });
+            return 1;
+        }
+        if (step == "idle" && count > 0) {
+            for (int i = number(words[0]); i > 0; i--) {
+                (void)start([] { say_idle(); });
+            }
+            return 1;
+        }
+        if (step == "signal" && count > 1) {
+            std::signal(number(words[0]), SIG_IGN);
+            for (int i = number(words[1]); i > 0; i--) {
+                kill(getpid(), number(words[0]));
+            }
+            return 2;
+        }
+        return run(step, words);
+    }
+
+private:
+    int run(const std::string &step, char **words) {
+        if (step == "cuda") {
+            call_cuda();
+        } else if (step == "family") {
+            (void)start([] {
+                (void)start([] { say_idle(); });
+                say_idle();
+            });
+        } else if (step == "caller") {
+            (void)start([] {
+                call_cuda();
+                say_idle();
+            });
+        } else if (step == "orphan") {
+            const pid_t parent = start([] {
+                if (fork() == 0) {
+                    alarm(kOrphanSeconds);
+                    say_idle();
+                }
+                std::_Exit(0);
+            });
+            (void)waitpid(parent, nullptr, 0);
+        } else if (step == "wait") {
+            std::printf("waiting %d\n", ++waits_);
+            std::fflush(stdout);
+            int signal = 0;
+            sigwait(&wake_, &signal);
+        } else if (step == "exec") {
+            char self[] = "lives";
+            words[-1] = self;  // the steps that follow are its arguments
+            become_self(words - 1);
+        } else {
+            return -1;
+        }
+        return 0;
+    }
+
+    [[noreturn]] static void say_idle() {
+        std::printf("idle %d\n", static_cast<int>(getpid()));
+        std::fflush(stdout);
+        wait_forever();
+    }
+
+    static pid_t start(const std::function<void()> &life) {
+        const pid_t child = fork();
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            life();
+            std::_Exit(0);
+        }
+        if (child < 0) {
+            std::perror("fork");
+            std::exit(1);
+        }
+        return child;
+    }
+
+    sigset_t wake_{};
+    int waits_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    Lives lives;
+    for (int at = 1; at < argc; ++at) {
+        const int words = lives.run(argv[at], argv + at + 1, argc - at - 1);
+        if (words < 0) {
+            std::fprintf(stderr, "no such step: %s\n", argv[at]);
+            return 2;
+        }
+        at += words;
+    }
+    std::_Exit(0);
+}
