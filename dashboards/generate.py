@@ -13,10 +13,10 @@ import sys
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
-from source import functions, health, kernel, memory, node, overview, work, workload
+from source import functions, health, host, kernel, memory, node, overview, work, workload
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODULES = (overview, workload, node, memory, work, functions, kernel, health)
+MODULES = (overview, workload, node, memory, work, functions, host, kernel, health)
 
 
 def files():

@@ -117,7 +117,10 @@ typedef struct {
 } atomic_t;
 
 struct signal_struct {
-	atomic_t live; /* threads that have not begun to exit */
+	atomic_t live;		  /* threads that have not begun to exit */
+	unsigned int flags;	  /* SIGNAL_* */
+	int group_exit_code;	  /* as exit_code of a task, if all threads end together */
+	struct mm_struct *oom_mm; /* its memory, if it was killed for lack of memory */
 };
 
 struct kernfs_node {
@@ -169,6 +172,16 @@ struct k_sigaction {
 	struct sigaction sa;
 };
 
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
+struct kernel_siginfo {
+	int si_signo;
+	int si_errno;
+	int si_code;
+};
+
 struct return_instance {     /* a call with a return probe */
 	unsigned long stack; /* where its return address lies */
 	unsigned long orig_ret_vaddr;
@@ -198,6 +211,7 @@ struct task_struct {
 	struct task_struct *real_parent; /* a thread of the process that started the task's */
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	struct css_set *cgroups;
 	struct uprobe_task *utask; /* NULL: it has met no uprobe yet */
 };

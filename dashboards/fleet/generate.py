@@ -20,6 +20,7 @@ from fleet import others, tenants
 from fleet.calls import Calls
 from fleet.clock import Clock, wobble
 from fleet.cuda import Cuda
+from fleet.host import Host
 from fleet.series import Store
 from fleet.work import SystemCall
 
@@ -64,6 +65,7 @@ class Fleet:
             cuda = Cuda(store, one, totals)
             cuda.add()
             Calls(cuda).add()
+            Host(cuda).add()
             for probe, calls in (("cuda", 900), ("functions", 700), ("syscall", 130)):
                 if probe == "syscall" and not one.of(SystemCall):
                     continue

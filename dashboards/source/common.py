@@ -15,6 +15,7 @@ MEMORY = "gpusnoop-cuda-memory"
 COPIES = "gpusnoop-cuda-work"
 FUNCTIONS = "gpusnoop-functions"
 KERNEL = "gpusnoop-kernel"
+HOST = "gpusnoop-host"
 HEALTH = "gpusnoop-health"
 
 ERROR_COLORS = thresholds("green", 1e-9, "red")

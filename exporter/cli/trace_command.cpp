@@ -95,6 +95,9 @@ TraceCommand::TraceCommand(CLI::App &command) {
         if (probe->trace != nullptr) {
             add(*traces, std::string(probe->name), *probe->trace);
         }
+        for (const trace::Kind *const kind : probe->named_traces) {
+            add(*traces, std::string(kind->name), *kind);
+        }
     }
 }
 

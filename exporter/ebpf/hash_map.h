@@ -1,4 +1,4 @@
-// Reads BPF hash maps, in one of two ways.
+// Reads BPF hash maps, in one of three ways.
 #pragma once
 
 #include <bpf/bpf.h>
@@ -45,7 +45,27 @@ Result<> for_each(int map, Use use) {
     }
 }
 
-// For the other way, which disables no programs: a program at iter/bpf_map_elem that writes an
+// For a small map that is read often: looks up each entry by itself, for the moment of which the
+// kernel runs no kprobe programs on that CPU. An entry may be seen twice, if others are deleted
+// meanwhile, or not at all; `most` ends that.
+template <typename Key, typename Value, typename Use>
+Result<> for_each_lookup(int map, std::size_t most, Use use) {
+    Key key;
+    Value value;
+    const Key *before = nullptr;
+    for (std::size_t i = 0; i < most; i++) {
+        if (const int error = bpf_map_get_next_key(map, before, &key); error != 0) {
+            return error == -ENOENT ? Result<>() : fail_errno("read a BPF map", -error);
+        }
+        before = &key;
+        if (bpf_map_lookup_elem(map, &key, &value) == 0) {
+            use(key, value);
+        }
+    }
+    return {};
+}
+
+// For the third way, which disables no programs: a program at iter/bpf_map_elem that writes an
 // entry's key and then its value.
 Result<Link> link_to_entries(const bpf_program *program, int map);
 

@@ -43,8 +43,9 @@ public:
     [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };
 
-// A sub-command of `trace`, with the name of its probe.
+// A sub-command of `trace`.
 struct Kind {
+    std::string_view name = {};            // empty: that of its probe
     std::string_view alias = {};           // a former name; empty: it has none
     std::string_view help;                 // a sentence
     std::string_view column = "FUNCTION";  // the text's title over the functions or events

@@ -94,6 +94,13 @@ Process lives(std::vector<std::string> steps) {
     return Process(std::move(steps));
 }
 
+// Has the libraries attached to from the start.
+Process hold() {
+    Process holder = lives({"name", "holder", "wait"});
+    holder.wait_for_output("waiting 1");
+    return holder;
+}
+
 // The processes that it has said are idle.
 std::vector<pid_t> idle(const Process &process, std::size_t expected) {
     std::vector<pid_t> pids;
@@ -122,9 +129,10 @@ probes::TargetsConfig named(const std::string &comm) {
 TEST_CASE("a process is followed from its first CUDA call on, and what it starts then",
           "[kernel][modes]") {
     require_bpf();
-    Follower follower(attached_by(GENERATE(from_range(attach_modes()))));
-    const Process holder = lives({"name", "holder", "wait"});
-    holder.wait_for_output("waiting 1");
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Process holder = hold();
+    Follower follower(attached_by(mode));
     Process process = lives({"name", "root", "idle", "1", "wait", "cuda", "idle", "2", "family",
                              "caller", "orphan", "execs", "3", "wait", "exec", "wait"});
     process.wait_for_output("waiting 1");
@@ -193,6 +201,7 @@ TEST_CASE("processes that the configuration names are followed, and their descen
 
 TEST_CASE("without descendants, only GPU processes are followed", "[kernel]") {
     require_bpf();
+    const Process holder = hold();
     Follower follower("", {.descendants = false});
     Process process = lives({"idle", "1", "wait", "cuda", "family", "caller", "wait"});
     process.wait_for_output("waiting 1");

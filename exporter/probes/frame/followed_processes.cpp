@@ -53,7 +53,8 @@ Result<> use_maps(follow_bpf &skeleton, const FollowMaps &maps) {
 }  // namespace
 
 std::string_view role_name(std::uint32_t reasons) {
-    return (reasons & (FOLLOWED_CUDA | FOLLOWED_NAMED)) != 0 ? "gpu" : "worker";
+    return followed_role_names.at(
+        (reasons & (FOLLOWED_CUDA | FOLLOWED_NAMED)) != 0 ? FOLLOWED_GPU : FOLLOWED_WORKER);
 }
 
 struct FollowedProcesses::Loaded {
@@ -163,8 +164,8 @@ void FollowedProcesses::apply(std::span<const std::byte> bytes) {
 
 FollowedProcesses::Entries FollowedProcesses::entries() const {
     Entries all;
-    const auto read = ebpf::for_each<std::uint32_t, followed>(
-        bpf_map__fd(loaded_->skeleton->maps.follow_procs),
+    const auto read = ebpf::for_each_lookup<std::uint32_t, followed>(
+        bpf_map__fd(loaded_->skeleton->maps.follow_procs), FOLLOWED_MAX_PROCESSES,
         [&](std::uint32_t tgid, const followed &entry) { all.emplace_back(tgid, entry); });
     if (!read) {
         log::warn("cannot read the table of followed processes",

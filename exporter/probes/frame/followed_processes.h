@@ -2,6 +2,7 @@
 // names, and what they start. One table for all of these probes.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,10 @@ struct bpf_map;
 
 namespace gpusnoop::probes {
 
-// The value of the label `role`, of reasons as in bpf/lib/followed.h.
+// The values of the label `role`, by enum followed_role.
+inline constexpr std::array<std::string_view, FOLLOWED_ROLES> followed_role_names = {"gpu",
+                                                                                     "worker"};
+// The same of reasons as in bpf/lib/followed.h.
 [[nodiscard]] std::string_view role_name(std::uint32_t reasons);
 
 // The maps of bpf/lib/follow.bpf.h; -1: not made.
@@ -77,7 +81,8 @@ public:
     };
     [[nodiscard]] std::vector<Entry> running() const;
 
-    // The `look_up` of SeriesSettings: fills in who the process with this key is.
+    // The `look_up` of SeriesSettings: fills in who the process with this key is. Short processes
+    // are known once their record is drained: so drain() comes before a probe counts for a process.
     bool identify(ProcessIdentity &identity);
 
     // Ends those processes of the table that have ended, or are followed no more.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -60,8 +61,10 @@ struct ProbeKind {
     // label pid are a set of their own.
     std::vector<series::FamilySet> (*declare)();
 
-    // The sub-command of `trace`; null: there is none.
+    // The sub-command of `trace`; null: there is none with its name.
     const trace::Kind *trace = nullptr;
+    // Sub-commands with names of their own.
+    std::span<const trace::Kind *const> named_traces = {};
 };
 
 // Makes the probe `P` of the configuration, or of that and the targets, if its block enables it.

@@ -8,6 +8,7 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
+#include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
@@ -29,6 +30,7 @@ constexpr const ProbeKind *kinds[] = {
     &nvlink_kind,
     &syscall_kind,
     &fence_kind,
+    &host_life_kind,
     // The last: it reads the others.
     &in_flight_kind,
 };

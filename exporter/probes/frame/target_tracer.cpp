@@ -42,8 +42,8 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
     const config::Config &config = setup().config;
     const probes::TargetsConfig chosen =
         targets_of(setup().options, config.of<probes::TargetsConfig>());
-    const auto targets =
-        std::make_shared<probes::TargetProcesses>(chosen, config.discovery.rescan_interval);
+    const auto targets = std::make_shared<probes::TargetProcesses>(
+        chosen, config.discovery.rescan_interval, following());
     if (chosen.gpu_processes && !chosen.all_processes) {
         gpu_processes_ = make_gpu_processes(setup(), targets);
     }

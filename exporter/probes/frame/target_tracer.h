@@ -18,6 +18,8 @@ protected:
 
     virtual std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) = 0;
+    // Of a host probe.
+    [[nodiscard]] virtual probes::Following following() const { return {}; }
 
 private:
     Result<std::unique_ptr<probes::Probe>> make_probe() final;

@@ -1,0 +1,166 @@
+#include "exporter/probes/host_life/exits.h"
+
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/label.h"
+#include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/frame_json.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// wait_status as wait() has it.
+constexpr std::uint32_t signal_bits = 0x7f;
+constexpr std::uint32_t code_shift = 8;
+constexpr std::uint32_t code_bits = 0xff;
+
+struct Query {
+    std::string comm = "*";
+    std::optional<std::string> cause;
+    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+};
+
+Result<Query> read_query(const QueryParameters &parameters) {
+    Query query;
+    for (const auto &[name, value] : parameters) {
+        if (name == "comm") {
+            query.comm = value;
+        } else if (name == "cause") {
+            query.cause = value;
+        } else if (name == "limit") {
+            const auto number = read_parameter(name, value, 0);
+            if (!number) {
+                return tl::unexpected(number.error());
+            }
+            query.limit = *number;
+        } else {
+            return fail(in_quotes(name) +
+                        " is not a parameter of this page; it has comm, cause and limit");
+        }
+    }
+    return query;
+}
+
+Json origin_json(const life_exit_record &record) {
+    if (record.has_origin == 0) {
+        return {};
+    }
+    const life_origin &origin = record.origin;
+    Json json = Json::object();
+    json["kind"] = sender_name(origin.sender);
+    const bool is_process = origin.sender == LIFE_PROCESS;
+    json["pid"] = is_process ? Json(origin.tgid) : Json();
+    json["comm"] =
+        is_process ? Json(to_valid_utf8({origin.comm, ::strnlen(origin.comm, sizeof(origin.comm))},
+                                        max_label_bytes))
+                   : Json();
+    return json;
+}
+
+Json to_json(const ProcessExit &exit) {
+    const life_exit_record &record = exit.record;
+    const ExitStatus status = exit_status_of(record);
+    Json json = Json::object();
+    json["time"] = utc_time(exit.at);
+    json["pid"] = record.head.tgid;
+    processes::add_names(json, exit.process);
+    json["role"] = role_name(record.reasons);
+    json["cause"] = cause_of(record);
+    json["code"] = status.code ? Json(*status.code) : Json();
+    json["signal"] = status.code ? Json() : Json(status.signal);
+    json["sender"] = origin_json(record);
+    json["lifetime_seconds"] = static_cast<double>(record.lifetime_ns) / 1e9;
+    return json;
+}
+
+std::string json_text(const std::vector<ProcessExit> &all, const Query &query) {
+    Json exits = Json::array();
+    std::size_t left_out = 0;
+    for (const ProcessExit &exit : all) {
+        if (!matches_glob(query.comm, exit.process.comm) ||
+            query.cause.value_or(cause_of(exit.record)) != cause_of(exit.record)) {
+            continue;
+        }
+        if (exits.size() == query.limit) {
+            left_out++;
+        } else {
+            exits.push_back(to_json(exit));
+        }
+    }
+    return to_text({{"exits", std::move(exits)}, {"exits_left_out", left_out}}) + "\n";
+}
+
+}  // namespace
+
+std::string_view sender_name(std::uint32_t sender) {
+    switch (sender) {
+        case LIFE_SELF:
+            return "self";
+        case LIFE_PROCESS:
+            return "process";
+        default:
+            return "kernel";
+    }
+}
+
+std::string signal_name(std::uint32_t signal) {
+    const int number = static_cast<int>(signal);
+    // The C library keeps the first two of the kernel's real-time signals for itself.
+    constexpr int kernel_rtmin = 32;
+    if (number >= kernel_rtmin) {
+        return "SIGRT" + std::to_string(number);
+    }
+    const char *const name = ::sigabbrev_np(number);
+    return name == nullptr ? "SIG" + std::to_string(number) : std::string("SIG") + name;
+}
+
+ExitStatus exit_status_of(const life_exit_record &record) {
+    const std::uint32_t signal = record.wait_status & signal_bits;
+    if (signal != 0) {
+        return {.code = {}, .signal = signal_name(signal)};
+    }
+    return {.code = record.wait_status >> code_shift & code_bits, .signal = {}};
+}
+
+std::string cause_of(const life_exit_record &record) {
+    if ((record.wait_status & signal_bits) == SIGKILL && record.out_of_memory != 0) {
+        return std::string(cause_oom);
+    }
+    const ExitStatus status = exit_status_of(record);
+    return status.code ? std::to_string(*status.code) : status.signal;
+}
+
+void ExitHistory::add(ProcessExit exit) {
+    if (keep_ == 0) {
+        return;
+    }
+    if (exits_.size() == keep_) {
+        exits_.pop_front();
+    }
+    exits_.push_back(std::move(exit));
+}
+
+ApiResource exits_document(std::vector<ProcessExit> all) {
+    const auto shared = std::make_shared<const std::vector<ProcessExit>>(std::move(all));
+    return {"exits", [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
+                const auto query = read_query(parameters);
+                if (!query) {
+                    return tl::unexpected(query.error());
+                }
+                return ApiResponse{"application/json", json_text(*shared, *query)};
+            }};
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,58 @@
+// The last ends of followed processes, for /api/v1/exits.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bpf/host_life.h"
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/processes/process_names.h"
+
+namespace gpusnoop::probes {
+
+// The value of the label `sender`.
+[[nodiscard]] std::string_view sender_name(std::uint32_t sender);
+// "SIGKILL"; "SIGRT34" and the like for real-time signals.
+[[nodiscard]] std::string signal_name(std::uint32_t signal);
+// The value of the label `cause`: an exit code, a signal's name or "oom_kill".
+[[nodiscard]] std::string cause_of(const life_exit_record &record);
+
+struct ExitStatus {
+    std::optional<std::uint32_t> code;
+    std::string signal;  // empty: it has a code
+};
+[[nodiscard]] ExitStatus exit_status_of(const life_exit_record &record);
+
+inline constexpr std::string_view cause_exec = "exec";
+inline constexpr std::string_view cause_oom = "oom_kill";
+
+struct ProcessExit {
+    std::chrono::nanoseconds at{};  // CLOCK_REALTIME
+    life_exit_record record{};
+    processes::ProcessNames process;
+};
+
+// For the aggregating thread.
+class ExitHistory {
+public:
+    explicit ExitHistory(std::size_t keep) : keep_(keep) {}
+
+    void add(ProcessExit exit);
+    // The newest first.
+    [[nodiscard]] std::vector<ProcessExit> list() const { return {exits_.rbegin(), exits_.rend()}; }
+
+private:
+    std::size_t keep_;
+    std::deque<ProcessExit> exits_;  // the newest last
+};
+
+// "exits": docs/api.md describes the parameters and the members.
+[[nodiscard]] ApiResource exits_document(std::vector<ProcessExit> all);
+
+}  // namespace gpusnoop::probes

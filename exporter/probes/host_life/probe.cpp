@@ -1,0 +1,136 @@
+#include "exporter/probes/host_life/probe.h"
+
+#include <bpf/bpf.h>
+
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/host_life/settings.h"
+#include "exporter/probes/host_life/trace.h"
+#include "exporter/system/machine.h"
+#include "host_life.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class HostLifeProbe final : public HostProbe<host_life_bpf, HostLifeAggregator> {
+public:
+    // `trace`: instead of counts.
+    HostLifeProbe(const config::Config &config, TargetProcessesPtr targets, OnLife trace = {})
+        : HostProbe("host_life", config, std::move(targets)), trace_(std::move(trace)) {
+        aggregator().keep(config.of<HostLifeConfig>().keep);
+    }
+
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
+        return name == "exits" && is_up_
+                   ? std::vector{exits_document(aggregator().history().list())}
+                   : std::vector<ApiResource>{};
+    }
+
+private:
+    [[nodiscard]] bool is_trace() const { return trace_.exit || trace_.signal; }
+
+    Result<> configure_programs(host_life_bpf &skeleton) override {
+        skeleton.rodata->tracing = is_trace();
+        return {};
+    }
+
+    std::vector<ProbeRing> rings(host_life_bpf &skeleton) override {
+        bpf_map *const map = skeleton.maps.life_events;
+        return {{map, bpf_map__max_entries(map), [this](auto bytes) {
+                     followed().drain();  // who the process is
+                     const nanoseconds to_realtime =
+                         now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+                     return aggregator().on_record(bytes, to_realtime, trace_);
+                 }}};
+    }
+
+    Result<> attach(host_life_bpf &skeleton) override;
+
+    // Starts are counted in the table of followed processes.
+    void add_others(probe_account &account) const override {
+        const follow_counts counts = followed().counts();
+        account.entered += counts.entered;
+        account.events += counts.events;
+        account.lost[LOST_ring_full] += counts.ring_full;
+        account.lost[LOST_process_table] += counts.table_full;
+    }
+
+    // For processes that ended before the reading, it has their last signals.
+    void tick(nanoseconds now) override {
+        const auto signals = read_signals();
+        followed().end_gone(aggregator().processes(), now);
+        const auto gone = aggregator().processes().tidy(now);
+        const std::set<ProcessKey> forgotten(gone.begin(), gone.end());
+        for (const auto &[key, count] : signals) {
+            if (forgotten.contains({key.tgid, key.since_ns})) {
+                bpf_map_delete_elem(bpf_map__fd(skeleton().maps.life_signals), &key);
+            }
+        }
+    }
+    void refresh() override { (void)read_signals(); }
+    HostLifeAggregator::Signals read_signals();
+
+    OnLife trace_;
+    bool is_up_ = false;
+};
+
+Result<> HostLifeProbe::attach(host_life_bpf &skeleton) {
+    const std::array<const bpf_program *, 2> programs = {skeleton.progs.life_exit,
+                                                         skeleton.progs.life_signal};
+    if (auto attached = attach_each(programs); !attached) {
+        return attached;
+    }
+    if (!is_trace()) {
+        followed().on_record(
+            [this](const auto &record, const auto &) { aggregator().on_follow(record); });
+    }
+    is_up_ = true;
+    state().up(programs.size(), "following " + targets().describe_followed());
+    log::info("following starts, ends and signals",
+              {{"probe", "host_life"}, {"of", targets().describe_followed()}});
+    return {};
+}
+
+HostLifeAggregator::Signals HostLifeProbe::read_signals() {
+    HostLifeAggregator::Signals signals;
+    const bpf_map *const map = skeleton().maps.life_signals;
+    const auto read = ebpf::for_each_lookup<life_key, std::uint64_t>(
+        bpf_map__fd(map), bpf_map__max_entries(map),
+        [&](const life_key &key, std::uint64_t count) { signals.emplace_back(key, count); });
+    if (!read) {
+        log::warn("cannot read the table of signals", {{"reason", read.error().message}});
+    }
+    followed().drain();  // who the processes are
+    aggregator().on_signals(signals);
+    return signals;
+}
+
+constexpr const trace::Kind *traces[] = {&trace::exit_trace, &trace::signal_trace};
+
+}  // namespace
+
+constinit const ProbeKind host_life_kind = {
+    .name = "host_life",
+    .title = "Starts and ends of processes",
+    .make = make_if_enabled<HostLifeProbe, HostLifeConfig>,
+    .read_host = read_host_life,
+    .follows_processes = is_enabled<HostLifeConfig>,
+    .declare = declare_families<make_host_life_families>,
+    .named_traces = traces,
+};
+
+std::unique_ptr<Probe> make_life_tracer(const config::Config &config,
+                                        const TargetProcessesPtr &targets, OnLife trace) {
+    return std::make_unique<HostLifeProbe>(config, targets, std::move(trace));
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,113 @@
+#include "exporter/probes/host_life/trace.h"
+
+#include <cstring>
+#include <string>
+
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/host_life/exits.h"
+#include "exporter/probes/host_life/probe.h"
+#include "exporter/trace/lines.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+class LifeTracer : public TargetTracer {
+protected:
+    explicit LifeTracer(const Setup &setup) : TargetTracer(setup) {}
+
+    [[nodiscard]] probes::Following following() const override {
+        return {.enabled = true,
+                .descendants = setup().config.of<probes::HostConfig>().descendants};
+    }
+    // Writes each record.
+    auto writer() {
+        return [this](const auto &record, const auto &process) {
+            write(event_of(record, process, clock_offset_ns()));
+        };
+    }
+};
+
+class ExitTracer final : public LifeTracer {
+public:
+    explicit ExitTracer(const Setup &setup) : LifeTracer(setup) {}
+
+private:
+    std::unique_ptr<probes::Probe> make_probe_of(
+        const probes::TargetProcessesPtr &targets) override {
+        return probes::make_life_tracer(setup().config, targets, {.exit = writer(), .signal = {}});
+    }
+};
+
+class SignalTracer final : public LifeTracer {
+public:
+    explicit SignalTracer(const Setup &setup) : LifeTracer(setup) {}
+
+private:
+    std::unique_ptr<probes::Probe> make_probe_of(
+        const probes::TargetProcessesPtr &targets) override {
+        return probes::make_life_tracer(setup().config, targets, {.exit = {}, .signal = writer()});
+    }
+};
+
+void add_origin(Event &event, const life_origin *origin) {
+    Value sender;
+    Value pid;
+    Value comm;
+    if (origin != nullptr) {
+        sender = std::string(probes::sender_name(origin->sender));
+        if (origin->sender == LIFE_PROCESS) {
+            pid = std::uint64_t{origin->tgid};
+            comm = printable({origin->comm, ::strnlen(origin->comm, sizeof(origin->comm))},
+                             max_text_bytes);
+        }
+    }
+    event.details.emplace_back("sender", std::move(sender));
+    event.details.emplace_back("sender_pid", std::move(pid));
+    event.details.emplace_back("sender_comm", std::move(comm));
+}
+
+}  // namespace
+
+Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    event.pid = record.head.tgid;
+    set_process(event, process);
+    event.kind = "cause";
+    event.name = probes::cause_of(record);
+    const probes::ExitStatus status = probes::exit_status_of(record);
+    event.details = {{"role", std::string(probes::role_name(record.reasons))},
+                     {"code", status.code ? Value(std::uint64_t{*status.code}) : Value()},
+                     {"signal", text_or_null(status.signal)}};
+    add_origin(event, record.has_origin != 0 ? &record.origin : nullptr);
+    event.details.emplace_back("lifetime_ns", std::uint64_t{record.lifetime_ns});
+    return event;
+}
+
+Event event_of(const life_signal_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    event.pid = record.head.tgid;
+    set_process(event, process);
+    event.kind = "signal";
+    event.name = probes::signal_name(record.signal);
+    event.details = {{"role", std::string(probes::role_name(record.reasons))}};
+    add_origin(event, &record.origin);
+    return event;
+}
+
+constinit const Kind exit_trace = {.name = "exit",
+                                   .help = "Ends of GPU processes and of what they start.",
+                                   .column = "CAUSE",
+                                   .make = make<ExitTracer>};
+constinit const Kind signal_trace = {.name = "signal",
+                                     .help = "Signals to GPU processes and to what they start.",
+                                     .column = "SIGNAL",
+                                     .make = make<SignalTracer>};
+
+}  // namespace gpusnoop::trace

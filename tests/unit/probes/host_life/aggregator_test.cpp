@@ -1,0 +1,184 @@
+#include "exporter/probes/host_life/aggregator.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/host_life/settings.h"
+#include "exporter/probes/host_life/trace.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+namespace {
+
+std::span<const std::byte> bytes_of(const auto &record) {
+    return std::as_bytes(std::span(&record, 1));
+}
+
+life_exit_record exit_of(std::uint32_t status, std::uint32_t reasons = FOLLOWED_CHILD) {
+    life_exit_record record{};
+    record.head = {.at_ns = 2'000, .since_ns = 10, .tgid = 7, .type = LIFE_EXIT};
+    record.reasons = reasons;
+    record.wait_status = status;
+    record.lifetime_ns = 5'000'000'000;
+    return record;
+}
+
+struct Fixture {
+    HostLifeAggregator aggregator{{.budget = [](std::string_view) { return 100U; },
+                                   .retention = seconds(60),
+                                   .look_up =
+                                       [](ProcessIdentity &process) {
+                                           process.comm = "prog";
+                                           return true;
+                                       }}};
+
+    void follow(std::uint32_t type, std::uint32_t reasons) {
+        follow_record record{};
+        record.head = {.at_ns = 1, .since_ns = 10, .tgid = 7, .type = type};
+        record.reasons = reasons;
+        aggregator.on_follow(record);
+    }
+    [[nodiscard]] std::uint64_t sum(const std::string &family,
+                                    const std::vector<std::string> &with) const {
+        std::uint64_t sum = 0;
+        for (const auto &snapshot : aggregator.families().snapshots()) {
+            for (std::size_t i = 0; snapshot.description->name == "gpusnoop_host_" + family &&
+                                    i < snapshot.labels.size();
+                 i++) {
+                const auto &labels = *snapshot.labels[i];
+                sum +=
+                    std::ranges::all_of(with,
+                                        [&](const std::string &value) {
+                                            return std::ranges::find(labels, value) != labels.end();
+                                        })
+                        ? snapshot.values[i * snapshot.stride]
+                        : 0;
+            }
+        }
+        return sum;
+    }
+};
+
+Result<config::Config> parse(const std::string &text) {
+    return config::parse(text, "c", setting_blocks());
+}
+
+}  // namespace
+
+TEST_CASE("the cause of an end is its code, its signal, or lack of memory") {
+    CHECK(cause_of(exit_of(0)) == "0");
+    CHECK(cause_of(exit_of(3U << 8U)) == "3");
+    CHECK(cause_of(exit_of(255U << 8U)) == "255");
+    CHECK(cause_of(exit_of(SIGSEGV)) == "SIGSEGV");
+    CHECK(cause_of(exit_of(SIGABRT | 0x80U)) == "SIGABRT");  // with a core
+    CHECK(cause_of(exit_of(34)) == "SIGRT34");
+    life_exit_record killed = exit_of(SIGKILL);
+    CHECK(cause_of(killed) == "SIGKILL");
+    killed.out_of_memory = 1;
+    CHECK(cause_of(killed) == "oom_kill");
+    life_exit_record saved = exit_of(0);
+    saved.out_of_memory = 1;  // it had ended before the signal came
+    CHECK(cause_of(saved) == "0");
+}
+
+TEST_CASE("starts and ends of processes count by role") {
+    Fixture bench;
+    bench.follow(FOLLOW_STARTED, FOLLOWED_CHILD);
+    bench.follow(FOLLOW_PROMOTED, FOLLOWED_CHILD | FOLLOWED_CUDA);
+    bench.follow(FOLLOW_EXECED, FOLLOWED_CHILD | FOLLOWED_CUDA);
+    bench.follow(FOLLOW_ENDED, FOLLOWED_CHILD);
+    bench.follow(FOLLOW_LEFT, FOLLOWED_NAMED);
+    CHECK(bench.sum("process_starts_total", {"prog", "worker"}) == 1);
+    CHECK(bench.sum("process_starts_total", {"prog", "gpu"}) == 1);
+    CHECK(bench.sum("process_exits_total", {"prog", "gpu", "exec"}) == 1);
+    CHECK(bench.sum("process_exits_total", {}) == 1);
+    CHECK(bench.aggregator.on_record(bytes_of(exit_of(1U << 8U)), {}));
+    CHECK(bench.sum("process_exits_total", {"worker", "1"}) == 1);
+    CHECK_FALSE(bench.aggregator.on_record(bytes_of(std::uint64_t{1}), {}));
+}
+
+TEST_CASE("signals count by what came since the last reading, each entry once") {
+    Fixture bench;
+    const life_key key{.since_ns = 10,
+                       .tgid = 7,
+                       .signal = SIGTERM,
+                       .sender = LIFE_PROCESS,
+                       .role = FOLLOWED_WORKER};
+    life_key other = key;
+    other.sender = LIFE_KERNEL;
+    other.role = FOLLOWED_GPU;
+    bench.aggregator.on_signals({{key, 3}, {key, 4}, {other, 1}});
+    CHECK(bench.sum("signals_total", {"SIGTERM", "process", "worker"}) == 4);
+    bench.aggregator.on_signals({{key, 6}, {other, 1}});
+    CHECK(bench.sum("signals_total", {"SIGTERM", "process", "worker"}) == 6);
+    CHECK(bench.sum("signals_total", {"SIGTERM", "kernel", "gpu"}) == 1);
+}
+
+TEST_CASE("the last ends are kept, the newest first, with their senders") {
+    Fixture bench;
+    bench.aggregator.keep(2);
+    life_exit_record killed = exit_of(SIGTERM, FOLLOWED_CUDA);
+    killed.has_origin = 1;
+    killed.origin = {.sender = LIFE_PROCESS, .tgid = 99, .comm = "slurm\xff"};
+    for (const auto &record : {exit_of(0), exit_of(SIGSEGV), killed}) {
+        CHECK(bench.aggregator.on_record(bytes_of(record), nanoseconds(1'000)));
+    }
+    const ApiResource document = exits_document(bench.aggregator.history().list());
+    const auto all = document.write({});
+    REQUIRE(all);
+    CHECK(all->text.find(R"({"exits":[{"time":"1970-01-01T00:00:00.000003000Z","pid":7,)") == 0);
+    CHECK(
+        all->text.find(
+            R"("role":"gpu","cause":"SIGTERM","code":null,"signal":"SIGTERM","sender":{"kind":"process","pid":99,"comm":"slurm)"
+            "\xef\xbf\xbd"
+            R"("},"lifetime_seconds":5.0})") != std::string::npos);
+    CHECK(all->text.find(R"("cause":"SIGSEGV")") != std::string::npos);
+    CHECK(all->text.find(R"("cause":"0")") == std::string::npos);
+    CHECK(document.write({{"limit", "1"}})->text.find(R"("exits_left_out":1)") !=
+          std::string::npos);
+    CHECK(document.write({{"comm", "x*"}})->text.find(R"({"exits":[],)") == 0);
+    CHECK(document.write({{"cause", "SIGSEGV"}})->text.find("SIGTERM") == std::string::npos);
+    CHECK_FALSE(document.write({{"pid", "1"}}));
+    CHECK_FALSE(document.write({{"limit", "x"}}));
+}
+
+TEST_CASE("a trace of ends has the signal and its sender") {
+    life_exit_record record = exit_of(SIGKILL);
+    record.has_origin = 1;
+    record.origin = {.sender = LIFE_PROCESS, .tgid = 99, .comm = "bash\x1b"};
+    const trace::Event event = trace::event_of(record, ProcessIdentity(), 100);
+    CHECK(event.name == "SIGKILL");
+    CHECK(event.time_ns == 2'100);
+    const trace::Event exited = trace::event_of(exit_of(5U << 8U), ProcessIdentity(), 0);
+    CHECK(exited.name == "5");
+    const auto value = [](const trace::Event &of, std::string_view key) {
+        return std::ranges::find(of.details, key, &trace::Detail::first)->second;
+    };
+    CHECK(value(event, "role") == trace::Value("worker"));
+    CHECK(value(event, "code") == trace::Value());
+    CHECK(value(event, "sender_pid") == trace::Value(std::uint64_t{99}));
+    CHECK(std::get<std::string>(value(event, "sender_comm")).find('\x1b') == std::string::npos);
+    CHECK(value(exited, "code") == trace::Value(std::uint64_t{5}));
+    CHECK(value(exited, "signal") == trace::Value());
+    CHECK(value(exited, "sender") == trace::Value());
+}
+
+TEST_CASE("the settings of the host probes are read, and mistakes refused") {
+    const auto config = parse("host: {descendants: false, read_interval: 1s, life: {keep: 0}}");
+    REQUIRE(config);
+    CHECK(config->of<HostLifeConfig>() == HostLifeConfig{.enabled = true, .keep = 0});
+    CHECK(follows_processes(*config));
+    CHECK_FALSE(parse("host: {life: {keep: 1001}}"));
+    CHECK_FALSE(parse("host: {life: {kept: 1}}"));
+    CHECK_FALSE(parse("host: {live: {}}"));
+    CHECK_FALSE(parse("host: {read_interval: 500ms}"));
+    CHECK_FALSE(parse("host_life: {enabled: true}"));
+}
