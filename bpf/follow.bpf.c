@@ -78,6 +78,8 @@ static __always_inline void on_exec(struct task_struct *task)
 			send_follow_start(process, leader);
 		return;
 	}
+	process->former_since_ns = process->reasons ? process->since_ns : 0;
+	process->former_role = role_of(process);
 	if (process->reasons)
 		send_follow(process, task->tgid, FOLLOW_EXECED);
 	process->since_ns = bpf_ktime_get_ns();

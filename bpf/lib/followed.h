@@ -27,13 +27,14 @@ enum followed_role {
 struct followed {
 	__u64 since_ns; /* when its program began to be followed: it and the tgid are the process */
 	__u64 start_boottime_ns;
-	__u64 ended_ns; /* 0: it has not ended */
-	__u32 reasons;	/* 0: it is not followed any more */
-	__u32 root;	/* the process that all this began with, perhaps itself */
-	__u32 ender;	/* the thread whose end was the process's end */
-	__u32 reserved;
+	__u64 ended_ns;	       /* 0: it has not ended */
+	__u32 reasons;	       /* 0: it is not followed any more */
+	__u32 root;	       /* the process that all this began with, perhaps itself */
+	__u32 ender;	       /* the thread whose end was the process's end */
+	__u32 former_role;     /* enum followed_role, of the program before */
+	__u64 former_since_ns; /* of the program before, if it was followed; else 0 */
 };
-WIRE_SIZE(struct followed, 40);
+WIRE_SIZE(struct followed, 48);
 
 /* What became of a process. */
 enum follow_record_type {

@@ -95,6 +95,14 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct percpu_counter {
+	__s64 count; /* but for what CPUs have not added to it yet */
+};
+
 struct mm_struct {
 	unsigned long start_code;
 	unsigned long end_code;
@@ -102,6 +110,18 @@ struct mm_struct {
 	unsigned long arg_end;
 	struct file *exe_file;
 	struct uprobes_state uprobes_state;
+	struct percpu_counter rss_stat[4]; /* pages: of files, anonymous, swapped out, shared */
+	unsigned long locked_vm;	   /* pages */
+	atomic64_t pinned_vm;		   /* pages */
+};
+
+/* Until 6.1: commit f1a7941243c1 ("mm: convert mm's rss stats into percpu_counter"). */
+struct mm_rss_stat {
+	atomic64_t count[4];
+};
+
+struct mm_struct___before_6_2 {
+	struct mm_rss_stat rss_stat;
 };
 
 struct vm_area_struct {
@@ -116,11 +136,31 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct task_io_accounting {
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long run_delay; /* ready, and waiting for a CPU: ns */
+};
+
 struct signal_struct {
 	atomic_t live;		  /* threads that have not begun to exit */
 	unsigned int flags;	  /* SIGNAL_* */
 	int group_exit_code;	  /* as exit_code of a task, if all threads end together */
 	struct mm_struct *oom_mm; /* its memory, if it was killed for lack of memory */
+	/* Of the threads that have ended and are forgotten. */
+	unsigned long long sum_sched_runtime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	struct task_io_accounting ioac;
 };
 
 struct kernfs_node {
@@ -212,6 +252,13 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	struct task_io_accounting ioac;
 	struct css_set *cgroups;
 	struct uprobe_task *utask; /* NULL: it has met no uprobe yet */
 };

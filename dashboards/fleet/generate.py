@@ -73,6 +73,7 @@ class Fleet:
                 events[probe] = [a + calls * sum(steps) for a, *steps in zip(counted, *totals.values())]
         nodes.gpus(store, node)
         nodes.driver(store, node)
+        nodes.host(store, node)
         nodes.exporter(store, node, events)
         nodes.about_series(store)
         self.stores.append(store)

@@ -22,5 +22,50 @@ class Host:
             count("gpusnoop_host_signals_total", {"role": role, "signal": signal, "sender": sender}, self.activity,
                   per_step)
 
+    def tasks(self):
+        count = self.of.counter
+        for role, cpu in (("gpu", 0.4), ("worker", 1.6)):
+            labels = {"role": role}
+            count("gpusnoop_host_cpu_seconds_total", labels, self.activity, cpu, whole=False)
+            count("gpusnoop_host_runqueue_wait_seconds_total", labels, self.activity, cpu / 20, whole=False)
+            for kind, per_step in (("voluntary", 300), ("involuntary", 12)):
+                count("gpusnoop_host_context_switches_total", {**labels, "kind": kind}, self.activity, per_step * cpu)
+            for kind, per_step in (("minor", 900), ("major", 0.2)):
+                count("gpusnoop_host_page_faults_total", {**labels, "kind": kind}, self.activity, per_step * cpu)
+            for op, size in (("read", 6e6), ("write", 2e5)):
+                count("gpusnoop_host_io_bytes_total", {**labels, "op": op}, self.activity, size * cpu)
+        for process in self.of.work.processes:
+            for kind, size in (("anon", 9e9), ("file", 6e8), ("shmem", 2e9), ("swap", 0), ("locked", 0), ("pinned", 1e9)):
+                self.of.gauge("gpusnoop_host_memory_bytes", process, {"role": "gpu", "kind": kind},
+                              [size] * self.of.clock.count)
+
+    def memory(self):
+        for kind, stalls in (("direct", 0), ("memcg", 0.05), ("compaction", 0)):
+            labels = {"role": "worker", "kind": kind}
+            self.of.counter("gpusnoop_host_reclaim_stalls_total", labels, self.activity, stalls)
+            self.of.counter("gpusnoop_host_reclaim_stall_seconds_total", labels, self.activity, stalls * 0.002, whole=False)
+
+    def pressure(self):
+        of, one = self.of, self.of.work
+        labels = {"cgroup": one.container_id or one.comm, "container_id": one.container_id,
+                  "slurm_job_id": one.labels["slurm_job_id"]}
+        steps = of.totals[self.activity]
+
+        def add(name, own, per_step, whole=False):
+            of.store.add(name, {**labels, **own}, steps, per_step, of.first, of.counted_until, whole=whole)
+
+        for resource, kind, seconds in (("cpu", "some", 0.02), ("memory", "some", 0.001), ("memory", "full", 0.0005),
+                                        ("io", "some", 0.01), ("io", "full", 0.004)):
+            add("gpusnoop_host_pressure_seconds_total", {"resource": resource, "kind": kind}, seconds)
+        add("gpusnoop_host_cpu_throttled_seconds_total", {}, 0.005)
+        add("gpusnoop_host_cpu_periods_total", {}, 8, True)
+        add("gpusnoop_host_cpu_throttled_periods_total", {}, 0.2, True)
+        for node, kind, size in (("0", "anon", 8e9), ("1", "anon", 1e9), ("0", "file", 5e8)):
+            of.store.gauge("gpusnoop_host_memory_numa_bytes", {**labels, "node": node, "kind": kind},
+                           [size] * of.clock.count, of.first, of.last)
+
     def add(self):
         self.life()
+        self.tasks()
+        self.memory()
+        self.pressure()

@@ -7,7 +7,7 @@ from fleet import buckets
 from fleet.clock import wobble
 
 BUSES = ("1b", "3b", "86", "af")
-PROBES = ("cuda", "functions", "torch", "pcie", "nvlink", "syscall", "fence", "host_life", "xid", "in_flight")
+PROBES = ("cuda", "functions", "torch", "pcie", "nvlink", "syscall", "fence", "host_life", "host_tasks", "host_pressure", "host_memory", "xid", "in_flight")
 # Of the reasons for which events are lost, those that operators meet.
 LOST = ("ring_full", "throttled", "allocation_table", "skipped", "forgotten")
 FEATURES = ("btf", "kernel_reads", "ring_buffer", "uprobe_multi", "uprobe_session", "uprobe_perf", "kprobes",
@@ -44,6 +44,15 @@ def gpus(store, node):
     for gpu in range(len(BUSES)):
         store.constant("gpusnoop_gpu_info", {"gpu": gpu, "uuid": node.uuid(gpu), "pci_bus_id": node.bus(gpu),
                                              "name": node.model}, 1)
+
+
+def host(store, node):
+    """What host_pressure reads of the node itself."""
+    for gpu in range(len(BUSES)):
+        store.constant("gpusnoop_gpu_numa_node", {"gpu": gpu}, gpu // 2)
+    idle = store.clock.total(wobble(node.name + " idle", 0.3), before=86400)
+    for state, per_second in (("POLL", 0.01), ("C1", 6.0), ("C6", 40.0)):
+        store.add("gpusnoop_host_cpu_idle_seconds_total", {"state": state}, idle, per_second, whole=False)
 
 
 def driver(store, node):

@@ -2,12 +2,74 @@
 
 from .common import ERROR_COLORS, HOST, dashboard, node_columns, program_columns
 from .model import Row
-from .panels import EACH_MINUTE, Column, heatmap, table, timeseries
-from .promql import PROGRAM_NAME, buckets, grown, increase, lines, rate, top, total
+from .panels import EACH_MINUTE, EACH_SECOND, Column, heatmap, table, timeseries
+from .promql import PROGRAM_NAME, buckets, grown, highest, increase, lines, own, rate, top, total
 
 ROLE_NAME = f"{PROGRAM_NAME} {{{{role}}}}"
 # An end that somebody or something forced.
 FORCED = 'cause=~"SIG.+|oom_kill"'
+
+
+def _cpu():
+    return Row(
+        "CPU",
+        timeseries("CPU time", "CPUs that are busy for each program, on average.", "short",
+                   (lines(10, total("comm, role", rate("host_cpu_seconds_total"))), ROLE_NAME), width=8),
+        timeseries("Waits for a CPU", "Threads that are ready and have no CPU, on average: others have it, or the CPU "
+                   "quota of their cgroup is used up.", "short",
+                   (lines(10, total("comm, role", rate("host_runqueue_wait_seconds_total"))), ROLE_NAME), width=8),
+        timeseries("Context switches", "Voluntary ones wait for something; involuntary ones make room for another thread.",
+                   EACH_SECOND,
+                   (lines(10, total("comm, role, kind", rate("host_context_switches_total"))), f"{ROLE_NAME} {{{{kind}}}}"),
+                   width=8),
+    )
+
+
+def _memory():
+    return Row(
+        "Memory and storage",
+        timeseries("Host memory", "Of all running processes of a program. locked and pinned may not be moved out.", "bytes",
+                   (lines(10, total("comm, role, kind", own("host_memory_bytes"))), f"{ROLE_NAME} {{{{kind}}}}"), width=8),
+        timeseries("Stalls for lack of memory", "Threads that free memory themselves, on average: of the machine (direct) or "
+                   "their cgroup (memcg), or as none lay together (compaction).", "short",
+                   (lines(10, total("comm, role, kind", rate("host_reclaim_stall_seconds_total"))),
+                    f"{ROLE_NAME} {{{{kind}}}}"), width=8),
+        timeseries("Number of stalls", "Stalls for lack of memory that have ended.", EACH_SECOND,
+                   (lines(10, total("comm, role, kind", rate("host_reclaim_stalls_total"))), f"{ROLE_NAME} {{{{kind}}}}"),
+                   width=8),
+        timeseries("Page faults", "A major fault waits for storage: memory is short, or mapped data is cold.", EACH_SECOND,
+                   (lines(10, total("comm, role, kind", rate("host_page_faults_total"))), f"{ROLE_NAME} {{{{kind}}}}"),
+                   width=8),
+        timeseries("Bytes from and to storage", "What the page cache had is not in it.", "binBps",
+                   (lines(10, total("comm, role, op", rate("host_io_bytes_total"))), f"{ROLE_NAME} {{{{op}}}}"), width=8),
+    )
+
+
+def _cgroups():
+    name = "{{cluster}} {{instance}} {{cgroup}}"
+    return Row(
+        "Cgroups of GPU programs",
+        timeseries("Pressure", "The share of time in which some, or all, of the tasks in a cgroup waited for CPU, memory or "
+                   "storage.", "percentunit",
+                   (lines(10, total("instance, cgroup, resource, kind", rate("host_pressure_seconds_total"))),
+                    f"{name} {{{{resource}}}} {{{{kind}}}}"), width=8),
+        timeseries("Throttled", "CPUs that a cgroup could not use as its quota was used up, on average.", "short",
+                   (lines(10, total("instance, cgroup", rate("host_cpu_throttled_seconds_total"))), name), width=8),
+        timeseries("Throttled periods", "The share of the periods in which a cgroup ran and used its CPU quota up.",
+                   "percentunit",
+                   (lines(10, f"{total('instance, cgroup', rate('host_cpu_throttled_periods_total'))}\n"
+                          f"  / {total('instance, cgroup', rate('host_cpu_periods_total'))}"), name), width=8),
+        timeseries("Memory by NUMA node", "Of the cgroups of GPU programs, by node of the machine.", "bytes",
+                   (lines(10, total("instance, cgroup, node", own("host_memory_numa_bytes"))), f"{name} node {{{{node}}}}"),
+                   width=8),
+        timeseries("Idle CPUs by state", "CPUs of a node in each idle state, on average: to leave a deep one takes time.",
+                   "short", (lines(10, total("instance, state", rate("host_cpu_idle_seconds_total"))),
+                             "{{cluster}} {{instance}} {{state}}"), width=8),
+        table("NUMA nodes of GPUs", "Which node of the machine each GPU is attached to.",
+              [*node_columns(), Column("gpu", "GPU"), Column("Value", "NUMA node", "short")],
+              top(200, highest("instance, gpu", own("gpu_numa_node"))), width=8),
+        collapsed=True,
+    )
 
 
 def _starts_and_ends():
@@ -45,4 +107,4 @@ def make():
     return dashboard(
         HOST, "Host",
         "Is it the host that keeps the GPU waiting? What the host does to GPU programs and to what they start.",
-        [_starts_and_ends()])
+        [_cpu(), _memory(), _cgroups(), _starts_and_ends()])

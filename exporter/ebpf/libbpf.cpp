@@ -44,14 +44,43 @@ std::string libbpf_version() {
     return version.starts_with("v") ? version.substr(1) : version;
 }
 
-bool has_type(const std::string &name) {
+namespace {
+
+// Calls use(types, id) for the kernel's type of that kind and name, if it has one.
+bool with_type(const std::string &name, std::uint32_t kind, auto use) {
     btf *kernel = btf__load_vmlinux_btf();
     if (kernel == nullptr) {
         return false;
     }
-    const bool has = btf__find_by_name_kind(kernel, name.c_str(), BTF_KIND_STRUCT) > 0;
+    const int id = btf__find_by_name_kind(kernel, name.c_str(), kind);
+    const bool used = id > 0 && use(*kernel, static_cast<std::uint32_t>(id));
     btf__free(kernel);
-    return has;
+    return used;
+}
+
+}  // namespace
+
+bool has_type(const std::string &name) {
+    return with_type(name, BTF_KIND_STRUCT,
+                     [](const btf & /*types*/, std::uint32_t /*id*/) { return true; });
+}
+
+bool has_tracepoint(const std::string &name) {
+    return with_type("btf_trace_" + name, BTF_KIND_TYPEDEF,
+                     [](const btf & /*types*/, std::uint32_t /*id*/) { return true; });
+}
+
+bool has_member(const std::string &type, const std::string &member) {
+    return with_type(type, BTF_KIND_STRUCT, [&](const btf &types, std::uint32_t id) {
+        const btf_type *const found = btf__type_by_id(&types, id);
+        const btf_member *const members = btf_members(found);
+        for (std::uint16_t i = 0; i < btf_vlen(found); i++) {
+            if (member == btf__name_by_offset(&types, members[i].name_off)) {
+                return true;
+            }
+        }
+        return false;
+    });
 }
 
 void LinkDeleter::operator()(bpf_link *link) const {

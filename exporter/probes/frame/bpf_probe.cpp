@@ -1,5 +1,8 @@
 #include "exporter/probes/frame/bpf_probe.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "exporter/ebpf/counters.h"
 #include "exporter/system/machine.h"
 
@@ -87,7 +90,21 @@ std::vector<series::FamilySnapshot> BpfProbeBase::report() {
     if (is_loaded_) {
         refresh();
     }
-    return families().snapshots();
+    auto snapshots = families().snapshots();
+    if (const auto own = is_loaded_ ? gauges() : std::nullopt) {
+        for (const auto &[family, folded] : own->folded()) {
+            std::uint64_t &most = folded_gauges_[family];
+            most = std::max(most, folded);
+        }
+        std::ranges::move(own->snapshots(), std::back_inserter(snapshots));
+    }
+    return snapshots;
+}
+
+std::map<std::string, std::uint64_t> BpfProbeBase::folded() const {
+    auto folded = families().folded();
+    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    return folded;
 }
 
 Health BpfProbeBase::health() const {

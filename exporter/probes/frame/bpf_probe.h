@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,9 +58,7 @@ public:
     Result<> start() final;
     void drain() final;
     std::vector<series::FamilySnapshot> report() final;
-    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const final {
-        return families().folded();
-    }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const final;
     [[nodiscard]] Health health() const final;
 
 protected:
@@ -72,6 +71,8 @@ protected:
     virtual void rescan() {}
     // Before each report: counts data that no ring brings.
     virtual void refresh() {}
+    // Families of this page alone, such as gauges of running processes.
+    [[nodiscard]] virtual std::optional<series::FamilySet> gauges() const { return std::nullopt; }
     // At each drain: reads events that no ring brings.
     virtual void drain_others() {}
     // Adds those events to the account, which the BPF programs keep of theirs. For any thread.
@@ -108,6 +109,7 @@ private:
     std::chrono::nanoseconds ticked_{};
     std::chrono::nanoseconds rescanned_{};
     std::atomic<std::uint64_t> undecodable_ = 0;
+    std::map<std::string, std::uint64_t> folded_gauges_;  // the most of any page
 };
 
 // For the bpftool skeleton `S`, whose object has the map of bpf/lib/emit.bpf.h. The functions below

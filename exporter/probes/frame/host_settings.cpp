@@ -1,5 +1,7 @@
 #include "exporter/probes/frame/host_settings.h"
 
+#include <utility>
+
 #include "exporter/config/reader.h"
 
 namespace gpusnoop::probes {
@@ -10,7 +12,8 @@ void read_host(config::Section &host, config::Config &config) {
     HostConfig value;
     host.boolean("descendants", value.descendants);
     host.duration("read_interval", value.read_interval, 1s, 5min);
-    config.set(value);
+    host.absolute_path("cgroup_path", value.cgroup_path);
+    config.set(std::move(value));
 }
 
 }  // namespace gpusnoop::probes

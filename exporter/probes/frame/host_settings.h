@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include <string>
+
 #include "exporter/config/config.h"
 
 namespace gpusnoop::probes {
@@ -11,6 +13,7 @@ struct HostConfig {
     bool descendants = true;  // follow what followed processes start, too
     // How often the host probes read what no ring brings, besides at scrapes.
     std::chrono::milliseconds read_interval = std::chrono::seconds(5);
+    std::string cgroup_path = "/sys/fs/cgroup";  // where the host's cgroups are mounted
     bool operator==(const HostConfig &) const = default;
 };
 

@@ -9,6 +9,9 @@
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/host_life/probe.h"
+#include "exporter/probes/host_memory/probe.h"
+#include "exporter/probes/host_pressure/probe.h"
+#include "exporter/probes/host_tasks/probe.h"
 #include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
@@ -31,6 +34,9 @@ constexpr const ProbeKind *kinds[] = {
     &syscall_kind,
     &fence_kind,
     &host_life_kind,
+    &host_tasks_kind,
+    &host_pressure_kind,
+    &host_memory_kind,
     // The last: it reads the others.
     &in_flight_kind,
 };

@@ -6,6 +6,10 @@
 //   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
 //   exit CODE
 //   threads N           that wait
+//   burn MS             of CPU time
+//   short N             threads, one after the other, that burn 5 ms and touch a MiB each
+//   touch MIB           memory, which it keeps
+//   write MIB           to a file in /var/tmp that nobody sees
 //   exec                becomes this program again, which does the steps that follow
 //
 // Children, N of each. The first four are waited for:
@@ -30,10 +34,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -43,6 +49,7 @@
 namespace {
 
 constexpr unsigned kOrphanSeconds = 120;
+constexpr std::size_t kMib = std::size_t{1} << 20U;
 
 [[noreturn]] void wait_forever() {
     while (true) {
@@ -70,6 +77,16 @@ void call_cuda() {
     std::_Exit(1);
 }
 
+void burn(int milliseconds) {
+    timespec now{};
+    const auto spent = [&] {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+    };
+    for (const auto until = spent() + milliseconds; spent() < until;) {
+    }
+}
+
 void touch(std::size_t bytes) {
     void *const memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -77,6 +94,17 @@ void touch(std::size_t bytes) {
         std::_Exit(1);
     }
     std::memset(memory, 1, bytes);
+}
+
+void write_file(std::size_t bytes) {
+    const int file = open("/var/tmp", O_TMPFILE | O_RDWR, 0600);
+    const std::string block(std::size_t{1} << 20U, 'x');
+    for (std::size_t written = 0; file >= 0 && written < bytes; written += block.size()) {
+        if (write(file, block.data(), block.size()) < 0) {
+            std::_Exit(1);
+        }
+    }
+    close(file);
 }
 
 class Lives {
@@ -107,6 +135,27 @@ public:
             for (int i = number(words[0]); i > 0; i--) {
                 std::thread(wait_forever).detach();
             }
+            return 1;
+        }
+        if (step == "burn" && count > 0) {
+            burn(number(words[0]));
+            return 1;
+        }
+        if (step == "short" && count > 0) {
+            for (int i = number(words[0]); i > 0; i--) {
+                std::thread([] {
+                    burn(5);
+                    touch(kMib);
+                }).join();
+            }
+            return 1;
+        }
+        if (step == "touch" && count > 0) {
+            touch(static_cast<std::size_t>(number(words[0])) * kMib);
+            return 1;
+        }
+        if (step == "write" && count > 0) {
+            write_file(static_cast<std::size_t>(number(words[0])) * kMib);
             return 1;
         }
         if (step == "exits" && count > 1) {
@@ -141,7 +190,7 @@ public:
         }
         if (step == "eats" && count > 0) {
             children(1, [&] {
-                touch(static_cast<std::size_t>(number(words[0])) << 20U);
+                touch(static_cast<std::size_t>(number(words[0])) * kMib);
                 std::_Exit(0);
             });
             return 1;

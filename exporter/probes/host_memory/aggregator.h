@@ -1,0 +1,35 @@
+// Stalls of followed processes that reclaim or compact memory -> counters. No BPF here: readings of
+// the table in, families out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "bpf/host_memory.h"
+#include "exporter/probes/frame/counting_aggregator.h"
+
+namespace gpusnoop::probes {
+
+struct HostMemoryFamilies {
+    series::Family &seconds, &stalls;
+};
+
+HostMemoryFamilies make_host_memory_families(series::FamilySet &set);
+
+struct HostMemoryProcess : KnownProcess {
+    std::map<std::pair<std::uint16_t, std::uint16_t>, memory_stalls> counted;  // by kind and role
+};
+
+class HostMemoryAggregator
+    : public CountingAggregator<make_host_memory_families, HostMemoryProcess> {
+public:
+    explicit HostMemoryAggregator(const SeriesSettings &settings);
+
+    // An entry may occur twice. Counts the difference from the last reading.
+    using Reading = std::vector<std::pair<memory_key, memory_stalls>>;
+    void on_reading(const Reading &reading);
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,113 @@
+#include "exporter/probes/host_memory/probe.h"
+
+#include <bpf/bpf.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/base/unsupported.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/host_memory/aggregator.h"
+#include "exporter/probes/host_memory/settings.h"
+#include "host_memory.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class HostMemoryProbe final : public HostProbe<host_memory_bpf, HostMemoryAggregator> {
+public:
+    HostMemoryProbe(const config::Config &config, TargetProcessesPtr targets)
+        : HostProbe("host_memory", config, std::move(targets)) {}
+
+private:
+    // A kernel without cgroups of memory, or without compaction, lacks the tracepoints of these.
+    Result<> configure_programs(host_memory_bpf &skeleton) override {
+        const auto &all = skeleton.progs;
+        // The end before the beginning, so that each stall that begins is seen to end.
+        const struct {
+            const char *tracepoint;
+            bpf_program *out, *in;
+        } kinds[] = {
+            {"mm_vmscan_direct_reclaim_begin", all.memory_dr_out, all.memory_dr_in},
+            {"mm_vmscan_memcg_reclaim_begin", all.memory_mr_out, all.memory_mr_in},
+            {"mm_compaction_begin", all.memory_co_out, all.memory_co_in},
+        };
+        for (const auto &kind : kinds) {
+            const bool exists = ebpf::has_tracepoint(kind.tracepoint);
+            for (bpf_program *const program : {kind.out, kind.in}) {
+                ebpf::load_if(program, exists);
+                if (exists) {
+                    programs_.push_back(program);
+                }
+            }
+        }
+        return programs_.empty() ? fail_unsupported("this kernel has no tracepoint of reclaim")
+                                 : Result<>();
+    }
+
+    std::vector<ProbeRing> rings(host_memory_bpf & /*skeleton*/) override { return {}; }
+
+    Result<> attach(host_memory_bpf & /*skeleton*/) override {
+        if (auto attached = attach_each(programs_); !attached) {
+            return attached;
+        }
+        state().up(programs_.size(), "following " + targets().describe_followed());
+        log::info("following stalls for lack of memory",
+                  {{"probe", "host_memory"}, {"of", targets().describe_followed()}});
+        return {};
+    }
+
+    // For processes that ended before the reading, it has their last stalls.
+    void tick(nanoseconds now) override {
+        const auto reading = read_table();
+        followed().end_gone(aggregator().processes(), now);
+        const auto gone = aggregator().processes().tidy(now);
+        const std::set<ProcessKey> forgotten(gone.begin(), gone.end());
+        for (const auto &[key, stalls] : reading) {
+            if (forgotten.contains({key.tgid, key.since_ns})) {
+                bpf_map_delete_elem(bpf_map__fd(skeleton().maps.memory_counts), &key);
+            }
+        }
+    }
+    void refresh() override { (void)read_table(); }
+
+    HostMemoryAggregator::Reading read_table() {
+        HostMemoryAggregator::Reading reading;
+        const bpf_map *const map = skeleton().maps.memory_counts;
+        const auto read = ebpf::for_each_lookup<memory_key, memory_stalls>(
+            bpf_map__fd(map), bpf_map__max_entries(map),
+            [&](const memory_key &key, const memory_stalls &stalls) {
+                reading.emplace_back(key, stalls);
+            });
+        if (!read) {
+            log::warn("cannot read the table of stalls", {{"reason", read.error().message}});
+        }
+        followed().drain();  // who the processes are
+        aggregator().on_reading(reading);
+        return reading;
+    }
+
+    std::vector<const bpf_program *> programs_;  // in the order of attaching
+};
+
+}  // namespace
+
+constinit const ProbeKind host_memory_kind = {
+    .name = "host_memory",
+    .title = "Lack of host memory",
+    .make = make_if_enabled<HostMemoryProbe, HostMemoryConfig>,
+    .read_host = read_host_memory,
+    .follows_processes = is_enabled<HostMemoryConfig>,
+    .declare = declare_families<make_host_memory_families>,
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,10 @@
+// Stalls of followed processes for lack of memory.
+#pragma once
+
+#include "exporter/probes/frame/probe_kind.h"
+
+namespace gpusnoop::probes {
+
+extern const ProbeKind host_memory_kind;
+
+}  // namespace gpusnoop::probes

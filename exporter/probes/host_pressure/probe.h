@@ -1,0 +1,10 @@
+// What the cgroups of followed processes lack, and idle states of the node.
+#pragma once
+
+#include "exporter/probes/frame/probe_kind.h"
+
+namespace gpusnoop::probes {
+
+extern const ProbeKind host_pressure_kind;
+
+}  // namespace gpusnoop::probes
