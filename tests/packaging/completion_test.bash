@@ -29,7 +29,7 @@ check 'json logfmt' --log.format ''
 check 'json text' doctor --format ''
 check 'json text' trace cuda --format = ''
 check 'cuda' trace c
-check 'syscall' trace s
+check 'syscall' trace sy
 check 'fence functions' trace f
 check '--in-flight' trace --in-f
 check 'json text' trace --in-flight --format ''
