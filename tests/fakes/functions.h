@@ -13,7 +13,6 @@
     X(cudaStreamDestroy)                   \
     X(cudaEventCreate)                     \
     X(cudaEventRecord)                     \
-    X(cudaEventSynchronize)                \
     X(cudaEventDestroy)                    \
     X(cudaGraphCreate)                     \
     X(cudaGraphInstantiate)                \

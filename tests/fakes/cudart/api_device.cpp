@@ -144,8 +144,8 @@ STANDIN_DEFINE(cudaEventCreate, (Event * event),
                event_call(self, driver().cuEventCreate, event, 0U))
 STANDIN_DEFINE(cudaEventRecord, (Event event, Stream stream),
                event_call(self, driver().cuEventRecord, event, stream))
-STANDIN_DEFINE(cudaEventSynchronize, (Event /*event*/),
-               call(self, [](const Call &) { return kSuccess; }))
+STANDIN_DEFINE(cudaEventSynchronize, (Event event),
+               event_call(self, driver().cuEventSynchronize, event))
 STANDIN_DEFINE_BOTH(cudaEventElapsedTime, _v2, (float *milliseconds, Event start, Event end),
                     event_call(self, driver().cuEventElapsedTime_v2, milliseconds, start, end))
 STANDIN_DEFINE(cudaEventDestroy, (Event event), event_call(self, driver().cuEventDestroy_v2, event))

@@ -80,6 +80,7 @@ int synchronize(Function self, Stream stream) {
         if (counts(open)) {
             count_synchronization(current.device);
         }
+        run_hook(open);
         return kSuccess;
     });
 }

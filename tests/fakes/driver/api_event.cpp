@@ -87,6 +87,13 @@ STANDIN_DEFINE(cuEventDestroy_v2, (Event event),
                call(self, [&](const Call &) { return destroy(event); }))
 STANDIN_DEFINE(cuEventRecord, (Event event, Stream /*stream*/),
                call(self, [&](const Call &) { return record(event); }))
+STANDIN_DEFINE(cuEventSynchronize, (Event event), call(self, [&](const Call &open) -> int {
+                   if (event == nullptr) {
+                       return kInvalidResourceHandle;
+                   }
+                   run_hook(open);
+                   return kSuccess;
+               }))
 STANDIN_DEFINE(cuEventElapsedTime, (float *milliseconds, Event start, Event end),
                call(self,
                     [&](const Call &open) { return elapsed(open, milliseconds, start, end); }))

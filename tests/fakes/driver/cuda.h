@@ -48,6 +48,7 @@ STANDIN_BOTH(cuStreamSynchronize, _ptsz, standin::Stream stream);
 int cuEventCreate(standin::Event *event, unsigned flags);
 int cuEventDestroy_v2(standin::Event event);
 int cuEventRecord(standin::Event event, standin::Stream stream);
+int cuEventSynchronize(standin::Event event);
 STANDIN_BOTH(cuEventElapsedTime, _v2, float *milliseconds, standin::Event start,
              standin::Event end);
 
