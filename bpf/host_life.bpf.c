@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* How followed processes end, and which signals they get from whom. Their starts are records of the
- * table of followed processes. */
+/* How followed processes end, and which signals they get, with the senders. Their starts are
+ * records of the table of followed processes. */
 #define PROBE life
 
 #include "bpf/lib/kernel.h"
