@@ -6,6 +6,7 @@
 #include "bench/call_cost/programs.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/symbols/elf/elf_file.h"
+#include "exporter/symbols/exits/entry_probe.h"
 
 namespace gpusnoop::bench {
 
@@ -25,11 +26,17 @@ Result<std::vector<probes::SelectedFunction>> select(const Library &library) {
     auto options = std::make_shared<probes::FunctionOptions>();
     options->slow_threshold = std::chrono::milliseconds(10);
     options->errors = probes::ErrorKind::nonzero;
+    const auto entries = symbols::find_entry_probes(*elf, library.found().file.get(), *places);
     std::vector<probes::SelectedFunction> functions;
-    for (const auto &place : *places) {
-        const std::string name(names[place.name]);
-        functions.push_back(
-            {"bench", name, name, options, place.file_offset, probes::ExitStrategy::return_probe});
+    for (std::size_t i = 0; i < places->size(); ++i) {
+        const std::string name(names[(*places)[i].name]);
+        functions.push_back({.group = "bench",
+                             .name = name,
+                             .symbol = name,
+                             .options = options,
+                             .entry = (*places)[i].file_offset,
+                             .entry_probe = entries[i],
+                             .ending = probes::ExitStrategy::return_probe});
     }
     return functions;
 }
