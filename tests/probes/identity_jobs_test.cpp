@@ -35,6 +35,9 @@ std::map<std::string, RowsByJob> rows_of(const Labels &program, const std::strin
             const std::string job = labels["slurm_job_id"];
             labels.erase("slurm_job_id");
             labels.erase("pid");
+            // The kernel's table of stacks has no second place for a stack: where another one is, a
+            // site is known by its caller only, and can have another name.
+            labels.erase("site");
             rows[name][job].insert(labels);
         }
     }
