@@ -1,37 +1,19 @@
 // Programs whose system calls are handled by something other than the kernel.
 #include "exporter/probes/frame/sandbox_warnings.h"
 
-#include <spdlog/spdlog.h>
-
 #include <catch2/catch_test_macros.hpp>
-#include <cstdio>
 #include <string>
 
 #include "bpf/lib/process.h"
-#include "exporter/base/log.h"
 #include "tests/harness/counting.h"
+#include "tests/unit/logged.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
+using gpusnoop::test::logged;
 using harness::count;
 
 namespace {
-
-// What the log gets while `act` runs.
-template <typename Act>
-std::string logged(const Act &act) {
-    std::FILE *const file = std::tmpfile();
-    REQUIRE(file != nullptr);
-    log::setup(log::Level::info, log::Format::logfmt, file);
-    act();
-    spdlog::default_logger()->flush();
-    log::setup(log::Level::info, log::Format::logfmt);
-    std::rewind(file);
-    std::string text(16 * 1024, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), file));
-    std::fclose(file);
-    return text;
-}
 
 ProcessIdentity process(const std::string &comm, std::uint32_t system_calls) {
     ProcessIdentity identity;
