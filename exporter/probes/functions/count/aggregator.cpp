@@ -170,8 +170,7 @@ std::pair<bool, std::optional<std::string>> FunctionsAggregator::count_end(
         families_.slow_calls.add(*counted.slow_calls, 1);
         counted.totals.slow_calls++;
         if (settings_.to_realtime) {
-            counted.slow_at = settings_.to_realtime(at(record.head));
-            counted.slow_ns = record.duration_ns;
+            counted.note_slow(settings_.to_realtime(at(record.head)), record.duration_ns);
         }
     }
     std::optional<std::string> error;

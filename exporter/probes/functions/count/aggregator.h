@@ -90,9 +90,16 @@ private:
         std::optional<series::Slot> slow_calls;  // where there is a threshold
         std::optional<series::Slot> duration;    // if the ends of calls are seen
         // The last slow call, until it becomes an exemplar: its end (CLOCK_REALTIME, 0: no call),
-        // and its duration.
+        // and its duration. Threads that end at the same time have their records in any order, and
+        // two rings have them.
         std::chrono::nanoseconds slow_at{0};
         std::uint64_t slow_ns = 0;
+        void note_slow(std::chrono::nanoseconds ended, std::uint64_t duration_ns) {
+            if (ended >= slow_at) {
+                slow_at = ended;
+                slow_ns = duration_ns;
+            }
+        }
         Shown *shown = nullptr;
         std::map<std::string, series::Slot> errors;  // by code
         // Number and bytes.

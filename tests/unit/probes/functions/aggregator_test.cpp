@@ -359,6 +359,8 @@ TEST_CASE("the last slow call of a series is its exemplar") {
     CHECK(exemplars().empty());
     bench.tell(ended(call(f, 2'000), 10));
     bench.tell(ended(call(f, 3'000), 20));
+    // Another thread's call, which ended before: its record came into the ring later.
+    bench.tell(ended(call(f, 6'000), 19));
     bench.tell(ended(call(f, 10), 30));
     bench.tell(of(43, 5, ended(call(g, 4'000), 40)));
     const auto check = [](const Shown &shown, const std::string &comm, const std::string &pid,
@@ -377,6 +379,9 @@ TEST_CASE("the last slow call of a series is its exemplar") {
         check(shown, "python", "42", "f", 3e-6, 1'000s + 20ns);
         check(shown, "other program", "43", "g", 4e-6, 1'000s + 40ns);
     }
+    // One that ended before the last page was made, and came too late for it.
+    bench.tell(ended(call(f, 7'000), 18));
+    check(exemplars(), "python", "42", "f", 3e-6, 1'000s + 20ns);
     // One that nobody has asked for before its process is gone.
     bench.tell(ended(call(f, 5'000), 50));
     bench.tell(exit_at(60));
