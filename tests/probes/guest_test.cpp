@@ -8,6 +8,7 @@
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/probes/cuda_graphs.h"
 
 using namespace harness;
 
@@ -19,15 +20,15 @@ std::string best_mode() {
     return std::string(gpusnoop::ebpf::to_string(modes.front()));
 }
 
+// Else only to the runtime: see attached_by().
+bool attaches_to_driver() {
+    return best_mode() != "perf";
+}
+
 // Runs a workload and compares the page with what the library counted.
-void check_workload(const std::vector<std::string> &amount) {
-    const std::string mode = best_mode();
-    const Exporter exporter(attached_by(mode));
+void check_workload(const Exporter &exporter, const std::vector<std::string> &amount) {
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    if (mode != "perf") {  // else only to the runtime
-        exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
-    }
+    wait_until_attached(exporter, attaches_to_driver());
     const double unmatched = exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total");
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory / "truth");
@@ -72,12 +73,16 @@ TEST_CASE("system calls are traced where this kernel is here for", "[.guest]") {
     CHECK(exporter.log().find(std::string("at=") + expected) != std::string::npos);
 }
 
-TEST_CASE("CUDA calls are counted as the library counts them", "[.guest]") {
-    check_workload({"--threads", "4", "--iterations", "100"});
+TEST_CASE("CUDA calls are counted as the library counts them, and what graphs run", "[.guest]") {
+    const Exporter exporter(attached_by(best_mode()));
+    check_workload(exporter, {"--threads", "4", "--iterations", "100"});
+    check_graphs(exporter, "mixed", "mixed", {"--threads", "2", "--iterations", "30"},
+                 attaches_to_driver());
 }
 
 TEST_CASE("16 threads on few CPUs lose no count in 20 s", "[.guest]") {
-    check_workload({"--threads", "16", "--seconds", "20"});
+    const Exporter exporter(attached_by(best_mode()));
+    check_workload(exporter, {"--threads", "16", "--seconds", "20"});
 }
 
 TEST_CASE("calls of functions are counted as the functions count them", "[.guest]") {

@@ -26,7 +26,7 @@ case $kernel in
     run "accesses are counted by device*" "the driver's helpers are counted*"
     run "each access is a line*" "each call of the driver's helpers is a line*" "each event of a fence is a line*"
     run "CUDA calls are counted*" "calls of functions are counted*" "a call that has not returned when its process*"
-    run "a few tensors are counted*"
+    run "a few tensors are counted*" "communicators are counted*"
     run "Xids*" "lines that a program writes*" "Xids that the driver logs*" "the driver's tracepoints*"
     run "fences and waits are counted*" "fences that get their numbers later*"
     run "system calls of 16 threads*"
