@@ -37,19 +37,6 @@ struct thread {
 	struct syscall_error_key error;
 };
 
-struct bpf_local_storage;
-
-struct task_struct___storage {
-	struct bpf_local_storage *bpf_storage;
-} __attribute__((preserve_access_index));
-
-#if defined(__TARGET_ARCH_arm64)
-struct pt_regs___syscall {
-	__u64 orig_x0;
-	__s32 syscallno;
-} __attribute__((preserve_access_index));
-#endif
-
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -98,7 +85,7 @@ static __always_inline __u16 number_of(struct task_struct *task, long number)
 /* Most threads have no storage of any BPF program: this check is faster than a lookup of ours. */
 static __always_inline bool has_storage(struct task_struct *task)
 {
-	return ((struct task_struct___storage *)task)->bpf_storage;
+	return task->bpf_storage;
 }
 
 static __always_inline struct thread *known_thread(struct task_struct *task)

@@ -25,19 +25,6 @@ struct {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-
-struct files_struct {
-	struct fdtable *fdt;
-};
-
-struct task_struct___with_files {
-	struct files_struct *files;
-};
-
 struct inode___with_device {
 	__u32 i_rdev; /* MAJOR << 20 | MINOR */
 };
@@ -54,7 +41,6 @@ struct inode___with_device {
 static __always_inline bool is_written_by_program(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_struct___with_files *with_files = (void *)task;
 	struct inode___with_device *inode;
 	struct pt_regs *regs;
 	struct fdtable *table;
@@ -69,7 +55,7 @@ static __always_inline bool is_written_by_program(void)
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	bpf_probe_read_kernel(&descriptor, sizeof(descriptor), &PT_REGS_PARM1(regs));
 	descriptor = (__u32)descriptor;
-	table = BPF_CORE_READ(with_files, files, fdt);
+	table = BPF_CORE_READ(task, files, fdt);
 	if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
 		return false;
 	files = BPF_CORE_READ(table, fd);

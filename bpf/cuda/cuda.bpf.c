@@ -19,6 +19,7 @@
 #include "bpf/cuda/graphs.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
+#include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
@@ -107,8 +108,13 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		return enter_profiler(thread, regs);
 	if (thread->open.depth) {
 		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
-		if (dead)
+		if (dead) {
 			ACCOUNT(stale, dead);
+			if (keep_times) {
+				thread->ended_ns = bpf_ktime_get_ns();
+				add_call_time(thread);
+			}
+		}
 		if (thread->open.depth) {
 			ACCOUNT(nested, 1);
 			thread->nested |= thread->cookie;
@@ -118,6 +124,8 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	ACCOUNT(entered, 1);
 	if (!thread->since_ns)
 		return 1;
+	if (keep_times && !thread->in_calls.since_ns)
+		begin_times(thread);
 	call = call_begin(&thread->open, regs, thread->cookie);
 	if (!call)
 		return 1;
@@ -267,6 +275,8 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 	thread->ended_ns = now_ns;
 	thread->result = PT_REGS_RC(regs);
 	finish(thread, call);
+	if (keep_times)
+		add_call_time(thread);
 	if (tracing) {
 		if (is_one_of(graph_operations | event_operations, call))
 			thread->capture = 0; /* these are not recorded in it */
@@ -351,6 +361,7 @@ CALL_PROGRAMS(cuda_enter, cuda_leave)
 CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 
 END_PROGRAMS(forget_thread, forget_process)
+END_TIMES_PROGRAMS()
 
 DEATH_PROGRAM(cuda_threads, is_in_call(task, &thread->open) || is_in_call(task, &thread->profiler))
 

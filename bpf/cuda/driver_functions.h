@@ -190,6 +190,7 @@
 	F(cuStreamSynchronize, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                     \
 	F(cuStreamSynchronize_ptsz, cuStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                \
 	F(cuCtxSynchronize, cuCtxSynchronize, WAIT_DEVICE, 0, 0)                                   \
+	F(cuEventSynchronize, cuEventSynchronize, SYNC_EVENT, 0, 0)                                \
 	F(cuEventElapsedTime, cuEventElapsedTime, ELAPSED, 0, ADDRESS(1))                          \
 	F(cuEventElapsedTime_v2, cuEventElapsedTime, ELAPSED, 0, ADDRESS(1))                       \
 	F(cuCtxSetCurrent, cuCtxSetCurrent, USE_CONTEXT, 0, ADDRESS(1))                            \

@@ -5,6 +5,7 @@
 #define GPUSNOOP_CUDA_FUNCTIONS_H
 
 #include "bpf/cuda/cuda.h"
+#include "bpf/host_time/host_time.h"
 
 /* The operation of a function decides how its arguments are read, and its class decides how its
  * record is sent. Positions count from 1, in the order of the C declaration; each operation's line
@@ -33,6 +34,7 @@
 		  CALL)		      /* ADDRESS: kernel; sizes from 2 on, 8: shared, 9: stream */ \
 	OPERATION(LAUNCH_GRAPH, CALL) /* ADDRESS: executable graph, STREAM */                      \
 	OPERATION(WAIT_STREAM, CALL)  /* STREAM */                                                 \
+	OPERATION(SYNC_EVENT, STATE)  /* nothing is sent of it */                                  \
 	OPERATION(WAIT_DEVICE, CALL)                                                               \
 	OPERATION(USE_DEVICE, STATE)   /* ADDRESS: ordinal */                                      \
 	OPERATION(USE_CONTEXT, STATE)  /* ADDRESS: context */                                      \
@@ -136,12 +138,32 @@ enum cuda_operation {
 	    CUDA_OPERATION_COUNT
 };
 
-/* The attach cookie: function, operation, variant, positions. */
+#define CUDA_IS_LAUNCH(operation)                                                                  \
+	((operation) == CUDA_LAUNCH || (operation) == CUDA_LAUNCH_CONFIG ||                        \
+	 (operation) == CUDA_LAUNCH_DRIVER || (operation) == CUDA_LAUNCH_GRAPH ||                  \
+	 (operation) == CUDA_SET || (operation) == CUDA_SET_3D)
+#define CUDA_IS_COPY(operation) ((operation) >= CUDA_COPY && (operation) <= CUDA_COPY_DRIVER_3D)
+#define CUDA_IS_WAIT(operation)                                                                    \
+	((operation) == CUDA_WAIT_STREAM || (operation) == CUDA_SYNC_EVENT ||                      \
+	 (operation) == CUDA_WAIT_DEVICE)
+#define CUDA_IS_MEMORY(operation) ((operation) <= CUDA_DESTROY_CONTEXT)
+
+/* What a thread does inside of the function. */
+#define CUDA_PHASE(operation, positions)                                                           \
+	(CUDA_IS_LAUNCH(operation)   ? HOST_launch                                                 \
+	 : CUDA_IS_COPY(operation)   ? ((positions) & ASYNC ? HOST_copy : HOST_wait)               \
+	 : CUDA_IS_WAIT(operation)   ? HOST_wait                                                   \
+	 : CUDA_IS_MEMORY(operation) ? HOST_memory                                                 \
+				     : HOST_other)
+
+/* The attach cookie: function, operation, variant, positions, phase. */
 #define CUDA_COOKIE(function, operation, variant, positions)                                       \
-	((function) + (operation) * (1ULL << 16) + (variant) * (1ULL << 24) + (positions))
+	((function) + (operation) * (1ULL << 16) + (variant) * (1ULL << 24) + (positions) +        \
+	 CUDA_PHASE(operation, positions) * (1ULL << 61))
 #define CUDA_COOKIE_FUNCTION(cookie)	((__u16)(cookie))
 #define CUDA_COOKIE_OPERATION(cookie)	((__u8)((cookie) >> 16))
 #define CUDA_COOKIE_VARIANT(cookie)	((__u8)((cookie) >> 24))
+#define CUDA_COOKIE_PHASE(cookie)	((__u8)((cookie) >> 61)) /* enum host_phase */
 #define CUDA_COOKIE_SLOT(cookie, field) (((cookie) >> (field)) & 15)
 
 enum cuda_cookie_field {

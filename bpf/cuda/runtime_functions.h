@@ -181,6 +181,7 @@
 	F(cudaStreamSynchronize, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))                 \
 	F(cudaStreamSynchronize_ptsz, cudaStreamSynchronize, WAIT_STREAM, 0, STREAM(1))            \
 	F(cudaDeviceSynchronize, cudaDeviceSynchronize, WAIT_DEVICE, 0, 0)                         \
+	F(cudaEventSynchronize, cudaEventSynchronize, SYNC_EVENT, 0, 0)                            \
 	F(cudaEventElapsedTime, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                      \
 	F(cudaEventElapsedTime_v2, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                   \
 	F(cudaSetDevice, cudaSetDevice, USE_DEVICE, 0, ADDRESS(1))                                 \

@@ -4,6 +4,7 @@
 #define GPUSNOOP_CUDA_THREADS_BPF_H
 
 #include "bpf/cuda/functions.h"
+#include "bpf/host_time/host_time.h"
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
  * one is kept. */
@@ -26,11 +27,18 @@ enum released {
 	RELEASED_ENTRY, /* the entry itself: it is in thread->live */
 };
 
+/* Of a launching thread (bpf/host_time/host_time.h): its time inside of calls. */
+struct in_calls {
+	__u64 since_ns;		    /* its first submission; 0: it has made none */
+	__u64 ns[HOST_PHASE_SLOTS]; /* by enum host_phase */
+};
+
 struct thread {
 	struct call_stack open;
 	struct call_stack profiler; /* the open call of CUPTI, which may be inside `open` */
 	__u64 since_ns;		    /* the process's; 0: not known yet */
 	__u64 lease;		    /* calls left */
+	struct in_calls in_calls;
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

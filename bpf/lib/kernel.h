@@ -51,6 +51,7 @@ struct timespec64 {
 };
 
 struct inode {
+	__u16 i_mode;
 	unsigned long i_ino;
 	__u32 i_generation;
 	__s64 i_size;
@@ -141,14 +142,6 @@ struct task_io_accounting {
 	__u64 write_bytes;
 };
 
-struct sched_entity {
-	__u64 sum_exec_runtime;
-};
-
-struct sched_info {
-	unsigned long long run_delay; /* ready, and waiting for a CPU: ns */
-};
-
 struct signal_struct {
 	atomic_t live;		  /* threads that have not begun to exit */
 	unsigned int flags;	  /* SIGNAL_* */
@@ -232,6 +225,55 @@ struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost */
 };
 
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct rq {
+	__u64 clock;
+	int cpu;
+};
+
+struct cfs_rq {
+	struct rq *rq; /* kernels with CONFIG_FAIR_GROUP_SCHED */
+};
+
+struct cfs_rq___throttle_count {
+	int throttle_count;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {			 /* kernels with CONFIG_SCHED_INFO */
+	unsigned long pcount;		 /* how often it got a CPU */
+	unsigned long long run_delay;	 /* how long it waited for one */
+	unsigned long long last_arrival; /* when it got the last one */
+	unsigned long long last_queued;	 /* since when it waits; 0: it does not */
+};
+
+struct cfs_bandwidth {
+	__u64 throttled_time;
+};
+
+struct task_group {
+	struct cfs_bandwidth cfs_bandwidth;
+	struct task_group *parent;
+};
+
+struct bpf_local_storage;
+
+struct task_struct___throttled { /* from 6.18 on */
+	bool throttled;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;	      /* the lowest address of its kernel stack */
@@ -261,7 +303,17 @@ struct task_struct {
 	struct task_io_accounting ioac;
 	struct css_set *cgroups;
 	struct uprobe_task *utask; /* NULL: it has met no uprobe yet */
+	struct task_group *sched_task_group;
+	struct files_struct *files;
+	struct bpf_local_storage *bpf_storage; /* NULL: no BPF program keeps anything of it */
 };
+
+#if defined(__TARGET_ARCH_arm64)
+struct pt_regs___syscall {
+	__u64 orig_x0;
+	__s32 syscallno;
+};
+#endif
 
 struct pci_bus {
 	struct pci_bus *parent;

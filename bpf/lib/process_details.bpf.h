@@ -119,9 +119,9 @@ static __always_inline void read_path(struct process_details *to)
 		node[0] = bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn;
 #pragma unroll
 	for (int i = 0; i < PROCESS_PATH_LEVELS; i++) {
-		to->path[i][0] = 0;
 		READ_INTO(node + 1, node[0], name);
 		read_directory_above(node);
+		to->path[i][0] = 0;
 		bpf_probe_read_kernel_str(to->path[i],
 					  i + 1 < PROCESS_PATH_LEVELS ? PROCESS_PATH_BYTES
 								      : PROCESS_PATH_BYTES - 16,

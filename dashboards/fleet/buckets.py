@@ -15,6 +15,8 @@ FENCES = tuple(1e-6 * 4**power for power in (0, 1, 2, 3, 4)) + tuple(1e-3 * 4**p
     1.0, 4.0, 16.0)
 SYSTEM_CALLS = FENCES + (64.0, 256.0)
 PCIE = (2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+RUN_QUEUE = tuple(1e-6 * 4**power for power in (0, 1, 2, 3, 4)) + tuple(1e-3 * 4**power for power in (0, 1, 2, 3, 4)) + (
+    1.0, 4.0)
 LIFETIMES = (0.01, 0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0, 604800.0)
 NVLINK = (1e-7, 2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 

@@ -64,7 +64,22 @@ class Host:
             of.store.gauge("gpusnoop_host_memory_numa_bytes", {**labels, "numa_node": node, "kind": kind},
                            [size] * of.clock.count, of.first, of.last)
 
+    def time(self):
+        """Of a thread that launches, in seconds for each step; a few programs are held up."""
+        count = self.of.counter
+        for phase, state, seconds in (("host", "running", 0.2), ("host", "pipe", 0.06), ("host", "futex", 0.03),
+                                      ("host", "runnable", 0.01), ("host", "throttled", 0.004), ("host", "file", 0.01),
+                                      ("launch", "running", 0.05), ("copy", "running", 0.02), ("memory", "device", 0.01),
+                                      ("wait", "running", 0.25), ("wait", "poll", 0.3), ("other", "running", 0.01)):
+            count("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, self.activity, seconds,
+                  whole=False)
+        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"node": "0"}, self.activity, 0.53, whole=False)
+        self.of.histogram("gpusnoop_host_runqueue_latency_seconds", {"role": "gpu"}, buckets.RUN_QUEUE, self.activity, 30,
+                          0.0003, 1.2)
+        self.of.store.constant("gpusnoop_host_launch_threads", self.of.work.labels, 1, self.of.first, self.of.last)
+
     def add(self):
+        self.time()
         self.life()
         self.tasks()
         self.memory()

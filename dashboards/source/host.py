@@ -3,11 +3,51 @@
 from .common import ERROR_COLORS, HOST, dashboard, node_columns, program_columns
 from .model import Row
 from .panels import EACH_MINUTE, EACH_SECOND, Column, heatmap, table, timeseries
-from .promql import PROGRAM_NAME, buckets, grown, highest, increase, lines, own, rate, top, total
+from .promql import (PROGRAM_NAME, buckets, grown, highest, increase, lines, own, quantile, rate, top, total, within)
 
 ROLE_NAME = f"{PROGRAM_NAME} {{{{role}}}}"
+PROGRAM = "instance, comm"
+HELD_UP = 'phase!="wait", state!="running"'
+WAITS = 'phase="wait"'
 # An end that somebody or something forced.
 FORCED = 'cause=~"SIG.+|oom_kill"'
+
+
+def _is_it_the_host():
+    seconds = "host_launch_thread_seconds_total"
+
+    def share(matchers):
+        return f"{total(PROGRAM, increase(seconds, matchers))}\n  / {total(PROGRAM, increase(seconds))}"
+
+    return Row(
+        "Is it the host?",
+        timeseries("Time of launching threads", "Of threads that have submitted work to a GPU, by what they are inside of in "
+                   "CUDA and by what they do or wait for: all together are 1. In the phase wait the host is ahead of the "
+                   "GPU, which is what one wants; all else is time in which the host may keep the GPU waiting.",
+                   "percentunit",
+                   (f"{total('phase, state', rate(seconds))}\n  / scalar({total('', rate(seconds))})",
+                    "{{phase}}: {{state}}"), width=16, height=10, stack=True),
+        table("Programs", "The shares of their launching threads' time in this range, those first that are blocked on the host "
+              "or wait for a CPU for most of it.",
+              [*node_columns(), *program_columns(),
+               Column("Value #A", "held up", "percentunit", colors=ERROR_COLORS),
+               Column("Value #B", "waits for the GPU", "percentunit"),
+               Column("Value #C", "threads", "short")],
+              *within(PROGRAM, top(50, share(HELD_UP)), share(WAITS), total(PROGRAM, own("host_launch_threads"))), width=8,
+              height=10, sort="held up"),
+        timeseries("Outside of waits for the GPU, by state", "CPUs' worth of time of launching threads, of the phases other "
+                   "than wait. runnable: no CPU was free; throttled: the CPU limit of the cgroup; page_fault and file: data "
+                   "is not in memory.", "short",
+                   (total("state", rate(seconds, 'phase!="wait"')), "{{state}}"), width=8, stack=True),
+        timeseries("Duration of waits for a CPU", "How long half, and 99 of 100, waits of launching threads for a CPU last at most, of the "
+                   "ten programs that wait longest.", "s",
+                   (lines(10, quantile(0.5, "comm", "host_runqueue_latency_seconds")), f"{PROGRAM_NAME} p50"),
+                   (lines(10, quantile(0.99, "comm", "host_runqueue_latency_seconds")), f"{PROGRAM_NAME} p99"),
+                   width=8, logarithmic=True),
+        timeseries("CPU time by NUMA node", "On which nodes launching threads run: a GPU is best fed from its own.", "short",
+                   (total("instance, node", rate("host_launch_thread_cpu_seconds_total")), "{{instance}} node {{node}}"),
+                   width=8, stack=True),
+    )
 
 
 def _cpu():
@@ -107,4 +147,4 @@ def make():
     return dashboard(
         HOST, "Host",
         "Is it the host that keeps the GPU waiting? What the host does to GPU programs and to what they start.",
-        [_cpu(), _memory(), _cgroups(), _starts_and_ends()])
+        [_is_it_the_host(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])

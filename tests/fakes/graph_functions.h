@@ -29,8 +29,7 @@
     X(cudaGraphNodeGetEnabled)             \
     X(cudaGraphUpload)                     \
     X(cudaGraphUpload_ptsz)                \
-    X(cudaEventQuery)                      \
-    X(cudaEventSynchronize)
+    X(cudaEventQuery)
 
 #define STANDIN_GRAPH_DRIVER_FUNCTIONS(X) \
     X(cuStreamIsCapturing)                \
@@ -56,5 +55,4 @@
     X(cuStreamQuery_ptsz)                 \
     X(cuLaunchHostFunc)                   \
     X(cuLaunchHostFunc_ptsz)              \
-    X(cuEventSynchronize)                 \
     X(cuEventQuery)

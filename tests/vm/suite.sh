@@ -30,6 +30,8 @@ case $kernel in
     run "Xids*" "lines that a program writes*" "Xids that the driver logs*" "the driver's tracepoints*"
     run "fences and waits are counted*" "fences that get their numbers later*"
     run "system calls of 16 threads*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "every start, end and signal*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread*"
     run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
     # The last one: there is no way back.

@@ -272,6 +272,8 @@ std::vector<Finding> examine_kernel(const ebpf::Features &features, const config
                                   "DMA fences of DRM drivers cannot be followed"));
     findings.push_back(kept_of_threads("waits for a CPU", "sched_info", "run_delay",
                                        "CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT"));
+    findings.push_back(kept_of_threads("the time of launching threads", "cfs_rq", "rq",
+                                       "CONFIG_FAIR_GROUP_SCHED"));
     findings.push_back(kept_of_threads("bytes from and to storage", "task_io_accounting",
                                        "read_bytes", "CONFIG_TASK_IO_ACCOUNTING"));
     findings.push_back(judge_lockdown(setting("/sys/kernel/security/lockdown")));

@@ -19,6 +19,7 @@
 #include "exporter/probes/frame/allocations_api.h"
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/in_flight_settings.h"
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/overview.h"
@@ -34,6 +35,7 @@ using std::chrono::nanoseconds;
 CudaConfig config_of(const config::Config &config, const TargetProcesses &targets) {
     auto cuda = config.of<CudaConfig>();
     cuda.follow = targets.follows_gpu_processes();
+    cuda.keep_times = cuda.follow && config.of<HostTimeConfig>().enabled;
     cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
     return cuda;
 }
@@ -206,6 +208,11 @@ Result<> CudaProbe::open() {
     }
     if (config_.follow) {
         if (auto shared = targets_->share_followed((*programs)->follow_maps()); !shared) {
+            return shared;
+        }
+    }
+    if (config_.keep_times) {
+        if (auto shared = targets_->share_times((*programs)->time_maps()); !shared) {
             return shared;
         }
     }

@@ -40,6 +40,7 @@ namespace {
 // came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
 // allocator"). Before, all of a table is allocated at once, so it must be smaller.
 constexpr std::uint32_t max_preallocated = 131'072;
+constexpr std::uint32_t max_processes_past = 4'096;
 constexpr std::size_t max_label_bytes = 128;
 
 void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
@@ -53,6 +54,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     size(skeleton.maps.cuda_live, config.max_live_allocations);
     size(skeleton.maps.cuda_registered, config.max_registered_kernels);
     size(skeleton.maps.cuda_capturing, bpf_map__max_entries(skeleton.maps.cuda_capturing));
+    size(skeleton.maps.cuda_times_past, max_processes_past);
     bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
 }
@@ -74,7 +76,8 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          config.follow ? 1U : 0U, static_cast<std::uint32_t>(config.endings),
+          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
+          static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));
     }
@@ -104,6 +107,16 @@ std::array<bpf_map *, 4> maps_of_followed(const cuda_bpf &skeleton) {
     return {maps.follow_procs, maps.follow_filter, maps.follow_events, maps.follow_counts};
 }
 
+void choose_times(cuda_bpf &skeleton, bool keep_times) {
+    skeleton.rodata->keep_times = keep_times;
+    for (bpf_map *map : {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past}) {
+        bpf_map__set_autocreate(map, keep_times);
+    }
+    for (bpf_program *program : {skeleton.progs.cuda_times_exit, skeleton.progs.cuda_times_exec}) {
+        bpf_program__set_autoload(program, keep_times);
+    }
+}
+
 // libbpf uses the pinned maps that exist, and makes and pins the others, both at load.
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     const auto pin = [&](bpf_map *map) {
@@ -118,6 +131,10 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     }
     if (skeleton.rodata->follow) {
         std::ranges::for_each(maps_of_followed(skeleton), pin);
+    }
+    if (skeleton.rodata->keep_times) {
+        pin(maps.cuda_times);
+        pin(maps.cuda_times_past);
     }
 }
 
@@ -201,6 +218,12 @@ FollowMaps CudaPrograms::follow_maps() const {
             bpf_map__fd(maps.follow_events), bpf_map__fd(maps.follow_counts)};
 }
 
+TimeMaps CudaPrograms::time_maps() const {
+    const auto &maps = loaded_->skeleton->maps;
+    return {bpf_map__fd(maps.cuda_threads), bpf_map__fd(maps.cuda_times),
+            bpf_map__fd(maps.cuda_times_past)};
+}
+
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
     return {
@@ -247,6 +270,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     for (bpf_map *map : maps_of_followed(*loaded->skeleton)) {
         bpf_map__set_autocreate(map, config.follow);
     }
+    choose_times(*loaded->skeleton, config.keep_times);
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {
@@ -272,8 +296,13 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return failed;
     }
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
+    // In this order: the first two read what the others forget.
     for (const bpf_program *program :
-         {programs.cuda_exit, programs.cuda_exec, programs.cuda_signal}) {
+         {programs.cuda_times_exit, programs.cuda_times_exec, programs.cuda_exit,
+          programs.cuda_exec, programs.cuda_signal}) {
+        if (!bpf_program__autoload(program)) {
+            continue;
+        }
         auto link = attach_to_tracepoint(program, pins);
         if (!link) {
             return tl::unexpected(link.error());

@@ -19,6 +19,7 @@
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/tracing.h"
 #include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/target_processes.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -71,6 +72,8 @@ public:
     [[nodiscard]] int process_filter() const;
     // If the configuration says `follow`.
     [[nodiscard]] FollowMaps follow_maps() const;
+    // If the configuration says `keep_times`.
+    [[nodiscard]] TimeMaps time_maps() const;
     [[nodiscard]] ebpf::Runs runs() const;
     // Null without pins.
     [[nodiscard]] CudaPins *pins() const;

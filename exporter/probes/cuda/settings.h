@@ -50,6 +50,8 @@ struct CudaConfig {
     std::chrono::milliseconds unreturned_after{};
     // Enter GPU processes into the table of followed processes: a host probe wants them.
     bool follow = false;
+    // Keep the accounts of launching threads, for the probe host_time. With `follow` only.
+    bool keep_times = false;
     bool operator==(const CudaConfig &) const = default;
 };
 

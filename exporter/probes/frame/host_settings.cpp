@@ -16,4 +16,12 @@ void read_host(config::Section &host, config::Config &config) {
     config.set(std::move(value));
 }
 
+void read_host_time(config::Section &host, config::Config &config) {
+    HostTimeConfig value;
+    config::Section time = host.section("time");
+    time.boolean("enabled", value.enabled);
+    time.finish();
+    config.set(value);
+}
+
 }  // namespace gpusnoop::probes

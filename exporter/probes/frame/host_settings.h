@@ -17,6 +17,14 @@ struct HostConfig {
     bool operator==(const HostConfig &) const = default;
 };
 
+// Of the probe host_time. The probe cuda reads it, too: it keeps the accounts of threads.
+struct HostTimeConfig {
+    bool enabled = true;
+    bool operator==(const HostTimeConfig &) const = default;
+};
+
+void read_host_time(config::Section &host, config::Config &config);
+
 void read_host(config::Section &host, config::Config &config);
 
 }  // namespace gpusnoop::probes

@@ -12,6 +12,7 @@
 #include "exporter/probes/host_memory/probe.h"
 #include "exporter/probes/host_pressure/probe.h"
 #include "exporter/probes/host_tasks/probe.h"
+#include "exporter/probes/host_time/probe.h"
 #include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
@@ -33,6 +34,7 @@ constexpr const ProbeKind *kinds[] = {
     &nvlink_kind,
     &syscall_kind,
     &fence_kind,
+    &host_time_kind,
     &host_life_kind,
     &host_tasks_kind,
     &host_pressure_kind,

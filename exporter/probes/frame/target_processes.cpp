@@ -65,6 +65,17 @@ std::vector<target_pattern> patterns_of(const TargetsConfig &config) {
     return patterns;
 }
 
+template <std::size_t N>
+Result<> copy(const std::array<int, N> &descriptors, std::array<Fd, N> &to) {
+    for (std::size_t i = 0; i < N; i++) {
+        to[i] = Fd(::fcntl(descriptors[i], F_DUPFD_CLOEXEC, 3));
+        if (!to[i]) {
+            return fail_errno("duplicate a descriptor");
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 // Processes of the configuration: a thread keeps their table.
@@ -289,14 +300,11 @@ Result<> TargetProcesses::start() {
 }
 
 Result<> TargetProcesses::share_followed(const FollowMaps &maps) {
-    const std::array<int, 4> fds = {maps.processes, maps.filter, maps.events, maps.counts};
-    for (std::size_t i = 0; i < fds.size(); i++) {
-        follow_maps_[i] = Fd(::fcntl(fds[i], F_DUPFD_CLOEXEC, 3));
-        if (!follow_maps_[i]) {
-            return fail_errno("duplicate a descriptor");
-        }
-    }
-    return {};
+    return copy<4>({maps.processes, maps.filter, maps.events, maps.counts}, follow_maps_);
+}
+
+Result<> TargetProcesses::share_times(const TimeMaps &maps) {
+    return copy<3>({maps.threads, maps.times, maps.past}, time_maps_);
 }
 
 Result<FollowedProcesses *> TargetProcesses::follow() {

@@ -30,6 +30,13 @@ struct Following {
     std::uint32_t except = 0;
 };
 
+// The maps of bpf/host_time/accounts.bpf.h and the thread state of the CUDA probe; -1: not made.
+struct TimeMaps {
+    int threads = -1;
+    int times = -1;
+    int past = -1;
+};
+
 // One for all probes. A process that matches by comm or container is found when it executes another
 // program, or when a parent that matches forks it. If it takes its name later, the next rescan
 // finds it.
@@ -51,6 +58,12 @@ public:
         return following_.enabled && config_.gpu_processes;
     }
     Result<> share_followed(const FollowMaps &maps);
+
+    // The accounts of launching threads, which the CUDA probe's programs make.
+    Result<> share_times(const TimeMaps &maps);
+    [[nodiscard]] TimeMaps times() const {
+        return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get()};
+    }
 
     // Starts to follow processes, the first time; that takes start(), too. They live as long as
     // this.
@@ -91,6 +104,7 @@ private:
     Fd gpu_processes_;
     Fd gpu_process_filter_;
     std::array<Fd, 4> follow_maps_;  // of the CUDA probe
+    std::array<Fd, 3> time_maps_;    // the same
     std::mutex mutex_;               // start()
     std::optional<Result<>> started_;
     std::unique_ptr<Tracker> tracker_;

@@ -85,6 +85,7 @@ int synchronize(Function self, Stream stream, Forbidden &&forbidden) {
         if (counts(open)) {
             count_synchronization(current.device);
         }
+        run_hook(open);
         return kSuccess;
     });
 }

@@ -74,14 +74,20 @@ int wait_call(Function self, Stream stream, Event event, unsigned flags) {
 }
 
 // To know whether an event has come is also unsafe while there are captures.
-int synchronize_call(Function self, Event event) {
-    return call(self, [&](const Call &) -> int {
-        if (event == nullptr) {
-            return kInvalidResourceHandle;
-        }
-        const int error = forbidden_to_wait(event);
-        return error == kSuccess ? forbidden_as_unsafe() : error;
-    });
+int state_of(Event event) {
+    if (event == nullptr) {
+        return kInvalidResourceHandle;
+    }
+    const int error = forbidden_to_wait(event);
+    return error == kSuccess ? forbidden_as_unsafe() : error;
+}
+
+int synchronize(const Call &open, Event event) {
+    const int error = state_of(event);
+    if (error == kSuccess) {
+        run_hook(open);
+    }
+    return error;
 }
 
 int elapsed(const Call &open, float *milliseconds, Event start, Event end) {
@@ -135,8 +141,10 @@ STANDIN_DEFINE_BOTH(cuEventRecordWithFlags, _ptsz, (Event event, Stream stream, 
                     record_call(self, event, stream, flags))
 STANDIN_DEFINE_BOTH(cuStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
                     wait_call(self, stream, event, flags))
-STANDIN_DEFINE(cuEventSynchronize, (Event event), synchronize_call(self, event))
-STANDIN_DEFINE(cuEventQuery, (Event event), synchronize_call(self, event))
+STANDIN_DEFINE(cuEventSynchronize, (Event event),
+               call(self, [&](const Call &open) { return synchronize(open, event); }))
+STANDIN_DEFINE(cuEventQuery, (Event event),
+               call(self, [&](const Call &) { return state_of(event); }))
 STANDIN_DEFINE(cuEventElapsedTime, (float *milliseconds, Event start, Event end),
                call(self,
                     [&](const Call &open) { return elapsed(open, milliseconds, start, end); }))

@@ -125,6 +125,7 @@ void add_driver_launches(Everything &all, const DriverState &state) {
         read_elapsed(all, {DRIVER(cuEventRecord), DRIVER(cuEventElapsedTime_v2)}, state.start,
                      state.end);
     });
+    add([&all, &state] { all.make(DRIVER(cuEventSynchronize), state.start); });
     add([&all] { wait(all, DRIVER(cuCtxSynchronize)); });
     add([=, &all] { wait(all, DRIVER(cuStreamSynchronize), stream()); });
     add([=, &all] { wait(all, DRIVER(cuStreamSynchronize_ptsz), stream()); });

@@ -107,6 +107,7 @@ void add_runtime_launches(Everything &all, const RuntimeState &state) {
         read_elapsed(all, {RUNTIME(cudaEventRecord), RUNTIME(cudaEventElapsedTime_v2)}, state.start,
                      state.end);
     });
+    add([&] { all.make(RUNTIME(cudaEventSynchronize), state.start); });
     add([&] { wait(all, RUNTIME(cudaDeviceSynchronize)); });
     add([&] { wait(all, RUNTIME(cudaStreamSynchronize), any_stream(all, state)); });
     add([&] { wait(all, RUNTIME(cudaStreamSynchronize_ptsz), any_stream(all, state)); });

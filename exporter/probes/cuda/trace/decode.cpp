@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [
     names[CUDA_LAUNCH] = names[CUDA_LAUNCH_CONFIG] = names[CUDA_LAUNCH_DRIVER] = "launch";
     names[CUDA_LAUNCH_GRAPH] = "launch_graph";
     names[CUDA_WAIT_STREAM] = "wait_stream";
+    names[CUDA_SYNC_EVENT] = "synchronize_event";
     names[CUDA_WAIT_DEVICE] = "wait_device";
     names[CUDA_USE_DEVICE] = "use_device";
     names[CUDA_USE_CONTEXT] = names[CUDA_PUSH_CONTEXT] = names[CUDA_POP_CONTEXT] = "use_context";

@@ -138,7 +138,8 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
     // That probe needs to see waits, but shows nothing of them. Of the calls about captures, events
     // and graphs it shows what they lead to, and not how long they take.
     const auto is_wait = [](const probes::CudaFunction &function) {
-        return function.operation == CUDA_WAIT_STREAM || function.operation == CUDA_WAIT_DEVICE;
+        return function.operation == CUDA_WAIT_STREAM || function.operation == CUDA_SYNC_EVENT ||
+               function.operation == CUDA_WAIT_DEVICE;
     };
     const auto patterns = probes::shipped_function_groups().at("cuda").functions;
     for (const probes::CudaFunction &function : probes::cuda_functions()) {

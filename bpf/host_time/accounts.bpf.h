@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The accounts of launching threads. The programs of `cuda` make them and end them, as a submission
+ * makes a thread a launching one; the hook of host_time.bpf.c counts in them. */
+#ifndef GPUSNOOP_HOST_TIME_ACCOUNTS_BPF_H
+#define GPUSNOOP_HOST_TIME_ACCOUNTS_BPF_H
+
+#include "bpf/host_time/host_time.h"
+
+struct host_account {
+	/* Odd while it changes, and after the thread's end: a reader must try again. */
+	__u64 sequence;
+	struct host_process process;
+	__u64 since_ns; /* CLOCK_MONOTONIC */
+	/* As of when the thread last left its CPU. */
+	__u64 left_ns; /* by the clock of the run queue; 0: it has not yet */
+	__u64 run_delay_ns;
+	__u64 ran_ns;
+	__u64 arrivals;
+	__u64 throttled_ns; /* of its groups, where the thread does not know whether it is */
+	__u32 state;	    /* enum host_state: why it left */
+	__u32 phase;
+	/* Scratch: too much for a program's stack. */
+	__u64 now_ns;
+	__u64 scratch;
+	struct host_times times;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct host_account);
+} cuda_times SEC(".maps");
+
+static const struct host_times no_times;
+
+/* Of ended threads, by process. The entry of process 0 is of the threads whose process found no
+ * room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct host_process);
+	__type(value, struct host_times);
+} cuda_times_past SEC(".maps");
+
+/* A writer's changes lie between these two. Only the thread itself writes, or the hook as the
+ * thread leaves its CPU, so the changes need not be atomic. The additions have results, which makes
+ * them barriers. */
+static __always_inline void change_sequence(struct host_account *account)
+{
+	__u64 was = __sync_fetch_and_add(&account->sequence, 1);
+
+	barrier_var(was);
+}
+
+static __always_inline __u32 latency_bucket(__u64 nanoseconds)
+{
+	const __u64 bounds[] = HOST_LATENCY_BOUNDS;
+	__u32 bucket = 0;
+
+#pragma unroll
+	for (int i = 0; i < HOST_LATENCY_BUCKETS - 1; i++)
+		bucket += nanoseconds > bounds[i];
+	return bucket;
+}
+
+/* From 6.18 on, the kernel notes it of each thread. */
+static __always_inline bool knows_throttling(void)
+{
+	return bpf_core_field_exists(((struct task_struct___throttled *)0)->throttled);
+}
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	struct cfs_rq___throttle_count *queue = (void *)task->se.cfs_rq;
+
+	if (knows_throttling())
+		return ((struct task_struct___throttled *)task)->throttled;
+	return bpf_core_field_exists(queue->throttle_count) && queue->throttle_count > 0;
+}
+
+#define THROTTLED_LEVELS 6
+
+/* How long the thread's groups have been throttled, added up. Only where it says nothing itself. */
+static __always_inline __u64 throttled_ns(struct task_struct *task)
+{
+	struct task_group *group = task->sched_task_group;
+	__u64 sum = 0;
+
+	if (knows_throttling() || !bpf_core_field_exists(group->cfs_bandwidth))
+		return 0;
+	for (int i = 0; i < THROTTLED_LEVELS && group; i++) {
+		sum += group->cfs_bandwidth.throttled_time;
+		group = group->parent;
+	}
+	return sum;
+}
+
+/* Of the time that a thread was ready, the part that its groups were throttled. */
+static __always_inline __u64 throttled_part(const struct host_account *account,
+					    struct task_struct *task, __u64 ready_ns)
+{
+	__u64 throttled;
+
+	if (account->state == HOST_STATE_throttled)
+		return ready_ns;
+	throttled = throttled_ns(task) - account->throttled_ns;
+	return throttled < ready_ns ? throttled : ready_ns;
+}
+
+/* Adds the time that a thread was off the CPU. */
+static __always_inline void add_off(struct host_account *account, struct task_struct *task,
+				    __u64 off_ns)
+{
+	struct host_times *times = &account->times;
+	__u64 ready_ns = task->sched_info.run_delay - account->run_delay_ns;
+	__u32 phase = account->phase;
+	__u32 state = account->state;
+	__u64 throttled;
+
+	if (ready_ns > off_ns)
+		ready_ns = off_ns;
+	throttled = throttled_part(account, task, ready_ns);
+	barrier_var(phase);
+	barrier_var(state);
+	if (phase >= HOST_PHASE_COUNT || state >= HOST_STATE_COUNT)
+		return;
+	times->off_ns[phase][state] += off_ns - ready_ns;
+	times->off_ns[phase][HOST_STATE_throttled] += throttled;
+	ready_ns -= throttled;
+	times->off_ns[phase][HOST_STATE_runnable] += ready_ns;
+	times->latency_ns += ready_ns;
+	times->latencies[latency_bucket(ready_ns)] += 1;
+}
+
+#endif

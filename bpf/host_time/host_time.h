@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Where the time of launching threads goes: the accounts that the programs keep of them, and the
+ * records that their iterator writes. A launching thread has submitted work to a GPU: kernels,
+ * graphs, copies or memsets. */
+#ifndef GPUSNOOP_HOST_TIME_H
+#define GPUSNOOP_HOST_TIME_H
+
+#include "bpf/lib/wire.h"
+
+/* What of CUDA a thread is inside of. The names are the values of the label `phase`. */
+#define HOST_PHASES(PHASE)                                                                         \
+	PHASE(host)   /* outside of traced calls */                                                \
+	PHASE(launch) /* a launch of a kernel or a graph, or a memset */                           \
+	PHASE(copy)   /* an asynchronous copy */                                                   \
+	PHASE(wait)   /* a call that waits for the GPU: synchronizations, synchronous copies */    \
+	PHASE(memory) /* an allocation or a free */                                                \
+	PHASE(other)  /* any other traced call */
+
+enum host_phase {
+#define PHASE(name) HOST_##name,
+	HOST_PHASES(PHASE)
+#undef PHASE
+	    HOST_PHASE_COUNT
+};
+
+#define HOST_PHASE_SLOTS 8 /* a power of two */
+
+/* What a thread does, or what it waits for. The names are the values of the label `state`. */
+#define HOST_STATES(STATE)                                                                         \
+	STATE(running)	 /* on a CPU */                                                            \
+	STATE(runnable)	 /* ready, and waits for a CPU */                                          \
+	STATE(throttled) /* ready, but its cgroup has used up its CPU quota */                     \
+	STATE(stolen)	 /* on a CPU that interrupts or the hypervisor had */                      \
+	STATE(futex)	 /* blocked, as are all of the following */                                \
+	STATE(poll)                                                                                \
+	STATE(sleep)                                                                               \
+	STATE(child) /* waits for the end of a process */                                          \
+	STATE(io_uring)                                                                            \
+	STATE(file) /* a regular file or a directory */                                            \
+	STATE(socket)                                                                              \
+	STATE(pipe)                                                                                \
+	STATE(device)	  /* a character device */                                                 \
+	STATE(page_fault) /* outside of a system call */                                           \
+	STATE(memory)	  /* a system call that changes the address space */                       \
+	STATE(stopped)	  /* by a signal or by a debugger */                                       \
+	STATE(other)
+
+enum host_state {
+#define STATE(name) HOST_STATE_##name,
+	HOST_STATES(STATE)
+#undef STATE
+	    HOST_STATE_COUNT
+};
+
+/* The class of a system call: a state; or, by the file of the descriptor that is its first
+ * argument, one of four. */
+#define HOST_CALLS	   512 /* the machine has no system calls from this number on */
+#define HOST_BY_DESCRIPTOR HOST_STATE_COUNT
+
+/* NUMA nodes; the last entry has the others. */
+#define HOST_NODES 9
+
+/* Upper bounds of waits for a CPU, in nanoseconds, inclusive. One more bucket is for longer ones.
+ */
+#define HOST_LATENCY_BOUNDS                                                                        \
+	{1000ULL,    4000ULL,	  16000ULL,    64000ULL,     256000ULL,	    1000000ULL,            \
+	 4000000ULL, 16000000ULL, 64000000ULL, 256000000ULL, 1000000000ULL, 4000000000ULL}
+#define HOST_LATENCY_BUCKETS 13
+
+/* Time of a thread, or of several, in nanoseconds. All numbers only grow. */
+struct host_times {
+	__u64 wall_ns;			 /* since its first submission */
+	__u64 call_ns[HOST_PHASE_COUNT]; /* inside of calls; `host` is the rest of the wall time */
+	/* Of all states but `running`, which is the rest of each phase's time. */
+	__u64 off_ns[HOST_PHASE_COUNT][HOST_STATE_COUNT];
+	__u64 node_ns[HOST_NODES]; /* running, by the CPU's NUMA node */
+	__u64 latency_ns;	   /* the sum of the waits for a CPU */
+	__u64 latencies[HOST_LATENCY_BUCKETS];
+	/* A thread leaves its CPU: an interval begins, which ends when it leaves the next one. */
+	__u64 opened;
+	__u64 settled;
+};
+#define HOST_TIME_WORDS                                                                            \
+	(1 + HOST_PHASE_COUNT + 1 * HOST_PHASE_COUNT * (1 * HOST_STATE_COUNT) + HOST_NODES + 1 +   \
+	 HOST_LATENCY_BUCKETS + 2)
+WIRE_SIZE(struct host_times, 8 * HOST_TIME_WORDS);
+
+/* A process, as in the table of followed processes. */
+struct host_process {
+	__u64 since_ns;
+	__u32 tgid;
+	__u32 reserved;
+};
+WIRE_SIZE(struct host_process, 16);
+
+/* A launching thread as it is now: with the interval and the call that are still open. */
+struct host_thread_record {
+	struct host_process process;
+	__u64 since_ns; /* its first submission */
+	__u64 open_ns;	/* how long it has been off the CPU; 0: it is on one */
+	__u32 tid;
+	__u32 cpu;   /* where it runs, or ran last */
+	__u16 state; /* enum host_state, of that time */
+	__u16 phase; /* enum host_phase */
+	__u32 reserved;
+	char comm[16]; /* of the thread */
+	struct host_times times;
+};
+WIRE_SIZE(struct host_thread_record, 16 + 8 + 8 + 16 + 16 + sizeof(struct host_times));
+
+#endif

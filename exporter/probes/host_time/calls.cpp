@@ -1,0 +1,94 @@
+#include "exporter/probes/host_time/calls.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "exporter/symbols/names/syscall_names.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Class = std::pair<std::uint8_t, std::span<const std::string_view>>;
+
+constexpr std::string_view futex_calls[] = {"futex", "futex_wait", "futex_waitv", "futex_requeue"};
+constexpr std::string_view poll_calls[] = {"poll",       "ppoll",       "select",      "pselect6",
+                                           "epoll_wait", "epoll_pwait", "epoll_pwait2"};
+constexpr std::string_view sleep_calls[] = {"nanosleep", "clock_nanosleep"};
+constexpr std::string_view child_calls[] = {"wait4", "waitid"};
+constexpr std::string_view io_uring_calls[] = {"io_uring_enter"};
+constexpr std::string_view socket_calls[] = {"connect",  "accept",  "accept4", "sendto",
+                                             "recvfrom", "sendmsg", "recvmsg", "sendmmsg",
+                                             "recvmmsg", "shutdown"};
+// On the file of a descriptor, which may be anything.
+constexpr std::string_view descriptor_calls[] = {
+    "read",      "write",     "readv",   "writev",    "pread64",
+    "pwrite64",  "preadv",    "pwritev", "preadv2",   "pwritev2",
+    "ioctl",     "sendfile",  "splice",  "tee",       "vmsplice",
+    "fcntl",     "flock",     "fsync",   "fdatasync", "sync_file_range",
+    "fallocate", "ftruncate", "lseek",   "fstat",     "copy_file_range",
+    "readahead", "fadvise64"};
+// On files and directories, whatever file system they are in.
+constexpr std::string_view file_calls[] = {
+    "open",     "openat",     "openat2",  "creat",      "close",     "stat",
+    "lstat",    "newfstatat", "statx",    "access",     "faccessat", "faccessat2",
+    "getdents", "getdents64", "rename",   "renameat",   "renameat2", "mkdir",
+    "mkdirat",  "rmdir",      "link",     "linkat",     "unlink",    "unlinkat",
+    "symlink",  "symlinkat",  "readlink", "readlinkat", "truncate",  "statfs",
+    "fstatfs",  "chdir",      "fchdir",   "chmod",      "fchmod",    "fchmodat",
+    "chown",    "lchown",     "fchown",   "fchownat",   "utimensat", "sync",
+    "syncfs",   "execve",     "execveat", "getxattr",   "setxattr",  "name_to_handle_at"};
+constexpr std::string_view memory_calls[] = {
+    "mmap",    "munmap",          "mremap",        "mprotect",     "pkey_mprotect",
+    "madvise", "process_madvise", "brk",           "mlock",        "mlock2",
+    "munlock", "mlockall",        "munlockall",    "msync",        "mincore",
+    "mbind",   "move_pages",      "migrate_pages", "set_mempolicy"};
+
+constexpr std::array<Class, 9> all_classes = {{
+    {HOST_STATE_futex, futex_calls},
+    {HOST_STATE_poll, poll_calls},
+    {HOST_STATE_sleep, sleep_calls},
+    {HOST_STATE_child, child_calls},
+    {HOST_STATE_io_uring, io_uring_calls},
+    {HOST_STATE_socket, socket_calls},
+    {HOST_BY_DESCRIPTOR, descriptor_calls},
+    {HOST_STATE_file, file_calls},
+    {HOST_STATE_memory, memory_calls},
+}};
+
+constexpr std::string_view phase_names[] = {
+#define PHASE(name) #name,
+    HOST_PHASES(PHASE)
+#undef PHASE
+};
+
+constexpr std::string_view state_names[] = {
+#define STATE(name) #name,
+    HOST_STATES(STATE)
+#undef STATE
+};
+
+}  // namespace
+
+void classify_system_calls(std::span<std::uint8_t, HOST_CALLS> classes) {
+    std::ranges::fill(classes, std::uint8_t{HOST_STATE_other});
+    for (const auto &[state, names] : all_classes) {
+        for (const std::string_view name : names) {
+            // A machine does not have all of them.
+            if (const auto number = syscall_number(name); number && *number < HOST_CALLS) {
+                classes[*number] = state;
+            }
+        }
+    }
+}
+
+std::string_view host_phase_name(std::uint32_t phase) {
+    return phase < std::size(phase_names) ? phase_names[phase] : "other";
+}
+
+std::string_view host_state_name(std::uint32_t state) {
+    return state < std::size(state_names) ? state_names[state] : "other";
+}
+
+}  // namespace gpusnoop::probes

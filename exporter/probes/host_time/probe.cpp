@@ -1,0 +1,139 @@
+#include "exporter/probes/host_time/probe.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/base/unsupported.h"
+#include "exporter/ebpf/libbpf.h"
+#include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/host_time/aggregator.h"
+#include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/reader.h"
+#include "exporter/system/machine.h"
+#include "host_time.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class HostTimeProbe final : public HostProbe<host_time_bpf, HostTimeAggregator> {
+public:
+    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets)
+        : HostProbe("host_time", config, std::move(targets)),
+          read_interval_(config.of<HostConfig>().read_interval) {}
+
+private:
+    Result<> configure_programs(host_time_bpf &skeleton) override;
+    std::vector<ProbeRing> rings(host_time_bpf & /*skeleton*/) override { return {}; }
+    Result<> attach(host_time_bpf &skeleton) override;
+    void tick(nanoseconds now) override;
+    void refresh() override { read(); }
+    void add_others(probe_account &account) const override {
+        HostProbe::add_others(account);
+        account.entered += opened_;
+        account.events += settled_;
+    }
+
+    void read();
+
+    nanoseconds read_interval_;
+    std::unique_ptr<HostTimeReader> reader_;
+    nanoseconds read_at_{};
+    bool has_ended_ = false;  // a GPU process, since the last reading
+    // As of the last reading, for any thread.
+    std::atomic<std::uint64_t> opened_ = 0;
+    std::atomic<std::uint64_t> settled_ = 0;
+};
+
+Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
+    if (!ebpf::has_member("sched_info", "run_delay")) {
+        return fail_unsupported(
+            "this kernel does not count how long threads wait for a CPU: it is built without "
+            "CONFIG_SCHEDSTATS and without CONFIG_TASK_DELAY_ACCT");
+    }
+    if (!ebpf::has_member("cfs_rq", "rq")) {
+        return fail_unsupported("this kernel is built without CONFIG_FAIR_GROUP_SCHED");
+    }
+    const TimeMaps maps = targets().times();
+    if (maps.times < 0) {
+        return fail_unsupported(
+            "it counts what the probe cuda sees, which is not up, or targets.gpu_processes is "
+            "false");
+    }
+    classify_system_calls(skeleton.rodata->classes);
+    for (const auto &[map, fd] : {std::pair(skeleton.maps.cuda_threads, maps.threads),
+                                  std::pair(skeleton.maps.cuda_times, maps.times),
+                                  std::pair(skeleton.maps.cuda_times_past, maps.past)}) {
+        if (const int error = bpf_map__reuse_fd(map, fd); error != 0) {
+            return fail_errno("share the accounts of launching threads", -error);
+        }
+    }
+    return {};
+}
+
+Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
+    auto reader = HostTimeReader::open(skeleton.progs.htime_threads, targets().times().past);
+    if (!reader) {
+        return tl::unexpected(reader.error());
+    }
+    reader_ = std::move(*reader);
+    // What an earlier exporter has left: nobody knows whose it is any more.
+    if (const auto before = reader_->read()) {
+        std::vector<ProcessKey> old;
+        for (const auto &[process, times] : before->past) {
+            old.push_back({process.tgid, process.since_ns});
+        }
+        reader_->forget(old);
+    }
+    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    const bpf_program *const programs[] = {skeleton.progs.htime_switch};
+    if (auto attached = attach_each(programs); !attached) {
+        return attached;
+    }
+    followed().on_record([this](const follow_record &record, const ProcessIdentity &) {
+        has_ended_ |= record.head.type == FOLLOW_ENDED || record.head.type == FOLLOW_EXECED;
+    });
+    state().up(1, "following the threads that launch work on a GPU");
+    return {};
+}
+
+void HostTimeProbe::read() {
+    const auto reading = reader_->read();
+    if (!reading) {
+        log::warn("cannot read the accounts of launching threads",
+                  {{"reason", reading.error().message}});
+        return;
+    }
+    has_ended_ = false;
+    read_at_ = now_on(CLOCK_MONOTONIC);
+    aggregator().on_reading(*reading);
+    opened_ = aggregator().opened();
+    settled_ = aggregator().settled();
+}
+
+// What the last threads of a process did is read before the process is forgotten.
+void HostTimeProbe::tick(nanoseconds now) {
+    if (has_ended_ || now - read_at_ >= read_interval_) {
+        read();
+    }
+    followed().end_gone(aggregator().processes(), now);
+    reader_->forget(aggregator().processes().tidy(now));
+}
+
+}  // namespace
+
+constinit const ProbeKind host_time_kind = {
+    .name = "host_time",
+    .title = "The host: time of launching threads",
+    .make = make_if_enabled<HostTimeProbe, HostTimeConfig>,
+    .read_host = read_host_time,
+    .follows_processes = is_enabled<HostTimeConfig>,
+    .declare = declare_families<make_host_time_families>,
+};
+
+}  // namespace gpusnoop::probes

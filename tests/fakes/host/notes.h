@@ -1,0 +1,97 @@
+// What a thread has spent its time on, by its own clocks and by the kernel's account of it.
+
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace spends {
+
+inline std::uint64_t read_clock(clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+inline std::uint64_t wall_ns() {
+    return read_clock(CLOCK_MONOTONIC);
+}
+inline std::uint64_t cpu_ns() {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// The kernel's own account of the thread.
+struct Schedule {
+    unsigned long long ran_ns = 0;
+    unsigned long long ready_ns = 0;  // how long it has waited for a CPU
+};
+
+inline Schedule schedule() {
+    const std::string path =
+        "/proc/self/task/" + std::to_string(::syscall(SYS_gettid)) + "/schedstat";
+    Schedule now;
+    if (std::FILE *const file = std::fopen(path.c_str(), "r")) {
+        if (std::fscanf(file, "%llu %llu", &now.ran_ns, &now.ready_ns) != 2) {
+            now = {};
+        }
+        std::fclose(file);
+    }
+    return now;
+}
+
+class Notes {
+public:
+    // Forgets what was before.
+    void begin() {
+        if (began_ns_ == 0) {
+            began_ns_ = wall_ns();
+            before_ = schedule();
+            spent_.clear();
+        }
+    }
+
+    // The step's time in `state` is what is left of its wall time.
+    void spend(const char *phase, const char *state, const std::function<void()> &step) {
+        const std::uint64_t ready = schedule().ready_ns;
+        const std::uint64_t wall = wall_ns();
+        const std::uint64_t cpu = cpu_ns();
+        step();
+        const std::uint64_t on_cpu = cpu_ns() - cpu;
+        const std::uint64_t all = wall_ns() - wall;
+        const std::uint64_t waited = schedule().ready_ns - ready;
+        spent_[{phase, "running"}] += on_cpu;
+        spent_[{phase, "runnable"}] += waited;
+        if (all > on_cpu + waited && std::string(state) != "running") {
+            spent_[{phase, state}] += all - on_cpu - waited;
+        }
+    }
+
+    void print() const {
+        for (const auto &[where, ns] : spent_) {
+            std::printf("spent %s %s %llu\n", where.first.c_str(), where.second.c_str(),
+                        static_cast<unsigned long long>(ns));
+        }
+        if (began_ns_ != 0) {
+            const Schedule now = schedule();
+            std::printf("wall %llu\nran %llu\nready %llu\n",
+                        static_cast<unsigned long long>(wall_ns() - began_ns_),
+                        now.ran_ns - before_.ran_ns, now.ready_ns - before_.ready_ns);
+        }
+    }
+
+private:
+    std::uint64_t began_ns_ = 0;
+    Schedule before_;
+    std::map<std::pair<std::string, std::string>, std::uint64_t> spent_;
+};
+
+}  // namespace spends

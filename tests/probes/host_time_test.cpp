@@ -1,0 +1,370 @@
+// The time of launching threads, against a program that notes how it spends its time.
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/harness/counting.h"
+#include "tests/harness/directory.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr auto seconds_total = "gpusnoop_host_launch_thread_seconds_total";
+constexpr auto threads_gauge = "gpusnoop_host_launch_threads";
+
+using Cell = std::pair<std::string, std::string>;  // phase, state
+
+double now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// What the program has printed, in seconds.
+struct Notes {
+    std::map<Cell, double> spent;
+    double wall = 0;
+    // By the kernel's own account, with what lies between the steps.
+    double ran = 0;
+    double ready = 0;
+};
+
+Notes notes_in(const std::string &output) {
+    Notes notes;
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string word;
+        std::string phase;
+        std::string state;
+        double nanoseconds = 0;
+        words >> word;
+        if (word == "spent" && words >> phase >> state >> nanoseconds) {
+            notes.spent[{phase, state}] = nanoseconds / 1e9;
+        } else if (word == "wall" && words >> nanoseconds) {
+            notes.wall = nanoseconds / 1e9;
+        } else if (word == "ran" && words >> nanoseconds) {
+            notes.ran = nanoseconds / 1e9;
+        } else if (word == "ready" && words >> nanoseconds) {
+            notes.ready = nanoseconds / 1e9;
+        }
+    }
+    return notes;
+}
+
+// An emulated machine takes milliseconds to read its clocks.
+double slack() {
+    return std::getenv("GPUSNOOP_VM") == nullptr ? 0.005 : 0.05;
+}
+
+bool is_near(double counted, double truth) {
+    return std::abs(counted - truth) <= 0.02 * truth + slack();
+}
+
+double cell(const Page &page, const std::string &comm, const Cell &of) {
+    return page.sum(seconds_total, {{"comm", comm}, {"phase", of.first}, {"state", of.second}});
+}
+
+double probe(const Page &page, const std::string &what) {
+    return page.sum("gpusnoop_probe_" + what, {{"probe", "host_time"}});
+}
+
+std::string config(const std::string &mode) {
+    return attached_by(mode) + "host: {read_interval: 1s}\n";
+}
+
+// A program that has both libraries mapped and waits for its first signal.
+Process start(const Exporter &exporter, std::vector<std::string> steps) {
+    steps.insert(steps.begin(), {standin("spends"), "wait"});
+    Process process(std::move(steps));
+    process.wait_for_output("waiting 1");
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    return process;
+}
+
+double of_state(const Page &page, const std::string &comm, const std::string &state) {
+    return page.sum(seconds_total, {{"comm", comm}, {"state", state}});
+}
+
+// Whether the thread wants to run does not depend on what it waits for: between the steps it may,
+// too.
+bool is_of_cpu(const std::string &state) {
+    return state == "running" || state == "runnable" || state == "throttled" || state == "stolen";
+}
+
+// Each state is as long as the program has noted, and no other state has any time. Running and
+// being ready are as long as the kernel says.
+void check_states(const Page &page, const Notes &notes, const std::string &comm) {
+    // To the program, this is a part of its waits.
+    const double stolen = of_state(page, comm, "stolen");
+    for (const auto &[of, truth] : notes.spent) {
+        // Whoever is throttled is ready, by the kernel's account.
+        const double counted =
+            cell(page, comm, of) +
+            (of.second == "runnable" ? cell(page, comm, {of.first, "throttled"}) : 0);
+        CAPTURE(of.first, of.second, truth, counted);
+        CHECK(counted >= 0.98 * truth - slack() - (is_of_cpu(of.second) ? 0 : stolen));
+        CHECK((is_of_cpu(of.second) || counted <= 1.02 * truth + slack()));
+    }
+    const double between = std::accumulate(
+        notes.spent.begin(), notes.spent.end(), notes.wall,
+        [](double left, const auto &one) { return std::max(left - one.second, 0.0); });
+    for (const Sample &sample : page.samples(seconds_total, {{"comm", comm}})) {
+        const Cell of = {sample.labels.at("phase"), sample.labels.at("state")};
+        CAPTURE(of.first, of.second, sample.value);
+        // It waits for signals in the state `other`.
+        CHECK((notes.spent.contains(of) || is_of_cpu(of.second) || of.second == "other" ||
+               sample.value <= between + 0.02 * notes.wall + slack()));
+    }
+    const double ready = of_state(page, comm, "runnable") + of_state(page, comm, "throttled");
+    CAPTURE(ready, notes.ready, of_state(page, comm, "running"), notes.ran);
+    CHECK(is_near(ready, notes.ready));
+    CHECK(is_near(of_state(page, comm, "running"), notes.ran));
+}
+
+// All cells together are the wall time.
+Page check_cells(const Exporter &exporter, Process &process, const std::string &comm) {
+    const double began = now();
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    const Page page = exporter.scrape();
+    const double elapsed = now() - began;
+    INFO(process.output());
+    const Notes notes = notes_in(process.output());
+    REQUIRE(notes.wall > 0);
+    check_states(page, notes, comm);
+    const double all = page.sum(seconds_total, {{"comm", comm}});
+    CHECK(all >= notes.wall);
+    CHECK(all <= elapsed);
+    CHECK(page.sum(threads_gauge, {{"comm", comm}}) == 1);
+    CHECK(is_near(page.sum("gpusnoop_host_launch_thread_cpu_seconds_total", {{"comm", comm}}),
+                  of_state(page, comm, "running")));
+    CHECK(is_near(page.sum("gpusnoop_host_runqueue_latency_seconds_sum", {{"comm", comm}}),
+                  of_state(page, comm, "runnable")));
+    return page;
+}
+
+void check_at_rest(const Exporter &exporter) {
+    Page page = exporter.scrape();
+    eventually("the account to balance", [&] {
+        page = exporter.scrape();
+        return probe(page, "in_flight_calls") == 0 &&
+               probe(page, "entries_total") ==
+                   probe(page, "events_total") + probe(page, "stale_calls_total");
+    });
+    CHECK(probe(page, "entries_total") > 0);
+    CHECK(probe(page, "events_lost_total") == 0);
+    CHECK(probe(page, "up") == 1);
+}
+
+}  // namespace
+
+TEST_CASE("a launching thread's time is in the state that it spent it in", "[kernel][modes]") {
+    require_bpf();
+    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    const TemporaryDirectory directory;
+    const std::string file = (directory / "file").string();
+    const Process bystander = start(exporter, {"name", "bystander"});
+    Process process =
+        start(exporter,
+              {"name", "spender", "launch", "burn", "300",    "sleep", "200",  "futex", "150",
+               "poll", "100",     "pipe",   "120",  "socket", "130",   "recv", "110",   "terminal",
+               "140",  "child",   "160",    "stop", "170",    "read",  file,   "64",    "fault",
+               file,   "2000",    "sync",   file,   "20",     "wait"});
+    (void)check_cells(exporter, process, "spender");
+    CHECK_FALSE(exporter.scrape().has(seconds_total, {{"comm", "spends"}}));  // the bystander
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
+    CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "spender"}}));
+}
+
+TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is in",
+          "[kernel][modes]") {
+    require_bpf();
+    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    Process process =
+        start(exporter,
+              {"name", "phases", "launch",      "sleep", "50",  "inside", "launch",      "sleep",
+               "60",   "inside", "set",         "poll",  "70",  "inside", "copy",        "futex",
+               "80",   "inside", "copy_sync",   "pipe",  "90",  "inside", "allocate",    "sleep",
+               "100",  "inside", "synchronize", "burn",  "110", "inside", "synchronize", "poll",
+               "120",  "inside", "event",       "sleep", "130", "burn",   "40",          "wait"});
+    (void)check_cells(exporter, process, "phases");
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
+}
+
+TEST_CASE("a launching thread that wants a CPU is runnable as long as the kernel says",
+          "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    Process process =
+        start(exporter, {"name", "competes", "launch", "pin", "0", "compete", "600", "wait"});
+    const Page page = check_cells(exporter, process, "competes");
+    CHECK(cell(page, "competes", {"host", "runnable"}) > 0.2);
+}
+
+// A cgroup that may use 20 ms of a CPU in each 100 ms.
+class Throttling {
+public:
+    Throttling() {
+        const bool is_v1 = std::filesystem::exists("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+        directory_ = std::string(is_v1 ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup") +
+                     "/gpusnoop_test_throttling";
+        if (!is_v1) {
+            write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
+        }
+        std::error_code error;
+        std::filesystem::create_directory(directory_, error);
+        if (is_v1) {
+            write(directory_ + "/cpu.cfs_period_us", "100000");
+            write(directory_ + "/cpu.cfs_quota_us", "20000");
+        } else {
+            write(directory_ + "/cpu.max", "20000 100000");
+        }
+        if (!std::filesystem::exists(directory_ + "/cpu.stat")) {
+            missing("a cgroup with a CPU quota");
+        }
+    }
+    ~Throttling() {
+        std::error_code error;
+        std::filesystem::remove(directory_, error);
+    }
+    Throttling(const Throttling &) = delete;
+    Throttling &operator=(const Throttling &) = delete;
+
+    void take(pid_t pid) const { write(directory_ + "/cgroup.procs", std::to_string(pid)); }
+
+    // In seconds, over all CPUs.
+    [[nodiscard]] double throttled() const {
+        std::ifstream file(directory_ + "/cpu.stat");
+        std::string key;
+        double value = 0;
+        while (file >> key >> value) {
+            if (key == "throttled_time") {
+                return value / 1e9;
+            }
+            if (key == "throttled_usec") {
+                return value / 1e6;
+            }
+        }
+        return 0;
+    }
+
+private:
+    static void write(const std::string &path, const std::string &text) {
+        std::ofstream(path) << text;
+    }
+
+    std::string directory_;
+};
+
+TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    const Throttling cgroup;  // ends after the process
+    Process process = start(
+        exporter, {"name", "throttled", "launch", "wait", "pin", "0", "burn_wall", "1000", "wait"});
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    cgroup.take(process.pid());
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 3");
+    const Page page = exporter.scrape();
+    const double truth = cgroup.throttled();
+    INFO(process.output());
+    check_states(page, notes_in(process.output()), "throttled");
+    REQUIRE(truth > 0.3);
+    // Within a period: it may be throttled between the two readings, and cpu.stat does not have the
+    // time until the group may run again.
+    constexpr double period = 0.1;
+    const double throttled = cell(page, "throttled", {"host", "throttled"});
+    CAPTURE(throttled, truth);
+    CHECK(std::abs(throttled - truth) <= 0.02 * truth + period);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
+
+TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    Process process = start(exporter, {"name", "hanging", "launch", "hang"});
+    const double began = now();
+    process.signal(SIGUSR1);
+    double last = 0;
+    eventually("an interval that is still open to show", [&] {
+        last = cell(exporter.scrape(), "hanging", {"host", "futex"});
+        return last > 0.3;
+    });
+    const double next = cell(exporter.scrape(), "hanging", {"host", "futex"});
+    CHECK(next > last);
+    process.signal(SIGKILL);
+    (void)process.wait();
+    const double elapsed = now() - began;
+    check_at_rest(exporter);
+    const double all = exporter.scrape().sum(seconds_total, {{"comm", "hanging"}});
+    CHECK(all >= next);
+    CHECK(all <= elapsed);
+}
+
+TEST_CASE("a thousand launching threads that come and go are counted, each until its end",
+          "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    Process process = start(exporter, {"name", "crowd", "crowd", "1000", "2", "wait"});
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    const std::string output = process.output();
+    double least = 0;
+    double most = 0;
+    std::istringstream(output.substr(output.find("crowd ") + 6)) >> least >> most;
+    const double all = exporter.scrape().sum(seconds_total, {{"comm", "crowd"}});
+    CHECK(all >= least / 1e9);
+    CHECK(all <= most / 1e9);
+    CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "crowd"}}));
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
+    CHECK(exporter.scrape().sum(seconds_total, {{"comm", "crowd"}}) == all);
+}
+
+TEST_CASE("an exec ends a launching thread's time, and the next program has its own", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    Process process = start(exporter, {"name", "before", "launch", "sleep", "100", "exec", "name",
+                                       "after", "launch", "sleep", "200", "wait"});
+    process.signal(SIGUSR1);
+    eventually("the next program to wait",
+               [&] { return count(process.output(), "waiting 1\n") == 2; });
+    Page page = exporter.scrape();
+    eventually("the first program's time", [&] {
+        page = exporter.scrape();
+        return page.has(seconds_total, {{"comm", "before"}});
+    });
+    CHECK(is_near(cell(page, "before", {"host", "sleep"}), 0.1));
+    CHECK(is_near(cell(page, "after", {"host", "sleep"}), 0.2));
+    CHECK_FALSE(page.has(threads_gauge, {{"comm", "before"}}));
+    CHECK(page.sum(threads_gauge, {{"comm", "after"}}) == 1);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
+}

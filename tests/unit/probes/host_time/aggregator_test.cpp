@@ -1,0 +1,181 @@
+#include "exporter/probes/host_time/aggregator.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporter/probes/host_time/calls.h"
+#include "exporter/symbols/names/syscall_names.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using std::chrono::seconds;
+
+namespace {
+
+using Values = std::vector<std::string>;
+
+class Bench {
+public:
+    HostTimeAggregator aggregator{{.budget = [](std::string_view) { return 1000; },
+                                   .retention = seconds(60),
+                                   .look_up =
+                                       [](ProcessIdentity &identity) {
+                                           identity.comm = "p" + std::to_string(identity.key.tgid);
+                                           return true;
+                                       }}};
+
+    // By the labels that follow those of the process.
+    [[nodiscard]] std::map<Values, std::uint64_t> shown(const std::string &family) const {
+        std::map<Values, std::uint64_t> shown;
+        for (const auto &snapshot : aggregator.families().snapshots()) {
+            if (snapshot.description->name != "gpusnoop_host_" + family) {
+                continue;
+            }
+            for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
+                Values values = *snapshot.labels[i];
+                values.erase(values.begin() + 1, values.begin() + 4);
+                shown[values] = snapshot.values[i * snapshot.stride];
+            }
+        }
+        return shown;
+    }
+    [[nodiscard]] std::uint64_t cell(const std::string &phase, const std::string &state) const {
+        const auto cells = shown("launch_thread_seconds_total");
+        const auto found = cells.find({"p7", phase, state});
+        return found == cells.end() ? 0 : found->second;
+    }
+    [[nodiscard]] std::uint64_t all() const {
+        std::uint64_t sum = 0;
+        for (const auto &[values, value] : shown("launch_thread_seconds_total")) {
+            sum += value;
+        }
+        return sum;
+    }
+};
+
+host_thread_record thread(std::uint32_t tid, std::uint64_t wall) {
+    host_thread_record record{};
+    record.process = {.since_ns = 1, .tgid = 7, .reserved = 0};
+    record.tid = tid;
+    record.times.wall_ns = wall;
+    return record;
+}
+
+HostTimeReading reading(std::vector<host_thread_record> threads) {
+    return {.past = {}, .threads = std::move(threads), .nodes = {0, 1}};
+}
+
+}  // namespace
+
+TEST_CASE("the rest of a phase's time is spent running, and all cells are the wall time") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.times.call_ns[HOST_wait] = 400;
+    one.times.off_ns[HOST_wait][HOST_STATE_poll] = 150;
+    one.times.off_ns[HOST_host][HOST_STATE_futex] = 200;
+    one.times.off_ns[HOST_host][HOST_STATE_stolen] = 10;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("wait", "poll") == 150);
+    CHECK(bench.cell("wait", "running") == 250);
+    CHECK(bench.cell("host", "futex") == 200);
+    CHECK(bench.cell("host", "stolen") == 10);
+    CHECK(bench.cell("host", "running") == 390);
+    CHECK(bench.all() == 1000);
+}
+
+TEST_CASE("what is reported of launching threads never falls") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.times.off_ns[HOST_host][HOST_STATE_futex] = 600;  // open until now
+    bench.aggregator.on_reading(reading({one}));
+    // It was on a CPU for longer than it seemed.
+    one.times.wall_ns = 1100;
+    one.times.off_ns[HOST_host][HOST_STATE_futex] = 590;
+    one.times.off_ns[HOST_host][HOST_STATE_runnable] = 150;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("host", "futex") == 600);
+    CHECK(bench.cell("host", "running") == 400);
+    CHECK(bench.cell("host", "runnable") == 150);
+    one.times.wall_ns = 1500;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.all() == 1500);
+    // A call that is over cannot have been shorter than the time off the CPU inside of it.
+    one.times.call_ns[HOST_launch] = 20;
+    one.times.off_ns[HOST_launch][HOST_STATE_file] = 30;
+    one.times.wall_ns = 1530;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("launch", "running") == 0);
+    CHECK(bench.all() == 1530);
+}
+
+TEST_CASE("an ended thread's time stays, and is counted once") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.times.opened = 3;
+    one.times.settled = 2;
+    auto other = thread(2, 500);
+    bench.aggregator.on_reading(reading({one, other}));
+    CHECK(bench.shown("launch_threads") == std::map<Values, std::uint64_t>{{{"p7"}, 2}});
+    CHECK(bench.aggregator.opened() == 3);
+    CHECK(bench.aggregator.settled() == 2);
+    // It ended between the reading of the past and that of the threads.
+    bench.aggregator.on_reading(reading({other}));
+    CHECK(bench.all() == 1500);
+    one.times.wall_ns = 1200;
+    one.times.settled = 3;
+    auto last = reading({});
+    last.past.emplace_back(one.process, one.times);
+    other.times.wall_ns = 600;
+    last.past.back().second.wall_ns += other.times.wall_ns;
+    bench.aggregator.on_reading(last);
+    CHECK(bench.all() == 1800);
+    CHECK(bench.aggregator.settled() == 3);
+    CHECK(bench.shown("launch_threads").empty());
+}
+
+TEST_CASE("running time is shown by the NUMA node, with what a thread runs at the moment") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.cpu = 1;
+    one.times.node_ns[0] = 300;
+    one.times.off_ns[HOST_host][HOST_STATE_sleep] = 500;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "0"}, 300}, {{"p7", "1"}, 200}});
+    one.cpu = 99;
+    one.times.wall_ns = 1100;
+    one.times.node_ns[1] = 200;
+    one.times.node_ns[HOST_NODES - 1] = 40;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+          std::map<Values, std::uint64_t>{
+              {{"p7", "0"}, 300}, {{"p7", "1"}, 200}, {{"p7", "other"}, 100}});
+}
+
+TEST_CASE("each system call has the state of a thread that is blocked in it") {
+    std::array<std::uint8_t, HOST_CALLS> classes{};
+    classify_system_calls(classes);
+    const auto state_in = [&](std::string_view call) {
+        return classes.at(syscall_number(call).value());
+    };
+    CHECK(state_in("futex") == HOST_STATE_futex);
+    CHECK(state_in("ppoll") == HOST_STATE_poll);
+    CHECK(state_in("epoll_pwait") == HOST_STATE_poll);
+    CHECK(state_in("clock_nanosleep") == HOST_STATE_sleep);
+    CHECK(state_in("wait4") == HOST_STATE_child);
+    CHECK(state_in("io_uring_enter") == HOST_STATE_io_uring);
+    CHECK(state_in("recvfrom") == HOST_STATE_socket);
+    CHECK(state_in("read") == HOST_BY_DESCRIPTOR);
+    CHECK(state_in("ioctl") == HOST_BY_DESCRIPTOR);
+    CHECK(state_in("openat") == HOST_STATE_file);
+    CHECK(state_in("mmap") == HOST_STATE_memory);
+    CHECK(state_in("rt_sigtimedwait") == HOST_STATE_other);
+    CHECK(host_state_name(HOST_STATE_page_fault) == "page_fault");
+    CHECK(host_phase_name(HOST_wait) == "wait");
+    CHECK(host_state_name(HOST_STATE_COUNT) == "other");
+}
