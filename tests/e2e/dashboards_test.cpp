@@ -215,14 +215,15 @@ struct Scene {
     Node node;
     BpfStatistics statistics;
     Early early;
-    Exporter exporter{"discovery: {nvidia_proc_path: " + node.path().string() +
-                      "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
-                      "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
-                      "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
-                      "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
-                      "in_flight: {enabled: true}\ntorch: {enabled: true}\n"
-                      "host: {life: {enabled: true}, tasks: {enabled: true}, "
-                      "pressure: {enabled: true}, memory: {enabled: true}}\n"};
+    Exporter exporter{
+        "discovery: {nvidia_proc_path: " + node.path().string() +
+        "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
+        "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
+        "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
+        "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
+        "in_flight: {enabled: true}\ntorch: {enabled: true}\n"
+        "host: {time: {enabled: true}, life: {enabled: true}, tasks: {enabled: true}, "
+        "pressure: {enabled: true}, memory: {enabled: true}}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{
         exporter.port(),

@@ -87,7 +87,7 @@ double probe(const Page &page, const std::string &what) {
 }
 
 std::string config(const std::string &mode) {
-    return attached_by(mode) + "host: {read_interval: 1s}\n";
+    return attached_by(mode) + "host: {read_interval: 1s, time: {enabled: true}}\n";
 }
 
 // A program that has both libraries mapped and waits for its first signal.

@@ -19,7 +19,7 @@ struct HostConfig {
 
 // Of the probe host_time. The probe cuda reads it, too: it keeps the accounts of threads.
 struct HostTimeConfig {
-    bool enabled = true;
+    bool enabled = false;
     bool operator==(const HostTimeConfig &) const = default;
 };
 
