@@ -276,7 +276,7 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 	thread->result = PT_REGS_RC(regs);
 	finish(thread, call);
 	if (keep_times)
-		add_call_time(thread);
+		end_call_times(thread);
 	if (tracing) {
 		if (is_one_of(graph_operations | event_operations, call))
 			thread->capture = 0; /* these are not recorded in it */

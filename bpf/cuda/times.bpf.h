@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_CUDA_TIMES_BPF_H
 #define GPUSNOOP_CUDA_TIMES_BPF_H
 
+#include "bpf/cuda/launch_gaps.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/accounts.bpf.h"
 #include "bpf/lib/followed.bpf.h"
@@ -50,6 +51,14 @@ static __always_inline void add_call_time(struct thread *thread)
 	if (since_ns < call->started_ns)
 		since_ns = call->started_ns;
 	in_calls->ns[CUDA_COOKIE_PHASE(call->function)] += thread->ended_ns - since_ns;
+}
+
+static __always_inline void end_call_times(struct thread *thread)
+{
+	if (!thread->in_calls.since_ns)
+		return;
+	add_call_time(thread);
+	end_gap(thread);
 }
 
 static __always_inline struct host_times *past_times(const struct host_process *process)

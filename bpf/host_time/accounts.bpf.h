@@ -6,6 +6,39 @@
 
 #include "bpf/host_time/host_time.h"
 
+/* Of the thread's present gap, which begins at the end of each submission and of each wait. */
+struct launch_gap {
+	__u64 number; /* from 1 on */
+	__u64 since_ns;
+	__u64 calls_ns; /* in CUDA calls that submit nothing */
+	__u64 drain;	/* enum host_drain */
+	__u64 published_ns;
+};
+
+/* Times off the CPU in one gap, outside of CUDA calls. */
+struct gap_states {
+	__u64 number; /* of the gap */
+	__u64 ns[HOST_STATE_COUNT];
+};
+
+/* The gap of an interval that is in none, or that is counted in it already. */
+#define NO_GAP 0
+
+/* The gap that has just ended. */
+struct ended_gap {
+	__u64 number;
+	__u64 own_ns; /* since the thread's last submission or wait, */
+	__u64 ns;     /* and since that of its process */
+	__u64 calls_ns;
+	__u64 drain;
+	/* The last time off the CPU. */
+	__u64 state;
+	__u64 off_ns;
+	__u64 ready_ns;
+	__u64 throttled_ns;
+	__u64 left_ns; /* not explained yet */
+};
+
 struct host_account {
 	/* Odd while it changes, and after the thread's end: a reader must try again. */
 	__u64 sequence;
@@ -19,6 +52,11 @@ struct host_account {
 	__u64 throttled_ns; /* of its groups, where the thread does not know whether it is */
 	__u32 state;	    /* enum host_state: why it left */
 	__u32 phase;
+	__u64 in_gap; /* the number of the gap that it left its CPU in, or NO_GAP */
+	struct launch_gap gap;
+	/* Of the present gap, and of the one before. */
+	struct gap_states gap_states[2];
+	struct ended_gap ended; /* scratch, of the programs of `cuda` */
 	/* Scratch: too much for a program's stack. */
 	__u64 now_ns;
 	__u64 scratch;
@@ -57,12 +95,12 @@ static __always_inline void change_sequence(struct host_account *account)
 static __always_inline __u32 latency_bucket(__u64 nanoseconds)
 {
 	const __u64 bounds[] = HOST_LATENCY_BOUNDS;
-	__u32 bucket = 0;
 
 #pragma unroll
 	for (int i = 0; i < HOST_LATENCY_BUCKETS - 1; i++)
-		bucket += nanoseconds > bounds[i];
-	return bucket;
+		if (nanoseconds <= bounds[i])
+			return i;
+	return HOST_LATENCY_BUCKETS - 1;
 }
 
 /* From 6.18 on, the kernel notes it of each thread. */
@@ -109,6 +147,30 @@ static __always_inline __u64 throttled_part(const struct host_account *account,
 	return throttled < ready_ns ? throttled : ready_ns;
 }
 
+static __always_inline struct gap_states *gap_states_of(struct host_account *account, __u64 number)
+{
+	struct gap_states *states = &account->gap_states[number & 1];
+
+	if (states->number != number) {
+		bpf_probe_read_kernel(states->ns, sizeof(states->ns), &no_times);
+		states->number = number;
+	}
+	return states;
+}
+
+static __always_inline void add_to_gap(struct host_account *account, __u64 number, __u32 state,
+				       __u64 blocked_ns, __u64 throttled_ns, __u64 ready_ns)
+{
+	struct gap_states *states = gap_states_of(account, number);
+
+	barrier_var(state);
+	if (state >= HOST_STATE_COUNT)
+		return;
+	states->ns[state] += blocked_ns;
+	states->ns[HOST_STATE_throttled] += throttled_ns;
+	states->ns[HOST_STATE_runnable] += ready_ns;
+}
+
 /* Adds the time that a thread was off the CPU. */
 static __always_inline void add_off(struct host_account *account, struct task_struct *task,
 				    __u64 off_ns)
@@ -117,6 +179,7 @@ static __always_inline void add_off(struct host_account *account, struct task_st
 	__u64 ready_ns = task->sched_info.run_delay - account->run_delay_ns;
 	__u32 phase = account->phase;
 	__u32 state = account->state;
+	__u64 blocked_ns;
 	__u64 throttled;
 
 	if (ready_ns > off_ns)
@@ -126,10 +189,13 @@ static __always_inline void add_off(struct host_account *account, struct task_st
 	barrier_var(state);
 	if (phase >= HOST_PHASE_COUNT || state >= HOST_STATE_COUNT)
 		return;
-	times->off_ns[phase][state] += off_ns - ready_ns;
+	blocked_ns = off_ns - ready_ns;
+	times->off_ns[phase][state] += blocked_ns;
 	times->off_ns[phase][HOST_STATE_throttled] += throttled;
 	ready_ns -= throttled;
 	times->off_ns[phase][HOST_STATE_runnable] += ready_ns;
+	if (account->in_gap != NO_GAP)
+		add_to_gap(account, account->in_gap, state, blocked_ns, throttled, ready_ns);
 	times->latency_ns += ready_ns;
 	times->latencies[latency_bucket(ready_ns)] += 1;
 }

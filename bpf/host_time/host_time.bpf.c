@@ -188,6 +188,8 @@ static __always_inline void begin_again(struct host_account *account, struct thr
 	__builtin_memset(&thread->in_calls, 0, sizeof(thread->in_calls));
 	account->since_ns = thread->in_calls.since_ns = bpf_ktime_get_ns();
 	account->left_ns = 0;
+	account->in_gap = account->gap.number = NO_GAP;
+	account->gap_states[0].number = account->gap_states[1].number = NO_GAP;
 }
 
 static __always_inline void note_departure(struct host_account *account, struct task_struct *task,
@@ -199,6 +201,7 @@ static __always_inline void note_departure(struct host_account *account, struct 
 	account->arrivals = task->sched_info.pcount;
 	account->throttled_ns = throttled_ns(task);
 	account->phase = phase_now(thread);
+	account->in_gap = account->phase == HOST_host ? account->gap.number : NO_GAP;
 	account->times.opened += 1;
 	if (is_ready)
 		account->state = is_throttled(task) ? HOST_STATE_throttled : HOST_STATE_runnable;

@@ -67,6 +67,32 @@ enum host_state {
 	 4000000ULL, 16000000ULL, 64000000ULL, 256000000ULL, 1000000000ULL, 4000000000ULL}
 #define HOST_LATENCY_BUCKETS 13
 
+/* A gap: a process gives its GPU nothing, from the end of its last submission or wait to the
+ * beginning of its next submission. What that last call was; the names are the values of the label
+ * `drain`. */
+#define HOST_DRAINS(DRAIN)                                                                         \
+	DRAIN(none)   /* a submission: the GPU may still be busy */                                \
+	DRAIN(stream) /* a wait for a stream or an event, or a synchronous copy */                 \
+	DRAIN(device) /* a wait for the device: it had nothing to do from then on */
+
+enum host_drain {
+#define DRAIN(name) HOST_DRAIN_##name,
+	HOST_DRAINS(DRAIN)
+#undef DRAIN
+	    HOST_DRAIN_COUNT
+};
+
+/* Upper bounds of gaps, in nanoseconds, inclusive. One more bucket is for longer ones. */
+#define HOST_GAP_BOUNDS                                                                            \
+	{10000ULL,    50000ULL,	   200000ULL,	1000000ULL,   2000000ULL,    5000000ULL,           \
+	 10000000ULL, 20000000ULL, 50000000ULL, 200000000ULL, 1000000000ULL, 10000000000ULL}
+#define HOST_GAP_BUCKETS 13
+
+/* What a thread did in a gap: its states, outside of CUDA calls, and the calls that submit nothing.
+ */
+#define HOST_GAP_CUDA_CALL HOST_STATE_COUNT
+#define HOST_GAP_STATES	   (HOST_STATE_COUNT + 1)
+
 /* Time of a thread, or of several, in nanoseconds. All numbers only grow. */
 struct host_times {
 	__u64 wall_ns;			 /* since its first submission */
@@ -79,10 +105,15 @@ struct host_times {
 	/* A thread leaves its CPU: an interval begins, which ends when it leaves the next one. */
 	__u64 opened;
 	__u64 settled;
+	/* The gaps that this thread has ended. */
+	__u64 gap_ns[HOST_DRAIN_COUNT];
+	__u64 gaps[HOST_DRAIN_COUNT][HOST_GAP_BUCKETS];
+	__u64 gap_state_ns[HOST_DRAIN_COUNT][HOST_GAP_STATES]; /* of those that are explained */
 };
 #define HOST_TIME_WORDS                                                                            \
 	(1 + HOST_PHASE_COUNT + 1 * HOST_PHASE_COUNT * (1 * HOST_STATE_COUNT) + HOST_NODES + 1 +   \
-	 HOST_LATENCY_BUCKETS + 2)
+	 HOST_LATENCY_BUCKETS + 2 +                                                                \
+	 1 * HOST_DRAIN_COUNT * (1 + HOST_GAP_BUCKETS + 1 * HOST_GAP_STATES))
 WIRE_SIZE(struct host_times, 8 * HOST_TIME_WORDS);
 
 /* A process, as in the table of followed processes. */

@@ -33,8 +33,9 @@ struct followed {
 	__u32 ender;	       /* the thread whose end was the process's end */
 	__u32 former_role;     /* enum followed_role, of the program before */
 	__u64 former_since_ns; /* of the program before, if it was followed; else 0 */
+	__u64 submitted;       /* when, and what: bpf/cuda/launch_gaps.bpf.h; 0: nothing */
 };
-WIRE_SIZE(struct followed, 48);
+WIRE_SIZE(struct followed, 56);
 
 /* What became of a process. */
 enum follow_record_type {

@@ -36,6 +36,7 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
     auto cuda = config.of<CudaConfig>();
     cuda.follow = targets.follows_gpu_processes();
     cuda.keep_times = cuda.follow && config.of<HostTimeConfig>().enabled;
+    cuda.gap_min = config.of<HostTimeConfig>().gap_min;
     cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
     return cuda;
 }

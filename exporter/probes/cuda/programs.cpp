@@ -77,6 +77,7 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
           config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
+          static_cast<std::uint32_t>(config.gap_min.count()),
           static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));
@@ -107,8 +108,11 @@ std::array<bpf_map *, 4> maps_of_followed(const cuda_bpf &skeleton) {
     return {maps.follow_procs, maps.follow_filter, maps.follow_events, maps.follow_counts};
 }
 
-void choose_times(cuda_bpf &skeleton, bool keep_times) {
+void choose_times(cuda_bpf &skeleton, const CudaConfig &config) {
+    const bool keep_times = config.keep_times;
     skeleton.rodata->keep_times = keep_times;
+    skeleton.rodata->gap_min_ns =
+        static_cast<std::uint64_t>(std::chrono::nanoseconds(config.gap_min).count());
     for (bpf_map *map : {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past}) {
         bpf_map__set_autocreate(map, keep_times);
     }
@@ -270,7 +274,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     for (bpf_map *map : maps_of_followed(*loaded->skeleton)) {
         bpf_map__set_autocreate(map, config.follow);
     }
-    choose_times(*loaded->skeleton, config.keep_times);
+    choose_times(*loaded->skeleton, config);
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {

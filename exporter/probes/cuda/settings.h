@@ -52,6 +52,7 @@ struct CudaConfig {
     bool follow = false;
     // Keep the accounts of launching threads, for the probe host_time. With `follow` only.
     bool keep_times = false;
+    std::chrono::milliseconds gap_min{1};  // launch gaps this long or longer are explained
     bool operator==(const CudaConfig &) const = default;
 };
 

@@ -21,6 +21,9 @@ void read_host_time(config::Section &host, config::Config &config) {
     config::Section time = host.section("time");
     time.boolean("enabled", value.enabled);
     time.finish();
+    config::Section gaps = host.section("launch_gaps");
+    gaps.duration("min", value.gap_min, 1ms, 1h);
+    gaps.finish();
     config.set(value);
 }
 

@@ -20,6 +20,8 @@ struct HostConfig {
 // Of the probe host_time. The probe cuda reads it, too: it keeps the accounts of threads.
 struct HostTimeConfig {
     bool enabled = false;
+    // Launch gaps this long or longer are explained.
+    std::chrono::milliseconds gap_min{1};
     bool operator==(const HostTimeConfig &) const = default;
 };
 

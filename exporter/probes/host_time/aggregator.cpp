@@ -7,6 +7,7 @@
 
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 
@@ -29,17 +30,6 @@ void add_up(host_times &sum, const host_times &times) {
 std::uint64_t off_in(const host_times &times, std::size_t phase) {
     const std::span states(times.off_ns[phase]);
     return std::accumulate(states.begin(), states.end(), std::uint64_t{0});
-}
-
-std::uint64_t difference(std::uint64_t now, std::uint64_t before) {
-    return now > before ? now - before : 0;
-}
-
-// Adds what a number has grown by to `counted`, and returns it.
-std::uint64_t grown(std::uint64_t now, std::uint64_t &counted) {
-    const std::uint64_t added = difference(now, counted);
-    counted += added;
-    return added;
 }
 
 std::string node_name(std::size_t node) {
@@ -90,6 +80,7 @@ HostTimeFamilies make_host_time_families(series::FamilySet &set) {
                                  "were given one, without the time that their cgroup's CPU quota "
                                  "was used up.",
                                  {{"role", true}}, HOST_LATENCY_BOUNDS, 1e9),
+        .gaps = LaunchGaps(set),
     };
 }
 
@@ -109,6 +100,7 @@ void HostTimeAggregator::count(Process &process, const HostTimeSum &sum) {
     count_running(process, sum.times);
     count_nodes(process, sum);
     count_latencies(process, sum.times);
+    of_.gaps.count(process, process.gaps, sum.times);
     opened_ += grown(sum.times.opened, process.opened);
     settled_ += grown(sum.times.settled, process.settled);
 }

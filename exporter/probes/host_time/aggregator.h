@@ -11,12 +11,14 @@
 
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/host_time/gaps.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
 struct HostTimeFamilies {
     series::Family &seconds, &threads, &cpu_seconds, &latency;
+    LaunchGaps gaps;
 };
 
 HostTimeFamilies make_host_time_families(series::FamilySet &set);
@@ -60,6 +62,7 @@ private:
         Slots slots;
         std::array<std::uint64_t, HOST_NODES> nodes{};
         std::array<std::uint64_t, HOST_LATENCY_BUCKETS + 1> latencies{};
+        LaunchGaps::Counted gaps;
         std::uint64_t opened = 0;
         std::uint64_t settled = 0;
     };

@@ -1,0 +1,42 @@
+// The launch gaps of the accounts -> counters: the times in which processes give their GPUs
+// nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "bpf/host_time/host_time.h"
+#include "exporter/probes/frame/process_table.h"
+#include "exporter/series/family_set.h"
+
+namespace gpusnoop::probes {
+
+class LaunchGaps {
+public:
+    explicit LaunchGaps(series::FamilySet &set);
+
+    // What is counted of one process.
+    class Counted {
+        friend LaunchGaps;
+        std::array<std::array<std::uint64_t, HOST_GAP_BUCKETS + 1>, HOST_DRAIN_COUNT> gaps_{};
+        std::array<std::array<std::uint64_t, HOST_GAP_STATES>, HOST_DRAIN_COUNT> states_{};
+        std::array<std::optional<series::Slot>, HOST_DRAIN_COUNT> gap_slots_;
+        std::array<std::array<std::optional<series::Slot>, HOST_GAP_STATES>, HOST_DRAIN_COUNT>
+            state_slots_;
+    };
+
+    // Counts what is new in the sums of a process's threads.
+    void count(const KnownProcess &process, Counted &counted, const host_times &times);
+
+private:
+    void count_gaps(const KnownProcess &process, Counted &counted, const host_times &times,
+                    std::size_t drain);
+    void count_states(const KnownProcess &process, Counted &counted, const host_times &times,
+                      std::size_t drain);
+
+    series::Family &seconds_;
+    series::Family &state_seconds_;
+};
+
+}  // namespace gpusnoop::probes
