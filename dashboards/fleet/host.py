@@ -74,6 +74,12 @@ class Host:
             count("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, self.activity, seconds,
                   whole=False)
         count("gpusnoop_host_launch_thread_cpu_seconds_total", {"node": "0"}, self.activity, 0.53, whole=False)
+        for drain, gaps, mean in (("none", 20, 0.0002), ("stream", 1, 0.004), ("device", 0.5, 0.02)):
+            self.of.histogram("gpusnoop_host_launch_gap_seconds", {"drain": drain}, buckets.LAUNCH_GAPS, self.activity, gaps,
+                              mean, 1.0)
+            for state, share in (("running", 0.5), ("pipe", 0.3), ("futex", 0.1), ("cuda_call", 0.05)):
+                count("gpusnoop_host_launch_gap_state_seconds_total", {"drain": drain, "state": state}, self.activity,
+                      gaps * mean * share, whole=False)
         self.of.histogram("gpusnoop_host_runqueue_latency_seconds", {"role": "gpu"}, buckets.RUN_QUEUE, self.activity, 30,
                           0.0003, 1.2)
         self.of.store.constant("gpusnoop_host_launch_threads", self.of.work.labels, 1, self.of.first, self.of.last)

@@ -50,6 +50,25 @@ def _is_it_the_host():
     )
 
 
+def _launch_gaps():
+    states = "host_launch_gap_state_seconds_total"
+    return Row(
+        "Launch gaps",
+        heatmap("Gaps", "How long programs give their GPUs nothing: from the end of the last submission or wait to the "
+                "beginning of the next submission. Of a program that runs well they are short.", "s",
+                buckets("host_launch_gap_seconds"), width=8),
+        timeseries("GPU without work, by what the host did", "After a wait for the device, the GPU has no work of the program "
+                   "until the next submission: seconds of it in each second, by what the thread did that launched next, or "
+                   "waited for.", "short",
+                   (total("state", rate(states, 'drain="device"')), "{{state}}"), width=8, stack=True),
+        timeseries("Gaps by program", "Seconds in each second in which a program gives its GPU nothing. After a wait for the "
+                   "device (device) or for a stream or an event (stream), the GPU has none of that work left; after a "
+                   "submission (none) it may be busy.", "short",
+                   (lines(10, total("comm, drain", rate("host_launch_gap_seconds_sum"))), f"{PROGRAM_NAME} {{{{drain}}}}"),
+                   width=8),
+    )
+
+
 def _cpu():
     return Row(
         "CPU",
@@ -147,4 +166,4 @@ def make():
     return dashboard(
         HOST, "Host",
         "Is it the host that keeps the GPU waiting? What the host does to GPU programs and to what they start.",
-        [_is_it_the_host(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])
+        [_is_it_the_host(), _launch_gaps(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])

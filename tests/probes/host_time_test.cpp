@@ -21,61 +21,20 @@
 #include "tests/harness/counting.h"
 #include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/probes/host_time.h"
 
 using namespace harness;
+using namespace harness::host_time;
 
 namespace {
 
 constexpr auto seconds_total = "gpusnoop_host_launch_thread_seconds_total";
 constexpr auto threads_gauge = "gpusnoop_host_launch_threads";
 
-using Cell = std::pair<std::string, std::string>;  // phase, state
-
 double now() {
     timespec time{};
     ::clock_gettime(CLOCK_MONOTONIC, &time);
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-}
-
-// What the program has printed, in seconds.
-struct Notes {
-    std::map<Cell, double> spent;
-    double wall = 0;
-    // By the kernel's own account, with what lies between the steps.
-    double ran = 0;
-    double ready = 0;
-};
-
-Notes notes_in(const std::string &output) {
-    Notes notes;
-    std::istringstream lines(output);
-    for (std::string line; std::getline(lines, line);) {
-        std::istringstream words(line);
-        std::string word;
-        std::string phase;
-        std::string state;
-        double nanoseconds = 0;
-        words >> word;
-        if (word == "spent" && words >> phase >> state >> nanoseconds) {
-            notes.spent[{phase, state}] = nanoseconds / 1e9;
-        } else if (word == "wall" && words >> nanoseconds) {
-            notes.wall = nanoseconds / 1e9;
-        } else if (word == "ran" && words >> nanoseconds) {
-            notes.ran = nanoseconds / 1e9;
-        } else if (word == "ready" && words >> nanoseconds) {
-            notes.ready = nanoseconds / 1e9;
-        }
-    }
-    return notes;
-}
-
-// An emulated machine takes milliseconds to read its clocks.
-double slack() {
-    return std::getenv("GPUSNOOP_VM") == nullptr ? 0.005 : 0.05;
-}
-
-bool is_near(double counted, double truth) {
-    return std::abs(counted - truth) <= 0.02 * truth + slack();
 }
 
 double cell(const Page &page, const std::string &comm, const Cell &of) {
@@ -84,19 +43,6 @@ double cell(const Page &page, const std::string &comm, const Cell &of) {
 
 double probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "host_time"}});
-}
-
-std::string config(const std::string &mode) {
-    return attached_by(mode) + "host: {read_interval: 1s, time: {enabled: true}}\n";
-}
-
-// A program that has both libraries mapped and waits for its first signal.
-Process start(const Exporter &exporter, std::vector<std::string> steps) {
-    steps.insert(steps.begin(), {standin("spends"), "wait"});
-    Process process(std::move(steps));
-    process.wait_for_output("waiting 1");
-    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    return process;
 }
 
 double of_state(const Page &page, const std::string &comm, const std::string &state) {

@@ -10,9 +10,12 @@
 //                       allocate, synchronize, event
 //   exec                prints its notes and becomes this program again, which does the steps that
 //                       follow
-//   crowd N MS          N threads, ten at a time, which launch, sleep so long, and end; "crowd
-//   LEAST
-//                       MOST": the nanoseconds that they have lived since their launch, added up
+//   crowd N MS          N threads, ten at a time, which launch, sleep so long, and end;
+//                       "crowd LEAST MOST": the nanoseconds that they have lived since their
+//                       launch, added up
+//   turns N MS          two threads launch in turn, N times each, MS after the other's launch;
+//                       "turns LEAST MOST": the nanoseconds between a launch and the one before,
+//                       added up, but for each thread's first
 //   hang                for ever
 //
 // In milliseconds:
@@ -40,6 +43,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -47,6 +51,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -248,6 +253,7 @@ private:
     void wait();
     void with_file(const std::string &step, const char *path, int amount);
     static void crowd(int threads, int ms);
+    static void turns(int times, int ms);
 
     sigset_t wake_{};
     int waits_ = 0;
@@ -387,6 +393,39 @@ void Spender::crowd(int threads, int ms) {
                 static_cast<unsigned long long>(most));
 }
 
+void Spender::turns(int times, int ms) {
+    std::mutex mutex;
+    std::condition_variable turned;
+    int turn = 0;
+    std::uint64_t before_last = 0;
+    std::uint64_t after_last = 0;
+    std::uint64_t least = 0;
+    std::uint64_t most = 0;
+    const auto launches = [&](int self) {
+        for (int i = 0; i < times; i++) {
+            std::unique_lock lock(mutex);
+            turned.wait(lock, [&] { return turn == self; });
+            sleep_for(ms);
+            const std::uint64_t before = spends::wall_ns();
+            check(vector_add(), "launch");
+            const std::uint64_t after = spends::wall_ns();
+            if (i > 0) {
+                least += before - after_last;
+                most += after - before_last;
+            }
+            before_last = before;
+            after_last = after;
+            turn = 1 - self;
+            turned.notify_all();
+        }
+    };
+    std::thread other(launches, 1);
+    launches(0);
+    other.join();
+    std::printf("turns %llu %llu\n", static_cast<unsigned long long>(least),
+                static_cast<unsigned long long>(most));
+}
+
 int Spender::run(const std::string &step, char **words, int count) {
     static const std::map<std::string, std::pair<const char *, Step>> timed = {
         {"burn", {"running", burn}},
@@ -437,6 +476,10 @@ int Spender::run(const std::string &step, char **words, int count) {
         CPU_SET(static_cast<std::size_t>(number(words[0])), &cpus);
         check(::sched_setaffinity(0, sizeof(cpus), &cpus) == 0, "pin");
         return 1;
+    }
+    if (step == "turns" && count > 1) {
+        turns(number(words[0]), number(words[1]));
+        return 2;
     }
     if (step == "crowd" && count > 1) {
         crowd(number(words[0]), number(words[1]));

@@ -179,3 +179,27 @@ TEST_CASE("each system call has the state of a thread that is blocked in it") {
     CHECK(host_phase_name(HOST_wait) == "wait");
     CHECK(host_state_name(HOST_STATE_COUNT) == "other");
 }
+
+TEST_CASE("launch gaps are counted once, by what came before them and by state") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.times.gap_ns[HOST_DRAIN_device] = 700;
+    one.times.gaps[HOST_DRAIN_device][2] = 3;
+    one.times.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 500;
+    one.times.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 200;
+    bench.aggregator.on_reading(reading({one}));
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.shown("launch_gap_state_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "device", "pipe"}, 500},
+                                          {{"p7", "device", "cuda_call"}, 200}});
+    CHECK(bench.shown("launch_gap_seconds").size() == 1);
+
+    // The thread has ended, another one goes on.
+    auto other = thread(2, 10);
+    other.times.gaps[HOST_DRAIN_none][0] = 1;
+    HostTimeReading next = reading({other});
+    next.past = {{one.process, one.times}};
+    bench.aggregator.on_reading(next);
+    CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "device", "pipe"}) == 500);
+    CHECK(bench.shown("launch_gap_seconds").size() == 2);
+}
