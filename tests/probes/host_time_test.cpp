@@ -111,9 +111,10 @@ void check_at_rest(const Exporter &exporter) {
     Page page = exporter.scrape();
     eventually("the account to balance", [&] {
         page = exporter.scrape();
-        return probe(page, "in_flight_calls") == 0 &&
-               probe(page, "entries_total") ==
-                   probe(page, "events_total") + probe(page, "stale_calls_total");
+        // Other programs of the machine may be off the CPU at any time.
+        return probe(page, "entries_total") == probe(page, "events_total") +
+                                                   probe(page, "in_flight_calls") +
+                                                   probe(page, "stale_calls_total");
     });
     CHECK(probe(page, "entries_total") > 0);
     CHECK(probe(page, "events_lost_total") == 0);
