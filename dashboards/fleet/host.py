@@ -73,7 +73,7 @@ class Host:
                                       ("wait", "running", 0.25), ("wait", "poll", 0.3), ("other", "running", 0.01)):
             count("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, self.activity, seconds,
                   whole=False)
-        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"node": "0"}, self.activity, 0.53, whole=False)
+        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"numa_node": "0"}, self.activity, 0.53, whole=False)
         for drain, gaps, mean in (("none", 20, 0.0002), ("stream", 1, 0.004), ("device", 0.5, 0.02)):
             self.of.histogram("gpusnoop_host_launch_gap_seconds", {"drain": drain}, buckets.LAUNCH_GAPS, self.activity, gaps,
                               mean, 1.0)

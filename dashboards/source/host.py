@@ -45,7 +45,7 @@ def _is_it_the_host():
                    (lines(10, quantile(0.99, "comm", "host_runqueue_latency_seconds")), f"{PROGRAM_NAME} p99"),
                    width=8, logarithmic=True),
         timeseries("CPU time by NUMA node", "On which nodes launching threads run: a GPU is best fed from its own.", "short",
-                   (total("instance, node", rate("host_launch_thread_cpu_seconds_total")), "{{instance}} node {{node}}"),
+                   (total("instance, numa_node", rate("host_launch_thread_cpu_seconds_total")), "{{instance}} node {{numa_node}}"),
                    width=8, stack=True),
     )
 

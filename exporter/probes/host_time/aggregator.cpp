@@ -74,7 +74,7 @@ HostTimeFamilies make_host_time_families(series::FamilySet &set) {
                              "Running threads that have submitted work to a GPU.", {}),
         .cpu_seconds = set.counter("host_launch_thread_cpu_seconds_total",
                                    "Time that these threads ran on a CPU, by its NUMA node.",
-                                   {{"node", true}}, 1e9),
+                                   {{"numa_node", true}}, 1e9),
         .latency = set.histogram("host_runqueue_latency_seconds",
                                  "How long these threads waited for a CPU, each time that they "
                                  "were given one, without the time that their cgroup's CPU quota "
