@@ -18,7 +18,7 @@ import tempfile
 
 import yaml
 
-from models import healthy, operations, sick
+from models import healthy, operations, sick, starved
 from models.world import notation
 
 TESTS = pathlib.Path(__file__).resolve().parent
@@ -28,7 +28,7 @@ HEAD = "# Made by dashboards/rules/tests/situations.py from models/, expected.ya
 
 
 def models():
-    for kind in healthy, operations, sick:
+    for kind in healthy, operations, sick, starved:
         for model in kind.ALL:
             yield kind.__name__.split(".")[-1], model
 

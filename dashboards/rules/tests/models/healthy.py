@@ -1,4 +1,5 @@
 """Programs that do what they should."""
+from .host import held_up
 from .programs import GIB, MIB, Copies, Program, ramp, steps, trainer, training
 from .world import Node, World
 
@@ -167,6 +168,59 @@ def ranks_end_at_other_times():
         for number in range(3)])
 
 
+def servers_wait():
+    """Servers wait for requests in other ways, some for minutes, some for half of each; one spins, and an interpreter
+    waits for its user. A training job is beside them."""
+    programs = [trainer("1000", start=-100, container="c10", pod=("lab", "train-10", "u10"))]
+    for number, state in enumerate(("poll", "futex", "socket", "pipe", "running", "device")):
+        def seldom(minute):
+            return 2000 if minute % 3 == 0 else 0
+        programs.append(Program("python3", f"101{number}", start=-100, script="serve.py", container=f"c11{number}", gpu="1",
+                                launches=seldom, waits=lambda m, s=state: s))
+        programs.append(Program("python3", f"102{number}", start=-100, script="busy.py", container=f"c12{number}", gpu="1",
+                                launches=lambda m: 2000, held=lambda m, s=state: held_up(s, 36, 30)))
+    return World(150, [Node(programs=programs, gpus=("0", "1"))])
+
+
+def slow_start():
+    """A job compiles its kernels for ten minutes; another reads its model from slow storage for twenty. Both run on."""
+    compiles = trainer("1030", start=20, slurm="18", held=lambda m: held_up("running", 50) if m < 20 else None)
+    loads = trainer("1031", start=20, slurm="19", gpu="1", loads=1, held=lambda m: held_up("file", 45) if m < 20 else None)
+    return World(150, [Node(programs=[compiles, loads], gpus=("0", "1"))])
+
+
+def jobs_are_cancelled():
+    """Slurm ends a job at its time limit: it asks, and kills what has not ended. Ctrl+C ends another one."""
+    limit = [trainer(f"104{rank}", start=-100, end=61, slurm="20", gpu=str(rank), rank=str(rank), nranks="2", cause="SIGKILL",
+                     signals=lambda m: (("SIGTERM", "process"),) if m == 160 else ()) for rank in range(2)]
+    user = trainer("1045", start=-100, end=62, slurm="21", gpu="2", cause="SIGINT")
+    return World(120, [Node(programs=[*limit, user], gpus=("0", "1", "2"))])
+
+
+def job_is_preempted():
+    """A scheduler kills the ranks of a job without asking, and starts another one."""
+    nodes = []
+    for number in range(2):
+        old = trainer(f"105{number}", start=-100, end=60, slurm="22", rank=str(number), nranks="2", cause="SIGKILL")
+        new = trainer(f"106{number}", start=62, slurm="23", rank=str(number), nranks="2")
+        nodes.append(Node(f"n{number + 1}:19435", [old, new]))
+    return World(120, nodes)
+
+
+def mapped_data():
+    """A job reads mapped files that are not in memory, and has a little in swap; its cgroup is full of cached files."""
+    job = trainer("1070", start=-100, slurm="24", major_faults=lambda m: 60_000, swap=lambda m: 20 * MIB,
+                  reclaim=lambda m: 0.5)
+    return World(120, [Node(programs=[job])])
+
+
+def two_sockets():
+    """Ranks of one job run on both sockets of a node, each beside its GPU."""
+    ranks = [trainer(f"108{number}", start=-100, slurm="25", gpu=str(number), rank=str(number), nranks="4",
+                     numa_node=str(number // 2)) for number in range(4)]
+    return World(150, [Node(programs=ranks, gpus=("0", "1", "2", "3"), numa={"2": 1, "3": 1})])
+
+
 ALL = [healthy_training, pretraining, graph_inference, autotuning, notebooks, batch_jobs, same_script_of_two_tenants,
        long_checkpoint, exclusive_mode, validation_only, pipeline, validation_of_one_rank, lost_operations,
-       ranks_end_at_other_times]
+       ranks_end_at_other_times, servers_wait, slow_start, jobs_are_cancelled, job_is_preempted, mapped_data, two_sockets]

@@ -86,8 +86,10 @@ def two_clusters():
 
 
 def ubuntu():
-    """A node whose capabilities are not enough for kprobes, and without NVLink: probes are unsupported, not failed."""
+    """A node whose capabilities are not enough for kprobes, and without NVLink: probes are unsupported, not failed, and
+    those of hosts are off."""
     node = graph_inference().nodes[0]
+    node.host = False
     node.states = {"pcie": "unsupported", "nvlink": "unsupported", "fence": "unsupported", "syscall": "disabled"}
     return World(120, [node])
 
@@ -96,7 +98,7 @@ def without_dcgm():
     """Nodes without dcgm-exporter and kube-state-metrics: a job, a server that replays graphs, and an idle GPU."""
     server = Program("server", "1700", start=-400, memory=ramp(0, 5, 60 * GIB, 16 * MIB), graphs=lambda m: 600,
                      copies=lambda m: Copies(100, 300_000, 0.002), gpu="1")
-    return World(200, [Node(programs=[trainer("1701", start=-400), server], gpus=("0", "1", "2"), dcgm=False)])
+    return World(200, [Node(programs=[trainer("1701", start=-400), server], gpus=("0", "1", "2"), dcgm=False, host=False)])
 
 
 ALL = [exporter_restart, exporter_restart_with_pins, rollout, prometheus_restart_with_data, prometheus_restart_without_data,

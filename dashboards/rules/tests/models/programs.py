@@ -57,6 +57,18 @@ class Program:
     blocked: typing.Callable = nothing               # probe: threads inside a call that does not return
     hangs: typing.Callable = nothing                 # (library, function): seconds that a call has not returned for
     traced: bool = True                              # by a library that the probes know
+    held: typing.Callable = lambda minute: None      # host.Minute of its launching thread, if that is not as usual
+    waits: typing.Callable = lambda minute: "poll"   # the state it waits in while it launches nothing
+    workers: float = 0                               # CPUs that its data loaders use
+    host_memory: typing.Callable = lambda minute: 3 * GIB
+    swap: typing.Callable = never                    # bytes of it that are in swap
+    major_faults: typing.Callable = never
+    reclaim: typing.Callable = never                 # seconds in which its threads free memory
+    signals: typing.Callable = lambda minute: ()     # (signal, sender)
+    cause: str = "0"                                 # of its end
+    cause_of_worker: str = ""                        # of the end of a worker at that time
+    numa_node: str = "0"                             # where it runs
+    first_launch: object = None                      # the minute of it, once somebody has asked
 
     def runs(self, minute):
         return self.start <= minute < self.end
@@ -112,6 +124,8 @@ def trainer(pid, loads=10, model=40 * GIB, cache=2 * GIB, checkpoint=90, ops=60,
             {("libcudart.so.12", "cudaMemcpy"): 4} if writes(m) else {}),
         "calls": lambda m: {("libcudart.so.12", "cudaLaunchKernel"): 6000, ("libcudart.so.12", "cudaMemcpy"): 60,
                             ("libcudart.so.12", "cudaStreamSynchronize"): 60},
+        "waits": lambda m: "file" if writes(m) else "futex",
+        "workers": 1.5,
         # While rank 0 writes, the others wait for it in a call.
         "blocked": lambda m: {"functions": 1, "cuda": 1},
     }

@@ -118,11 +118,11 @@ def hang_in_a_launch():
 
 
 def nccl_hang():
-    """One rank of four dies in silence; the others wait for it in an all-reduce, for ever."""
+    """One rank of four crashes; the others wait for it in an all-reduce, for ever."""
     nodes, waits = [], ("libcudart.so.12", "cudaStreamSynchronize")
     for number in range(4):
         job = trainer(f"29{number}0", start=-100, slurm="88", rank=str(number), nranks="4",
-                      end=60 if number == 3 else 10**6, nccl=lambda m: 60 if 10 < m < 160 else 0,
+                      end=60 if number == 3 else 10**6, cause="SIGSEGV", nccl=lambda m: 60 if 10 < m < 160 else 0,
                       launches=lambda m: 6000 if 10 < m < 160 else 0, blocked=lambda m: {"functions": 1}, slow=lambda m: {},
                       copies=lambda m: Copies(60, 60_000_000, 0.18) if m < 160 else None, calls=lambda m: {},
                       hangs=lambda m: {waits: (m - 160) * 60 + 30} if m >= 160 else {})

@@ -6,6 +6,7 @@ and from what happens to exporters, scrapes and Prometheus, and not from what an
 """
 import dataclasses
 
+from . import host
 from .programs import MIB
 
 STALE = "stale"
@@ -20,6 +21,8 @@ class Node:
     cluster: str = ""
     gpus: tuple = ("0",)
     dcgm: bool = True
+    host: bool = True                  # whether the host probes are enabled
+    numa: dict = dataclasses.field(default_factory=dict)      # GPU: its NUMA node, where it is not 0
     pins: bool = False
     starts: tuple = (-10 * 1440,)      # minutes in which the exporter starts; it is away for the minute before
     down: tuple = ()                   # (from, until): scrapes fail
@@ -46,6 +49,7 @@ class Exporter:
         self.counters = {}
         self.unknown = {}          # pid: bytes that were allocated before it started
         self.ranks = {}            # pid: its collective operations, and the minute of the last
+        self.idle = {}             # pid: seconds since its last launch, and the state in which it waits
 
     def count(self, family, labels, by):
         if by:
@@ -149,6 +153,11 @@ class World:
         for program in running:
             if program.traced:
                 exporter.watch(program, minute)
+                if node.host:
+                    host.watch(exporter, program, minute - program.start)
+        for program in node.programs if node.host else ():
+            if program.traced and program.end == minute:
+                host.ended(exporter, program)
         self.watch_itself(node, minute, exporter)
         away = within(node.down, minute) or minute + 1 in node.starts
         target = {"job": "gpusnoop", "instance": node.instance, **({"cluster": node.cluster} if node.cluster else {})}
@@ -195,6 +204,8 @@ class World:
                 put(seen, "gpusnoop_probe_state", {**target, "probe": probe, "state": one}, int(one == state))
         for gpu in node.gpus:
             put(seen, "gpusnoop_gpu_info", {**target, "gpu": gpu, "uuid": node.uuid(gpu), "name": "NVIDIA H100"}, 1)
+            if node.host:
+                put(seen, "gpusnoop_gpu_numa_node", {**target, "gpu": gpu}, node.numa.get(gpu, 0))
         for program in running:
             if not program.traced:
                 continue
@@ -206,6 +217,8 @@ class World:
             put(seen, "gpusnoop_cuda_memory_outstanding_bytes", {**own, "gpu": program.gpu, "memory_kind": "device"}, held)
             for age, size in ages.items():
                 put(seen, "gpusnoop_cuda_memory_outstanding_older_than_bytes", {**own, "age": age}, size)
+            for family, labels, value in host.gauges(program, minute - program.start) if node.host else ():
+                put(seen, family, {**target, **labels}, value)
             if program.rank and program.start >= exporter.started:
                 of = {**own, "communicator": program.named(), "rank": program.rank, "nranks": program.nranks}
                 done, moved = exporter.ranks.get(program.pid, (0, program.start))
