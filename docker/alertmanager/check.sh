@@ -30,6 +30,12 @@ to owners alertname=GpusnoopProcessHangs severity=info job=gpusnoop instance=n1 
 to owners alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train namespace=research
 to nobody alertname=GpusnoopCudaContextLost severity=info job=gpusnoop instance=n1 comm=train
 to owners alertname=GpusnoopSlowCalls severity=warning job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopGpuProcessKilled severity=warning job=gpusnoop instance=n1 comm=train cause=oom_kill
+to nobody alertname=GpusnoopGpuProcessKilled severity=info job=gpusnoop instance=n1 comm=train cause=SIGKILL
+to owners alertname=GpusnoopHostStarvesGpu severity=warning job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopHostMemoryGrows severity=warning job=gpusnoop instance=n1 comm=train
+to tickets alertname=GpusnoopLauncherWaitsForCpu severity=warning job=gpusnoop instance=n1 comm=train
+to nobody alertname=GpusnoopDataWaits severity=info job=gpusnoop instance=n1 comm=train
 to tickets alertname=GpusnoopGpuProcessNotTraced severity=warning job=gpusnoop instance=n1
 to nobody alertname=GpusnoopSeriesFolded severity=info job=gpusnoop instance=n1
 to tickets alertname=SomebodyElses severity=warning
