@@ -9,9 +9,11 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/overview.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/reader.h"
+#include "exporter/probes/host_time/recent.h"
 #include "exporter/probes/host_time/threads.h"
 #include "exporter/system/machine.h"
 #include "host_time.skel.h"
@@ -29,6 +31,7 @@ public:
           read_interval_(config.of<HostConfig>().read_interval) {}
 
     [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    void add_to(Overview &overview) const override;
 
 private:
     Result<> configure_programs(host_time_bpf &skeleton) override;
@@ -47,6 +50,7 @@ private:
     nanoseconds read_interval_;
     std::unique_ptr<HostTimeReader> reader_;
     LaunchingThreads threads_;
+    RecentTimes recent_;
     nanoseconds counts_since_{};  // 0: not up
     nanoseconds read_at_{};
     bool has_ended_ = false;  // a GPU process, since the last reading
@@ -120,6 +124,7 @@ void HostTimeProbe::read() {
     read_at_ = now_on(CLOCK_MONOTONIC);
     aggregator().on_reading(*reading);
     threads_.on_reading(*reading);
+    recent_.on_reading(aggregator(), read_at_);
     opened_ = aggregator().opened();
     settled_ = aggregator().settled();
 }
@@ -133,6 +138,15 @@ std::vector<ApiResource> HostTimeProbe::documents(std::string_view name) {
     now.elapsed = read_at_ - counts_since_;
     now.to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
     return {threads_document(std::move(now))};
+}
+
+// `cuda` has added the processes.
+void HostTimeProbe::add_to(Overview &overview) const {
+    if (overview.memory) {
+        for (ProcessOverview &process : overview.memory->processes) {
+            process.limit = recent_.sentence_of(process.pid).value_or("");
+        }
+    }
 }
 
 // What the last threads of a process did is read before the process is forgotten.
