@@ -17,6 +17,7 @@
 #include "exporter/cli/settings.h"
 #include "exporter/cli/top_command.h"
 #include "exporter/cli/trace_command.h"
+#include "exporter/cli/why_command.h"
 #include "exporter/config/config.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/pins.h"
@@ -127,6 +128,8 @@ int main(int argc, char **argv) {
     cli::TraceCommand trace(command);
     gpusnoop::top::Options top_options;
     const CLI::App *top = cli::add_top(command, top_options);
+    gpusnoop::why::Options why_options;
+    const CLI::App *why = cli::add_why(command, why_options);
     cli::DoctorFormat doctor_format = cli::DoctorFormat::text;
     const CLI::App *doctor = cli::add_doctor(command, doctor_format);
     command.require_subcommand(0, 1);
@@ -147,6 +150,9 @@ int main(int argc, char **argv) {
         }
         if (top->parsed()) {
             return cli::show_top(top_options);
+        }
+        if (why->parsed()) {
+            return cli::explain(why_options);
         }
         return check->parsed() ? check_config(settings) : serve(settings);
     } catch (const CLI::Success &wish) {  // --help, --version

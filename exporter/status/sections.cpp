@@ -248,7 +248,10 @@ std::string processes_section(const Facts &facts) {
             gpus += (gpus.empty() ? "" : ", ") + escape_html(gpu);
         }
         const std::string at_least = process.is_complete ? "" : "&ge; ";
-        rows.push_back({process_html(process.names, process.pid),
+        const std::string limit =
+            process.limit.empty() ? ""
+                                  : "<br><small>" + escape_html(process.limit, 256) + "</small>";
+        rows.push_back({process_html(process.names, process.pid) + limit,
                         at_least + bytes_html(process.outstanding.bytes),
                         at_least + count_html(process.outstanding.count), gpus,
                         container_html(process.names.container), code(process.exe)});

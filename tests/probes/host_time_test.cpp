@@ -8,9 +8,8 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -19,12 +18,14 @@
 #include <vector>
 
 #include "tests/harness/counting.h"
+#include "tests/harness/cpu_cgroup.h"
 #include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
 #include "tests/probes/host_time.h"
 
 using namespace harness;
 using namespace harness::host_time;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -85,6 +86,59 @@ void check_states(const Page &page, const Notes &notes, const std::string &comm)
     CHECK(is_near(of_state(page, comm, "running"), notes.ran));
 }
 
+std::map<Cell, double> cells_in(const Json &seconds) {
+    std::map<Cell, double> cells;
+    for (const auto &[phase, states] : seconds.items()) {
+        for (const auto &[state, value] : states.items()) {
+            cells[{phase, state}] = value.get<double>();
+        }
+    }
+    return cells;
+}
+
+Json threads_document(const Exporter &exporter, const std::string &comm) {
+    const HttpAnswer answer = http(exporter.port(), "/api/v1/threads?comm=" + comm);
+    REQUIRE(answer.status == 200);
+    return Json::parse(answer.body);
+}
+
+// The document has what the page has. As all of it grows, the page lies between two documents; what
+// is the same in both is equal. The thread waits for a signal meanwhile.
+void check_documents(const Exporter &exporter, const Process &process, const std::string &comm) {
+    const Json before = threads_document(exporter, comm);
+    const Page page = exporter.scrape();
+    const Json after = threads_document(exporter, comm);
+    REQUIRE(before.at("processes").size() == 1);
+    REQUIRE(before.at("threads").size() == 1);
+    const auto low = cells_in(before.at("processes").at(0).at("seconds"));
+    const auto high = cells_in(after.at("processes").at(0).at("seconds"));
+    const std::size_t shown = page.samples(seconds_total, {{"comm", comm}}).size();
+    CHECK(shown >= low.size());
+    CHECK(shown <= high.size());
+    std::size_t equal = 0;
+    constexpr double half_a_nanosecond = 5e-10;
+    for (const auto &[of, value] : high) {
+        const double least = low.contains(of) ? low.at(of) : 0;
+        CAPTURE(of.first, of.second, least, value);
+        CHECK(cell(page, comm, of) >= least - half_a_nanosecond);
+        CHECK(cell(page, comm, of) <= value + half_a_nanosecond);
+        equal += least == value ? 1 : 0;
+    }
+    // It grows in the state `other`; to the clocks that differ a little, it may have run, too.
+    CHECK(equal + 3 >= high.size());
+    const Json &thread = after.at("threads").at(0);
+    CHECK(cells_in(thread.at("seconds")) == high);
+    CHECK(after.at("elapsed_seconds") > before.at("elapsed_seconds"));
+    CHECK(thread.at("pid") == process.pid());
+    CHECK(thread.at("tid") == process.pid());
+    CHECK(thread.at("thread") == comm);
+    CHECK(thread.at("phase") == "host");
+    CHECK(thread.at("state") == "other");
+    CHECK(thread.at("open_seconds") > before.at("threads").at(0).at("open_seconds"));
+    CHECK(threads_document(exporter, "no" + comm).at("threads").empty());
+    CHECK(http(exporter.port(), "/api/v1/threads?state=poll").status == 400);
+}
+
 // All cells together are the wall time.
 Page check_cells(const Exporter &exporter, Process &process, const std::string &comm) {
     const double began = now();
@@ -104,6 +158,7 @@ Page check_cells(const Exporter &exporter, Process &process, const std::string &
                   of_state(page, comm, "running")));
     CHECK(is_near(page.sum("gpusnoop_host_runqueue_latency_seconds_sum", {{"comm", comm}}),
                   of_state(page, comm, "runnable")));
+    check_documents(exporter, process, comm);
     return page;
 }
 
@@ -170,65 +225,10 @@ TEST_CASE("a launching thread that wants a CPU is runnable as long as the kernel
     CHECK(cell(page, "competes", {"host", "runnable"}) > 0.2);
 }
 
-// A cgroup that may use 20 ms of a CPU in each 100 ms.
-class Throttling {
-public:
-    Throttling() {
-        const bool is_v1 = std::filesystem::exists("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-        directory_ = std::string(is_v1 ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup") +
-                     "/gpusnoop_test_throttling";
-        if (!is_v1) {
-            write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
-        }
-        std::error_code error;
-        std::filesystem::create_directory(directory_, error);
-        if (is_v1) {
-            write(directory_ + "/cpu.cfs_period_us", "100000");
-            write(directory_ + "/cpu.cfs_quota_us", "20000");
-        } else {
-            write(directory_ + "/cpu.max", "20000 100000");
-        }
-        if (!std::filesystem::exists(directory_ + "/cpu.stat")) {
-            missing("a cgroup with a CPU quota");
-        }
-    }
-    ~Throttling() {
-        std::error_code error;
-        std::filesystem::remove(directory_, error);
-    }
-    Throttling(const Throttling &) = delete;
-    Throttling &operator=(const Throttling &) = delete;
-
-    void take(pid_t pid) const { write(directory_ + "/cgroup.procs", std::to_string(pid)); }
-
-    // In seconds, over all CPUs.
-    [[nodiscard]] double throttled() const {
-        std::ifstream file(directory_ + "/cpu.stat");
-        std::string key;
-        double value = 0;
-        while (file >> key >> value) {
-            if (key == "throttled_time") {
-                return value / 1e9;
-            }
-            if (key == "throttled_usec") {
-                return value / 1e6;
-            }
-        }
-        return 0;
-    }
-
-private:
-    static void write(const std::string &path, const std::string &text) {
-        std::ofstream(path) << text;
-    }
-
-    std::string directory_;
-};
-
 TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]") {
     require_bpf();
     const Exporter exporter(config("auto"));
-    const Throttling cgroup;  // ends after the process
+    const CpuCgroup cgroup;  // ends after the process
     Process process = start(
         exporter, {"name", "throttled", "launch", "wait", "pin", "0", "burn_wall", "1000", "wait"});
     process.signal(SIGUSR1);

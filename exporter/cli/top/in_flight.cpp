@@ -1,17 +1,14 @@
 #include "exporter/cli/top/in_flight.h"
 
-#include <poll.h>
 #include <spdlog/fmt/fmt.h>
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/quantity_text.h"
-#include "exporter/base/text.h"
+#include "exporter/cli/top/ask.h"
 #include "exporter/cli/top/client.h"
-#include "exporter/cli/top/text.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::top {
@@ -19,9 +16,6 @@ namespace gpusnoop::top {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using std::chrono::steady_clock;
-
-constexpr std::chrono::seconds patience{6};  // the client has a limit of its own
 
 std::string text_of(const Json &json, const char *name) {
     const auto found = json.find(name);
@@ -101,41 +95,6 @@ std::string lines_of(const Json &answer, bool json) {
     return text;
 }
 
-// Waits for the answer to a request.
-Result<Answer> ask(Client &client, const std::string &target, const Address &address) {
-    client.ask(target);
-    const auto until = steady_clock::now() + patience;
-    while (steady_clock::now() < until) {
-        pollfd event{client.fd(), POLLIN, 0};
-        constexpr int step_ms = 100;
-        (void)::poll(&event, 1, step_ms);
-        if (auto answer = client.take()) {
-            return *std::move(answer);
-        }
-    }
-    return fail("cannot reach " + address.text() + ": it did not answer in time");
-}
-
-Result<> check(const Answer &answer, const Address &address) {
-    constexpr int ok = 200;
-    constexpr int unauthorized = 401;
-    constexpr int not_found = 404;
-    constexpr std::size_t most = 160;
-    switch (answer.status) {
-        case ok:
-            return {};
-        case unauthorized:
-            return fail(address.text() +
-                        " needs a login that is valid there: --login-file or --netrc");
-        case not_found:
-            return fail(address.text() +
-                        " has no /api/v1/in_flight: it is no gpusnoop_exporter, or an older one");
-        default:
-            return fail(address.text() + " answered " + std::to_string(answer.status) + ": " +
-                        cut(printable(answer.body.substr(0, answer.body.find('\n'))), most));
-    }
-}
-
 }  // namespace
 
 Result<std::string> in_flight_lines(std::string_view answer, bool json) {
@@ -151,11 +110,12 @@ Result<> print_in_flight(const InFlightOptions &options) {
     if (!client) {
         return tl::unexpected(client.error());
     }
-    const auto answer = ask(**client, "/api/v1/in_flight", options.address);
+    const std::string path = "/api/v1/in_flight";
+    const auto answer = ask(**client, path, options.address);
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (const auto usable = check(*answer, options.address); !usable) {
+    if (const auto usable = check(*answer, path, options.address); !usable) {
         return usable;
     }
     const auto lines = in_flight_lines(answer->body, options.json);

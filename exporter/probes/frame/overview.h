@@ -31,6 +31,7 @@ struct ProcessOverview {
     std::vector<std::string> gpus;  // as the label `gpu`, without duplicates
     Amount outstanding;
     bool is_complete = true;  // false: it may hold more, from calls that were not seen
+    std::string limit = {};   // what limits it, in a sentence; empty: not known
 };
 
 // The memory of a process from one call site, named as in the label `site`.

@@ -70,10 +70,10 @@ Snapshot Pipeline::take() {
     return snapshot;
 }
 
-std::vector<ApiResource> Pipeline::take_documents(const Names &names) const {
+std::vector<ApiResource> Pipeline::take_documents(const Names &names) {
     std::vector<ApiResource> all;
     for (const std::string &name : names) {
-        for (const Probe *probe : probes_) {
+        for (Probe *probe : probes_) {
             auto documents = probe->documents(name);
             all.insert(all.end(), std::make_move_iterator(documents.begin()),
                        std::make_move_iterator(documents.end()));

@@ -57,7 +57,7 @@ private:
     [[nodiscard]] Snapshot take();
     [[nodiscard]] Overview take_overview() const;
     using Names = std::set<std::string, std::less<>>;
-    [[nodiscard]] std::vector<ApiResource> take_documents(const Names &names) const;
+    [[nodiscard]] std::vector<ApiResource> take_documents(const Names &names);
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;

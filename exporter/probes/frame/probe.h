@@ -86,9 +86,9 @@ public:
     // Label sets folded so far, by family.
     [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
 
-    // Its documents of that name, as of the last drain(). Copies only the ones with that name, to
-    // save time. Empty while the probe is down.
-    [[nodiscard]] virtual std::vector<ApiResource> documents(std::string_view /*name*/) const {
+    // Its documents of that name, as of the last drain() or later. Copies only the ones with that
+    // name, to save time. Empty while the probe is down.
+    [[nodiscard]] virtual std::vector<ApiResource> documents(std::string_view /*name*/) {
         return {};
     }
 

@@ -86,7 +86,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override;
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
     void add_to(Overview &overview) const override {
         if (consumer_) {
             reporter_.add_to(overview);
@@ -175,7 +175,7 @@ void FunctionsProbe::drain() {
     }
 }
 
-std::vector<ApiResource> FunctionsProbe::documents(std::string_view name) const {
+std::vector<ApiResource> FunctionsProbe::documents(std::string_view name) {
     if (programs_ && name == functions_document_name) {
         const FunctionsMoment now = FunctionsMoment::now();
         return {functions_document(aggregator_.snapshot(now.monotonic), since_, now)};

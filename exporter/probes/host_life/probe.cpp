@@ -29,7 +29,7 @@ public:
         aggregator().keep(config.of<HostLifeConfig>().keep);
     }
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
         return name == "exits" && is_up_
                    ? std::vector{exits_document(aggregator().history().list())}
                    : std::vector<ApiResource>{};

@@ -96,8 +96,7 @@ void HostTimeAggregator::on_reading(const HostTimeReading &reading) {
 }
 
 void HostTimeAggregator::count(Process &process, const HostTimeSum &sum) {
-    count_states(process, sum.times);
-    count_running(process, sum.times);
+    count_cells(process, sum.times);
     count_nodes(process, sum);
     count_latencies(process, sum.times);
     of_.gaps.count(process, process.gaps, sum.times);
@@ -117,37 +116,18 @@ void HostTimeAggregator::add(Process &process, std::size_t phase, std::size_t st
         values.emplace_back(host_state_name(static_cast<std::uint32_t>(state)));
         slot = of_.seconds.slot(process.owner, values);
     }
-    process.counted[phase][state] += nanoseconds;
     of_.seconds.add(*slot, nanoseconds);
 }
 
-void HostTimeAggregator::count_states(Process &process, const host_times &times) {
+void HostTimeAggregator::count_cells(Process &process, const host_times &times) {
+    const HostCells before = process.cells;
+    process.cells.grow_to(times);
+    const HostCells added = process.cells.since(before);
     for (std::size_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
-        for (std::size_t state = HOST_STATE_running + 1; state < HOST_STATE_COUNT; state++) {
-            add(process, phase, state,
-                difference(times.off_ns[phase][state], process.counted[phase][state]));
+        for (std::size_t state = 0; state < HOST_STATE_COUNT; state++) {
+            add(process, phase, state, added.ns[phase][state]);
         }
     }
-}
-
-// The rest of the wall time is spent running: inside of calls, as far as the calls' time is not
-// spent otherwise, and the rest of it outside. So all cells together are the wall time. An interval
-// that was open in the last reading may have become a little shorter since: then there is less to
-// count here.
-void HostTimeAggregator::count_running(Process &process, const host_times &times) {
-    std::uint64_t counted = 0;
-    for (const auto &states : process.counted) {
-        counted = std::accumulate(states.begin(), states.end(), counted);
-    }
-    std::uint64_t left = difference(times.wall_ns, counted);
-    for (std::size_t phase = HOST_host + 1; phase < HOST_PHASE_COUNT; phase++) {
-        const std::uint64_t ran = difference(times.call_ns[phase], off_in(times, phase));
-        const std::uint64_t added =
-            std::min(left, difference(ran, process.counted[phase][HOST_STATE_running]));
-        add(process, phase, HOST_STATE_running, added);
-        left -= added;
-    }
-    add(process, HOST_host, HOST_STATE_running, left);
 }
 
 void HostTimeAggregator::count_nodes(Process &process, const HostTimeSum &sum) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps.h"
 #include "exporter/series/family_set.h"
 
@@ -46,6 +48,12 @@ public:
     // Counts what is new since the last reading. What it has counted never falls.
     void on_reading(const HostTimeReading &reading);
 
+    // What it has counted of each process that it knows.
+    void for_each(
+        const std::function<void(const ProcessIdentity &, const HostCells &)> &use) const {
+        processes_.for_each([&](const Process &process) { use(process, process.cells); });
+    }
+
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 
@@ -54,11 +62,10 @@ public:
     [[nodiscard]] std::uint64_t settled() const { return settled_; }
 
 private:
-    using Cells = std::array<std::array<std::uint64_t, HOST_STATE_COUNT>, HOST_PHASE_COUNT>;
     using Slots =
         std::array<std::array<std::optional<series::Slot>, HOST_STATE_COUNT>, HOST_PHASE_COUNT>;
     struct Process : KnownProcess {
-        Cells counted{};  // in nanoseconds
+        HostCells cells;
         Slots slots;
         std::array<std::uint64_t, HOST_NODES> nodes{};
         std::array<std::uint64_t, HOST_LATENCY_BUCKETS + 1> latencies{};
@@ -68,8 +75,7 @@ private:
     };
 
     void count(Process &process, const HostTimeSum &sum);
-    void count_states(Process &process, const host_times &times);
-    void count_running(Process &process, const host_times &times);
+    void count_cells(Process &process, const host_times &times);
     void count_nodes(Process &process, const HostTimeSum &sum);
     void count_latencies(Process &process, const host_times &times);
     void add(Process &process, std::size_t phase, std::size_t state, std::uint64_t nanoseconds);

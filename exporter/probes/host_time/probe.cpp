@@ -9,9 +9,12 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/overview.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/reader.h"
+#include "exporter/probes/host_time/recent.h"
+#include "exporter/probes/host_time/threads.h"
 #include "exporter/system/machine.h"
 #include "host_time.skel.h"
 
@@ -26,6 +29,9 @@ public:
     HostTimeProbe(const config::Config &config, TargetProcessesPtr targets)
         : HostProbe("host_time", config, std::move(targets)),
           read_interval_(config.of<HostConfig>().read_interval) {}
+
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    void add_to(Overview &overview) const override;
 
 private:
     Result<> configure_programs(host_time_bpf &skeleton) override;
@@ -43,6 +49,9 @@ private:
 
     nanoseconds read_interval_;
     std::unique_ptr<HostTimeReader> reader_;
+    LaunchingThreads threads_;
+    RecentTimes recent_;
+    nanoseconds counts_since_{};  // 0: not up
     nanoseconds read_at_{};
     bool has_ended_ = false;  // a GPU process, since the last reading
     // As of the last reading, for any thread.
@@ -90,7 +99,8 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
         }
         reader_->forget(old);
     }
-    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    skeleton.bss->attached_ns = static_cast<std::uint64_t>(now.count());
     const bpf_program *const programs[] = {skeleton.progs.htime_switch};
     if (auto attached = attach_each(programs); !attached) {
         return attached;
@@ -98,6 +108,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
     followed().on_record([this](const follow_record &record, const ProcessIdentity &) {
         has_ended_ |= record.head.type == FOLLOW_ENDED || record.head.type == FOLLOW_EXECED;
     });
+    counts_since_ = now;
     state().up(1, "following the threads that launch work on a GPU");
     return {};
 }
@@ -112,8 +123,30 @@ void HostTimeProbe::read() {
     has_ended_ = false;
     read_at_ = now_on(CLOCK_MONOTONIC);
     aggregator().on_reading(*reading);
+    threads_.on_reading(*reading);
+    recent_.on_reading(aggregator(), read_at_);
     opened_ = aggregator().opened();
     settled_ = aggregator().settled();
+}
+
+std::vector<ApiResource> HostTimeProbe::documents(std::string_view name) {
+    if (name != threads_document_name || counts_since_ == nanoseconds::zero()) {
+        return {};
+    }
+    read();
+    ThreadsState now = threads_state(aggregator(), threads_);
+    now.elapsed = read_at_ - counts_since_;
+    now.to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+    return {threads_document(std::move(now))};
+}
+
+// `cuda` has added the processes.
+void HostTimeProbe::add_to(Overview &overview) const {
+    if (overview.memory) {
+        for (ProcessOverview &process : overview.memory->processes) {
+            process.limit = recent_.sentence_of(process.pid).value_or("");
+        }
+    }
 }
 
 // What the last threads of a process did is read before the process is forgotten.

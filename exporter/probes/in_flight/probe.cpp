@@ -51,7 +51,7 @@ public:
     void drain() override;
     std::vector<series::FamilySnapshot> report() override;
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return folded_; }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override;
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
     void add_to(Overview &overview) const override;
     [[nodiscard]] Health health() const override { return state_.health(); }
 
@@ -184,7 +184,7 @@ std::vector<series::FamilySnapshot> InFlightProbe::report() {
     return set.snapshots();
 }
 
-std::vector<ApiResource> InFlightProbe::documents(std::string_view name) const {
+std::vector<ApiResource> InFlightProbe::documents(std::string_view name) {
     if (sources_.empty() || name != in_flight_document_name) {
         return {};
     }

@@ -41,7 +41,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
         return consumer_ && name == torch_allocations_document
                    ? std::vector{allocations_document(name, aggregator_.allocations())}
                    : std::vector<ApiResource>{};

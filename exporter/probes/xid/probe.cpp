@@ -36,7 +36,7 @@ public:
           reads_kernel_log_(xid_reads_kernel_log(config)),
           nvidia_proc_(config.discovery.nvidia_proc_path) {}
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
         if (name != "xids" || !is_up_) {
             return {};
         }

@@ -68,7 +68,8 @@ Facts facts() {
                                           .user = "alice"},
                                 .exe = "/usr/bin/python3.11",
                                 .gpus = {"0", "3"},
-                                .outstanding = {8'589'938'688, 3}});
+                                .outstanding = {8'589'938'688, 3},
+                                .limit = "In the last 75 s: the GPU < the host."});
     memory.process_count = 1;
     memory.outstanding = {8'589'938'688, 3};
     memory.sites.push_back(
@@ -141,7 +142,8 @@ TEST_CASE("the page has what a person looks for first") {
           "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session|");
     CHECK_THAT(html, ContainsSubstring("Per second: over the last 7.50s."));
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711|8.00 GiB|3|0, 3|4be1c9aa77d0|"
+          "python3 train.py pid 41230of alice, Slurm job 4711In the last 75 s: the GPU &lt; the "
+          "host.|8.00 GiB|3|0, 3|4be1c9aa77d0|"
           "/usr/bin/python3.11|");
     CHECK_THAT(html, ContainsSubstring("<code title=\"4be1c9aa77d0ffff\">4be1c9aa77d0</code>"));
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds <data value=\"8589938688\">8.00 "
@@ -269,7 +271,8 @@ TEST_CASE("a lower bound is marked as one") {
     all.overview.memory->processes.at(0).is_complete = false;
     const std::string html = page(all);
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711|&ge; 8.00 GiB|&ge; 3|0, 3|"
+          "python3 train.py pid 41230of alice, Slurm job 4711In the last 75 s: the GPU &lt; the "
+          "host.|&ge; 8.00 GiB|&ge; 3|0, 3|"
           "4be1c9aa77d0|/usr/bin/python3.11|");
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least <data"));
     CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));

@@ -32,7 +32,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return {{"drains", 0}};
     }
-    [[nodiscard]] std::vector<probes::ApiResource> documents(std::string_view name) const override {
+    [[nodiscard]] std::vector<probes::ApiResource> documents(std::string_view name) override {
         if (name != "drains") {
             return {};
         }

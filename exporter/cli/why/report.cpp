@@ -1,0 +1,35 @@
+#include "exporter/cli/why/report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "exporter/base/glob.h"
+
+namespace gpusnoop::why {
+
+Result<Report> report_of(const Times &before, const Times &now, const std::string &comm) {
+    if (now.elapsed_ns <= before.elapsed_ns) {
+        return fail("it was restarted in between: ask again");
+    }
+    Report report{.elapsed_ns = now.elapsed_ns - before.elapsed_ns, .findings = {}};
+    for (const auto &[id, process] : now.processes) {
+        if (!matches_glob(comm, process.names.comm)) {
+            continue;
+        }
+        Finding finding{.process = process, .conclusion = {}};
+        if (const auto known = before.processes.find(id); known != before.processes.end()) {
+            finding.process.cells = process.cells.since(known->second.cells);
+        }
+        if (const auto conclusion = conclude(finding.process.cells, report.elapsed_ns)) {
+            finding.conclusion = *conclusion;
+            report.findings.push_back(std::move(finding));
+        }
+    }
+    std::ranges::stable_sort(report.findings, std::ranges::greater{}, [](const Finding &finding) {
+        return finding.process.cells.wall_ns();
+    });
+    return report;
+}
+
+}  // namespace gpusnoop::why

@@ -1,0 +1,34 @@
+// What `why` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/cli/why/times.h"
+#include "exporter/probes/host_time/conclusion.h"
+
+namespace gpusnoop::why {
+
+// A process, with what its launching threads did in between.
+struct Finding {
+    Process process;
+    probes::Conclusion conclusion;
+};
+
+struct Report {
+    std::uint64_t elapsed_ns = 0;
+    std::vector<Finding> findings;  // those with the most time first
+};
+
+// Fails if the second is of an exporter that was started since the first.
+[[nodiscard]] Result<Report> report_of(const Times &before, const Times &now,
+                                       const std::string &comm);
+
+// For each process a sentence and a table.
+[[nodiscard]] std::string report_text(const Report &report);
+// An object, in one line.
+[[nodiscard]] std::string report_json(const Report &report);
+
+}  // namespace gpusnoop::why

@@ -1,0 +1,211 @@
+// The text of `why`.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "exporter/cli/why/report.h"
+#include "exporter/probes/host_time/calls.h"
+
+namespace gpusnoop::why {
+
+namespace {
+
+using probes::HostLimit;
+
+enum class Row : std::uint8_t { wait, host, blocked, launch, copy, memory, other, no_cpu };
+
+struct RowText {
+    std::string_view name;
+    bool is_always_shown;
+};
+
+// In the order of Row.
+constexpr std::array<RowText, 8> rows = {{
+    {"waiting for the GPU", true},
+    {"running on the host", true},
+    {"blocked on the host", true},
+    {"inside launches", false},
+    {"inside asynchronous copies", false},
+    {"inside CUDA calls that allocate", false},
+    {"inside other CUDA calls", false},
+    {"ready or running, no CPU", true},
+}};
+
+Row row_of(HostLimit limit) {
+    switch (limit) {
+        case HostLimit::gpu:
+            return Row::wait;
+        case HostLimit::launches:
+            return Row::launch;
+        case HostLimit::copies:
+            return Row::copy;
+        case HostLimit::memory_calls:
+            return Row::memory;
+        case HostLimit::cuda_calls:
+            return Row::other;
+        case HostLimit::host:
+            return Row::host;
+        case HostLimit::throttled:
+        case HostLimit::no_cpu:
+        case HostLimit::stolen:
+            return Row::no_cpu;
+        default:
+            return Row::blocked;
+    }
+}
+
+std::string_view meaning_of(Row row, std::uint32_t state) {
+    if (state == HOST_STATE_running) {
+        return row == Row::wait ? "it spins" : "";
+    }
+    switch (state) {
+        case HOST_STATE_throttled:
+            return "by the CPU limit of its cgroup";
+        case HOST_STATE_runnable:
+            return "others have the CPUs";
+        case HOST_STATE_stolen:
+            return "by interrupts or the hypervisor";
+        default:
+            break;
+    }
+    if (row != Row::blocked) {
+        return "";
+    }
+    switch (state) {
+        case HOST_STATE_futex:
+            return "another thread: a lock or a queue";
+        case HOST_STATE_poll:
+        case HOST_STATE_pipe:
+            return "another process: a data loader";
+        case HOST_STATE_socket:
+            return "another process or machine";
+        case HOST_STATE_sleep:
+            return "it sleeps by itself";
+        case HOST_STATE_child:
+            return "the end of a process that it started";
+        case HOST_STATE_io_uring:
+        case HOST_STATE_file:
+            return "storage";
+        case HOST_STATE_device:
+            return "a driver or a terminal";
+        case HOST_STATE_page_fault:
+            return "memory that is swapped out, or mapped and cold";
+        case HOST_STATE_memory:
+            return "changes of the address space";
+        case HOST_STATE_stopped:
+            return "a signal or a debugger";
+        default:
+            return "";
+    }
+}
+
+using Sums = std::array<std::array<std::uint64_t, HOST_STATE_COUNT>, rows.size()>;
+
+Sums sums_of(const Finding &finding) {
+    Sums sums{};
+    for (std::uint32_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
+        for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+            const Row row = row_of(probes::limit_of(phase, state));
+            sums[static_cast<std::size_t>(row)][state] += finding.process.cells.ns[phase][state];
+        }
+    }
+    sums[static_cast<std::size_t>(Row::blocked)][HOST_STATE_futex] -= finding.conclusion.idle_ns;
+    return sums;
+}
+
+// With as many decimals as all of them need.
+std::string seconds_text(std::uint64_t ns, std::uint64_t wall_ns) {
+    constexpr std::uint64_t long_ns = 5'000'000'000;
+    return fmt::format("{:.{}f} s", static_cast<double>(ns) / 1e9, wall_ns >= long_ns ? 1 : 2);
+}
+
+double percent(std::uint64_t ns, std::uint64_t wall_ns) {
+    return 100 * static_cast<double>(ns) / static_cast<double>(wall_ns);
+}
+
+// "2.4 s pipe (another process: a data loader), 0.3 s file (storage)": the largest states.
+std::string states_text(Row row, const std::array<std::uint64_t, HOST_STATE_COUNT> &states,
+                        std::uint64_t wall_ns) {
+    constexpr std::size_t most = 3;
+    constexpr double least = 0.5;  // percent
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> largest;
+    for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+        if (percent(states[state], wall_ns) >= least) {
+            largest.emplace_back(states[state], state);
+        }
+    }
+    std::ranges::stable_sort(largest, std::ranges::greater{}, [](auto &one) { return one.first; });
+    largest.resize(std::min(largest.size(), most));
+    std::string text;
+    for (const auto &[ns, state] : largest) {
+        const std::string_view meaning = meaning_of(row, state);
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", seconds_text(ns, wall_ns),
+                            probes::host_state_name(state));
+        text += meaning.empty() ? "" : fmt::format(" ({})", meaning);
+    }
+    return row == Row::host ? "" : text;
+}
+
+std::string table_text(const Finding &finding, std::uint64_t wall_ns) {
+    constexpr double least = 0.5;  // percent
+    const Sums sums = sums_of(finding);
+    std::string text;
+    for (std::size_t i = 0; i < rows.size(); i++) {
+        std::uint64_t sum = 0;
+        for (const std::uint64_t ns : sums[i]) {
+            sum += ns;
+        }
+        if (!rows[i].is_always_shown && percent(sum, wall_ns) < least) {
+            continue;
+        }
+        const std::string line =
+            fmt::format("  {:<32}{:>9}{:>5.0f} %   {}", rows[i].name, seconds_text(sum, wall_ns),
+                        percent(sum, wall_ns), states_text(static_cast<Row>(i), sums[i], wall_ns));
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+}
+
+std::string name_of(const Process &process) {
+    const auto &names = process.names;
+    return fmt::format("{} (pid {}{})", names.script.empty() ? names.comm : names.script,
+                       process.pid,
+                       names.slurm_job_id.empty() ? "" : ", Slurm job " + names.slurm_job_id);
+}
+
+std::string finding_text(const Finding &finding) {
+    const Process &process = finding.process;
+    const std::uint64_t idle = finding.conclusion.idle_ns;
+    const std::uint64_t wall = process.cells.wall_ns() - idle;
+    std::string text =
+        fmt::format("{}, {} of its {}:\n{}\n{}\n", name_of(process), seconds_text(wall, wall),
+                    process.threads <= 1 ? "launching thread"
+                                         : std::to_string(process.threads) + " launching threads",
+                    sentence_of(finding.conclusion), advice_of(finding.conclusion.limit));
+    text += table_text(finding, wall);
+    if (idle > 0 && process.threads > 1) {
+        text += fmt::format("  (and {} in which one of them waited for another one)\n",
+                            seconds_text(idle, wall));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string report_text(const Report &report) {
+    if (report.findings.empty()) {
+        return "No thread that launches work on a GPU was seen: no such process has submitted any "
+               "since the exporter follows it.\n";
+    }
+    std::string text;
+    for (const Finding &finding : report.findings) {
+        text += (text.empty() ? "" : "\n") + finding_text(finding);
+    }
+    return text;
+}
+
+}  // namespace gpusnoop::why

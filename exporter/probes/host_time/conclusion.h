@@ -1,0 +1,60 @@
+// What limits a program that launches work on a GPU, by where the time of its launching threads
+// went.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "exporter/probes/host_time/cells.h"
+
+namespace gpusnoop::probes {
+
+// What a launching thread's time is spent on. Each cell of phase and state is one of these.
+enum class HostLimit : std::uint8_t {
+    gpu,           // waits for it
+    launches,      // inside of these, as of the following three
+    copies,        // asynchronous ones
+    memory_calls,  // cudaMalloc, cudaFree and the like
+    cuda_calls,    // all others
+    host,          // runs outside of CUDA calls
+    data,          // blocked outside of CUDA calls, as are all of the following but the last three
+    lock,
+    file,
+    page_fault,
+    address_space,
+    sleep,
+    child,
+    device,
+    stopped,
+    other,
+    throttled,  // anywhere
+    no_cpu,
+    stolen,
+};
+inline constexpr std::size_t host_limits = static_cast<std::size_t>(HostLimit::stolen) + 1;
+
+[[nodiscard]] HostLimit limit_of(std::uint32_t phase, std::uint32_t state);
+// "gpu", "memory_calls": for programs.
+[[nodiscard]] std::string_view key_of(HostLimit limit);
+
+struct Conclusion {
+    HostLimit limit = HostLimit::gpu;
+    double share = 0;                          // of the time, 0 to 1
+    std::uint32_t state = HOST_STATE_running;  // the one that most of that is in
+    // Of the time of several launching threads, what one waited for the others of the process, as
+    // only one of them launches at a time. No share is of this.
+    std::uint64_t idle_ns = 0;
+};
+
+// Of the cells of a process in so much wall time. Nothing: its threads had no time.
+[[nodiscard]] std::optional<Conclusion> conclude(const HostCells &cells, std::uint64_t elapsed_ns);
+
+// "The GPU is the limit: the launching thread waited for it 82 % of the time."
+[[nodiscard]] std::string sentence_of(const Conclusion &conclusion);
+// What to do, in a sentence or some.
+[[nodiscard]] std::string_view advice_of(HostLimit limit);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,39 @@
+// What limited each process in the last minute or two, for the status page.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/host_time/aggregator.h"
+#include "exporter/probes/host_time/cells.h"
+
+namespace gpusnoop::probes {
+
+// For the aggregating thread. Times are of CLOCK_MONOTONIC.
+class RecentTimes {
+public:
+    // What the aggregator has counted until now.
+    void on_reading(const HostTimeAggregator &aggregator, std::chrono::nanoseconds now);
+
+    // "In the last 75 s: ...", of the running process with this id. Nothing: not known.
+    [[nodiscard]] std::optional<std::string> sentence_of(std::uint32_t pid) const;
+
+private:
+    struct Mark {
+        std::chrono::nanoseconds at{};
+        HostCells cells;
+    };
+    // The newer mark is up to a minute old, the older one up to two.
+    struct Process {
+        Mark older;
+        Mark newer;
+        Mark now;
+    };
+    std::map<ProcessKey, Process> processes_;
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,217 @@
+#include "exporter/probes/host_time/threads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/label.h"
+#include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
+#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/host_time/aggregator.h"
+#include "exporter/probes/host_time/calls.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Room for the closing brackets.
+constexpr std::size_t closing_bytes = 256;
+
+struct Query {
+    std::string comm = "*";
+    std::optional<std::uint32_t> pid;
+    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();  // threads
+
+    [[nodiscard]] bool asks_for(const ProcessIdentity &process) const {
+        return pid.value_or(process.key.tgid) == process.key.tgid &&
+               matches_glob(comm, process.comm);
+    }
+};
+
+Result<Query> read_query(const QueryParameters &parameters) {
+    Query query;
+    for (const auto &[name, value] : parameters) {
+        if (name == "comm") {
+            query.comm = value;
+        } else if (name == "pid" || name == "limit") {
+            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
+            if (!number) {
+                return tl::unexpected(number.error());
+            }
+            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
+        } else {
+            return fail(in_quotes(name) +
+                        " is not a parameter of this page; it has pid, comm and limit");
+        }
+    }
+    return query;
+}
+
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) / 1e9;
+}
+
+// Of the same form as the ids of calls.
+std::string id_of(std::uint32_t number, std::uint64_t since_ns) {
+    return std::to_string(number) + "-" + std::to_string(since_ns);
+}
+
+Json to_json(const ThreadsState::Process &process, std::size_t threads) {
+    const ProcessKey &key = process.identity.key;
+    Json json = {{"id", id_of(key.tgid, key.since_ns)}, {"pid", key.tgid}};
+    processes::add_names(json, process.identity);
+    json["pod_uid"] = process.identity.pod_uid;
+    json["threads"] = threads;
+    json["wall_seconds"] = seconds(process.cells.wall_ns());
+    json["seconds"] = to_json(process.cells);
+    return json;
+}
+
+Json to_json(const LaunchingThread &thread, const ProcessIdentity &process,
+             std::chrono::nanoseconds to_realtime) {
+    const std::chrono::nanoseconds began(static_cast<std::int64_t>(thread.since_ns));
+    Json json = {{"id", id_of(thread.tid, thread.since_ns)},
+                 {"began", utc_time(began + to_realtime)},
+                 {"pid", process.key.tgid},
+                 {"tid", thread.tid}};
+    processes::add_names(json, process);
+    json["thread"] = thread.name;
+    json["pod_uid"] = process.pod_uid;
+    json["cpu"] = thread.cpu;
+    json["numa_node"] = thread.numa_node ? Json(*thread.numa_node) : Json();
+    json["phase"] = host_phase_name(thread.phase);
+    json["state"] = host_state_name(thread.state);
+    json["open_seconds"] = seconds(thread.open_ns);
+    json["wall_seconds"] = seconds(thread.cells.wall_ns());
+    json["seconds"] = to_json(thread.cells);
+    return json;
+}
+
+// An array of objects, as long as they fit.
+class Objects {
+public:
+    explicit Objects(std::string &text) : text_(text) {}
+
+    bool add(const Json &json) {
+        const std::string one = to_text(json);
+        if (text_.size() + one.size() + closing_bytes > max_threads_bytes) {
+            return false;
+        }
+        text_ += std::exchange(separator_, ",") + one;
+        return true;
+    }
+
+private:
+    std::string &text_;
+    const char *separator_ = "";
+};
+
+std::string json_text(const ThreadsState &state, const Query &query) {
+    std::map<ProcessKey, std::size_t> threads;
+    for (const LaunchingThread &thread : state.threads) {
+        threads[thread.process]++;
+    }
+    std::map<ProcessKey, const ProcessIdentity *> asked;
+    std::size_t left_out = 0;
+    std::string text = R"({"elapsed_seconds":)" +
+                       Json(std::chrono::duration<double>(state.elapsed).count()).dump() +
+                       R"(,"processes":[)";
+    Objects processes(text);
+    for (const ThreadsState::Process &process : state.processes) {
+        const ProcessKey &key = process.identity.key;
+        if (query.asks_for(process.identity)) {
+            asked.emplace(key, &process.identity);
+            left_out += processes.add(to_json(process, threads[key])) ? 0 : 1;
+        }
+    }
+    text += R"(],"processes_left_out":)" + std::to_string(left_out) + R"(,"threads":[)";
+    Objects objects(text);
+    std::size_t threads_left_out = 0;
+    for (std::size_t shown = 0; const LaunchingThread &thread : state.threads) {
+        const auto process = asked.find(thread.process);
+        if (process == asked.end()) {
+            continue;
+        }
+        const bool fits = shown < query.limit &&
+                          objects.add(to_json(thread, *process->second, state.to_realtime));
+        (fits ? shown : threads_left_out)++;
+    }
+    return text + R"(],"threads_left_out":)" + std::to_string(threads_left_out) +
+           R"(,"truncated":)" + (left_out + threads_left_out > 0 ? "true}\n" : "false}\n");
+}
+
+void take(LaunchingThread &thread, const host_thread_record &record,
+          const HostTimeReading &reading) {
+    thread.process = {record.process.tgid, record.process.since_ns};
+    thread.tid = record.tid;
+    thread.since_ns = record.since_ns;
+    thread.name =
+        to_valid_utf8({record.comm, ::strnlen(record.comm, sizeof(record.comm))}, max_label_bytes);
+    thread.cpu = record.cpu;
+    thread.numa_node.reset();
+    if (record.cpu < reading.nodes.size()) {
+        thread.numa_node = reading.nodes[record.cpu];
+    }
+    thread.phase = record.phase;
+    thread.state = record.state;
+    thread.open_ns = record.open_ns;
+    thread.cells.grow_to(record.times);
+}
+
+}  // namespace
+
+void LaunchingThreads::on_reading(const HostTimeReading &reading) {
+    std::map<Key, LaunchingThread> now;
+    for (const host_thread_record &record : reading.threads) {
+        const Key key{record.since_ns, record.tid};
+        auto known = threads_.extract(key);
+        if (known.empty()) {
+            take(now[key], record, reading);
+        } else {
+            take(known.mapped(), record, reading);
+            now.insert(std::move(known));
+        }
+    }
+    threads_ = std::move(now);
+}
+
+std::vector<LaunchingThread> LaunchingThreads::list() const {
+    std::vector<LaunchingThread> all;
+    all.reserve(threads_.size());
+    for (const auto &[key, thread] : threads_) {
+        all.push_back(thread);
+    }
+    return all;
+}
+
+ThreadsState threads_state(const HostTimeAggregator &aggregator, const LaunchingThreads &threads) {
+    ThreadsState state;
+    aggregator.for_each([&](const ProcessIdentity &identity, const HostCells &cells) {
+        state.processes.push_back({identity, cells});
+    });
+    std::ranges::sort(state.processes, {},
+                      [](const ThreadsState::Process &process) { return process.identity.key; });
+    state.threads = threads.list();
+    return state;
+}
+
+ApiResource threads_document(ThreadsState state) {
+    const auto shared = std::make_shared<const ThreadsState>(std::move(state));
+    return {std::string(threads_document_name),
+            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
+                const auto query = read_query(parameters);
+                if (!query) {
+                    return tl::unexpected(query.error());
+                }
+                return ApiResponse{"application/json", json_text(*shared, *query)};
+            }};
+}
+
+}  // namespace gpusnoop::probes

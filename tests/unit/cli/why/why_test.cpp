@@ -1,0 +1,150 @@
+// What `why` says of two answers of /api/v1/threads.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "exporter/cli/why/report.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::why;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
+    return {{"id", std::to_string(pid) + "-5"},
+            {"pid", pid},
+            {"comm", comm},
+            {"script", ""},
+            {"container_id", ""},
+            {"slurm_job_id", ""},
+            {"user", ""},
+            {"pod_uid", ""},
+            {"threads", 1},
+            {"wall_seconds", 1.0},
+            {"seconds", seconds}};
+}
+
+Times times_of(double elapsed, const std::vector<Json> &processes) {
+    const Json document = {{"elapsed_seconds", elapsed}, {"processes", processes},
+                           {"processes_left_out", 0},    {"threads", Json::array()},
+                           {"threads_left_out", 0},      {"truncated", false}};
+    const auto parsed = parse_times(document.dump());
+    REQUIRE(parsed);
+    return *parsed;
+}
+
+std::string text(const Times &before, const Times &now, const std::string &comm = "*") {
+    return report_text(*report_of(before, now, comm));
+}
+
+}  // namespace
+
+TEST_CASE("why explains what happened between two answers, with the conclusion first") {
+    Json train = process(42, "python3", {{"host", {{"running", 100.0}, {"futex", 5.0}}}});
+    train["script"] = "train.py";
+    train["slurm_job_id"] = "4711";
+    const Times before = times_of(1'000, {train});
+    train["seconds"] = {
+        {"host",
+         {{"running", 102.2}, {"futex", 5.0}, {"pipe", 2.3}, {"file", 0.3}, {"sleep", 0.04}}},
+        {"wait", {{"running", 2.0}, {"poll", 1.9}}},
+        {"memory", {{"running", 0.1}}},
+        {"launch", {{"runnable", 0.26}}},
+        {"copy", {{"throttled", 0.9}}}};
+    const Times now = times_of(1'010, {train});
+    CHECK(text(before, now) ==
+          R"(train.py (pid 42, Slurm job 4711), 10.0 s of its launching thread:
+Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time.
+)" + std::string(probes::advice_of(probes::HostLimit::data)) +
+              R"(
+  waiting for the GPU                 3.9 s   39 %   2.0 s running (it spins), 1.9 s poll
+  running on the host                 2.2 s   22 %
+  blocked on the host                 2.6 s   26 %   2.3 s pipe (another process: a data loader), 0.3 s file (storage)
+  inside CUDA calls that allocate     0.1 s    1 %   0.1 s running
+  ready or running, no CPU            1.2 s   12 %   0.9 s throttled (by the CPU limit of its cgroup), 0.3 s runnable (others have the CPUs)
+)");
+}
+
+TEST_CASE(
+    "why has the processes with the most time first, and only the ones that it is asked for") {
+    const Times before = times_of(1, {process(1, "a", {{"wait", {{"poll", 1.0}}}}),
+                                      process(3, "ended", {{"wait", {{"poll", 1.0}}}})});
+    const Times now = times_of(2, {process(1, "a", {{"wait", {{"poll", 1.25}}}}),
+                                   process(2, "b", {{"host", {{"sleep", 0.5}}}}),
+                                   process(3, "ended", {{"wait", {{"poll", 1.0}}}})});
+    const auto report = report_of(before, now, "*");
+    REQUIRE(report);
+    REQUIRE(report->findings.size() == 2);
+    CHECK(report->findings[0].process.pid == 2);  // new
+    CHECK(report->findings[1].process.pid == 1);
+    CHECK_THAT(report_text(*report),
+               ContainsSubstring("a (pid 1), 0.25 s of its launching thread:\n"
+                                 "The GPU is the limit: "));
+    CHECK(report_of(before, now, "b*")->findings.size() == 1);
+    CHECK_THAT(text(before, now, "c"), ContainsSubstring("No thread that launches work on a GPU"));
+}
+
+TEST_CASE("why leaves out what one launching thread waits for another one") {
+    Json two = process(1, "a", {{"host", {{"futex", 1.0}, {"running", 1.0}}}});
+    two["threads"] = 2;
+    const std::string said = text(times_of(1, {}), times_of(2, {two}));
+    CHECK_THAT(said, ContainsSubstring("a (pid 1), 1.00 s of its 2 launching threads:\n"
+                                       "The host's own work is the limit"));
+    CHECK_THAT(said, ContainsSubstring("running on the host                1.00 s  100 %\n"));
+    CHECK_THAT(said, ContainsSubstring("blocked on the host                0.00 s    0 %\n"));
+    CHECK(said.ends_with("  (and 1.00 s in which one of them waited for another one)\n"));
+}
+
+TEST_CASE("why has its numbers and the conclusion's key as JSON, too") {
+    const auto report = report_of(
+        times_of(1, {}), times_of(3, {process(7, "a", {{"memory", {{"running", 2.0}}}})}), "*");
+    const std::string text = report_json(*report);
+    CHECK(text.find('\n') == text.size() - 1);
+    const Json object = Json::parse(text);
+    CHECK(object.at("elapsed_seconds") == 2.0);
+    const Json &one = object.at("processes").at(0);
+    CHECK(one.at("pid") == 7);
+    CHECK(one.at("comm") == "a");
+    CHECK(one.at("conclusion") == "memory_calls");
+    CHECK(one.at("share") == 1.0);
+    CHECK(one.at("wall_seconds") == 2.0);
+    CHECK(one.at("idle_seconds") == 0.0);
+    CHECK(one.at("seconds") == Json{{"memory", {{"running", 2.0}}}});
+    CHECK_THAT(one.at("sentence").get<std::string>(), ContainsSubstring("Allocations"));
+    CHECK(Json::parse(report_json({.elapsed_ns = 1, .findings = {}})).at("processes").empty());
+}
+
+TEST_CASE("why does not compare an exporter with the one before its restart") {
+    const auto report = report_of(times_of(10, {}), times_of(1, {}), "*");
+    REQUIRE_FALSE(report);
+    CHECK_THAT(report.error().message, ContainsSubstring("restarted"));
+}
+
+TEST_CASE("why trusts no answer") {
+    const Json good = {{"elapsed_seconds", 1.0},
+                       {"processes", {process(1, "a\x1b[2J", {{"later", {{"state", 1.0}}}})}}};
+    const auto parsed = parse_times(good.dump());
+    REQUIRE(parsed);
+    const auto &known = parsed->processes.at("1-5");
+    CHECK(known.names.comm.find('\x1b') == std::string::npos);
+    CHECK(known.cells.ns[HOST_other][HOST_STATE_other] == 1'000'000'000);  // of a later version
+    for (const std::string other :
+         {"", "[]", "{}", R"({"elapsed_seconds":1})", R"({"elapsed_seconds":-1,"processes":[]})",
+          R"({"elapsed_seconds":1e300,"processes":[]})",
+          R"({"elapsed_seconds":1,"processes":[{}]})"}) {
+        CAPTURE(other);
+        CHECK_FALSE(parse_times(other));
+    }
+    for (const Json &seconds :
+         {Json(1), Json{{"host", 1}}, Json{{"host", {{"futex", "x"}}}},
+          Json{{"host", {{"futex", -1.0}}}}, Json{{"host", {{"futex", nullptr}}}}}) {
+        Json bad = good;
+        bad["processes"][0]["seconds"] = seconds;
+        CAPTURE(bad.dump());
+        CHECK_FALSE(parse_times(bad.dump()));
+    }
+}
