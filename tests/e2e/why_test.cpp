@@ -37,11 +37,9 @@ Steps again(const Steps &step) {
     return steps;
 }
 
-// A program that has launched a kernel, is called `name`, and waits to go on with the steps. It
-// goes before what else wants the CPUs of this machine.
+// A program that has launched a kernel, is called `name`, and waits to go on with the steps.
 Process start(const Exporter &exporter, const std::string &name, const Steps &steps) {
-    Steps command = {"nice", "-n",     "-20", standin("spends"), "wait", "name",
-                     name,   "launch", "wait"};
+    Steps command = {standin("spends"), "wait", "name", name, "launch", "wait"};
     command.insert(command.end(), steps.begin(), steps.end());
     Process process(command);
     process.wait_for_output("waiting 1");
