@@ -209,10 +209,10 @@ static __always_inline bool add_capture(struct thread *thread, const struct call
 	thread->capture = __sync_fetch_and_add(&captures->last_number, 1) + 1;
 	set_key(thread, thread->capture, CUDA_LIVE_CAPTURES);
 	thread->words[0] = argument(call, CUDA_STREAM);
-	if (bpf_map_update_elem(&cuda_capturing, &thread->key, thread->words, BPF_ANY))
+	if (!set_capturing(thread, thread->words))
 		return false;
 	set_stream_key(thread, call, argument(call, CUDA_STREAM));
-	if (bpf_map_update_elem(&cuda_capturing, &thread->key, &thread->capture, BPF_ANY)) {
+	if (!set_capturing(thread, &thread->capture)) {
 		set_key(thread, thread->capture, CUDA_LIVE_CAPTURES);
 		bpf_map_delete_elem(&cuda_capturing, &thread->key);
 		return false;
@@ -313,31 +313,39 @@ static __always_inline void finish_destroy_stream(struct thread *thread, const s
 #define EVENT_IS_EXTERNAL 1
 
 /* An event that is recorded in a capture takes other streams into it, until it is recorded outside.
- * These calls are made often, and are of interest only while a stream captures. They send nothing.
- */
-static __always_inline void finish_event(struct thread *thread, const struct call *call)
+ * False: there is no room to note that. */
+static __always_inline bool note_event(struct thread *thread, const struct call *call)
 {
-	ACCOUNT(events, 1);
 	if (thread->result || argument(call, CUDA_BYTES) & EVENT_IS_EXTERNAL)
-		return;
+		return true;
 	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_DESTROY_STREAM) {
 		if (thread->capture)
 			finish_destroy_stream(thread, call);
-		return;
+		return true;
 	}
 	set_key(thread, argument(call, CUDA_ADDRESS), CUDA_LIVE_EVENTS);
 	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_WAIT_EVENT) {
 		if (thread->capture)
-			return;
+			return true;
 		thread->capture = lasting_capture(thread);
 		if (!thread->capture)
-			return;
+			return true;
 		set_stream_key(thread, call, argument(call, CUDA_STREAM));
 	}
 	if (thread->capture)
-		bpf_map_update_elem(&cuda_capturing, &thread->key, &thread->capture, BPF_ANY);
+		return set_capturing(thread, &thread->capture);
+	bpf_map_delete_elem(&cuda_capturing, &thread->key);
+	return true;
+}
+
+/* These calls are made often, and are of interest only while a stream captures. They send nothing.
+ */
+static __always_inline void finish_event(struct thread *thread, const struct call *call)
+{
+	if (note_event(thread, call))
+		ACCOUNT(events, 1);
 	else
-		bpf_map_delete_elem(&cuda_capturing, &thread->key);
+		ACCOUNT(lost[LOST_table_full], 1);
 }
 
 #endif

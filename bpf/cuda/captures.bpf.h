@@ -15,10 +15,11 @@ struct {
 } cuda_captures SEC(".maps");
 
 /* Streams and events to the numbers of captures. Those of an ended capture are void; a program that
- * finds one deletes it, and the exporter deletes the others. */
+ * finds one deletes it, and the exporter deletes others where there are many, and those of ended
+ * processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, CUDA_MAX_CAPTURING);
 	__uint(map_flags, BPF_F_NO_PREALLOC); /* cleared where the kernel cannot (before 6.1) */
 	__type(key, struct cuda_live_key);
 	__type(value, __u64);
@@ -38,6 +39,18 @@ static __always_inline bool is_capturing(void)
 	struct cuda_captures *captures = all_captures();
 
 	return captures && *(volatile __u64 *)&captures->lasting;
+}
+
+/* Adds or changes the entry at thread->key. Interrupts refill the kernel's allocator a moment after
+ * it has run low. */
+#define CAPTURING_TRIES 4
+
+static __always_inline bool set_capturing(struct thread *thread, const __u64 *value)
+{
+	for (int i = 0; i < CAPTURING_TRIES; i++)
+		if (!bpf_map_update_elem(&cuda_capturing, &thread->key, value, BPF_ANY))
+			return true;
+	return false;
 }
 
 /* The process that had these captures has ended. */

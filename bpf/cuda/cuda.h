@@ -269,6 +269,9 @@ enum cuda_live_space {
 			       on */
 };
 
+/* The size of that table. */
+#define CUDA_MAX_CAPTURING 16384
+
 struct cuda_live_key {
 	__u64 address;
 	__u64 since_ns;

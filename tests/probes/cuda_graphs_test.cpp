@@ -77,3 +77,11 @@ TEST_CASE("what a graph from before the probes runs is unknown, not nothing", "[
     CHECK(page.sum("gpusnoop_cuda_graph_captured_total", {{"comm", "before"}}) == 0);
     check_account_at_rest(exporter);
 }
+
+TEST_CASE("a capture goes on while the exporter looks for ended ones", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(budget + "discovery: {rescan_interval: 1s}\n");
+    // The pace of a program that captures for most of its time.
+    check_graphs(exporter, "mixed", "rescanned",
+                 {"--threads", "4", "--seconds", "5", "--rate", "400"});
+}

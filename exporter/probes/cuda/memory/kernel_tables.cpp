@@ -147,25 +147,34 @@ void CudaTables::forget_ended_captures() const {
         return bpf_map_lookup_elem(maps_.processes, &key.tgid, &found) == 0 &&
                found.since_ns == key.since_ns;
     };
+    // Does it belong to no capture that lasts?
+    const auto is_void = [&](const cuda_live_key &key, std::uint64_t number) {
+        if (!is_running(key)) {
+            return true;
+        }
+        const cuda_live_key capture{number, key.since_ns, key.tgid, CUDA_LIVE_CAPTURES};
+        return key.space != CUDA_LIVE_CAPTURES &&
+               bpf_map_lookup_elem(maps_.capturing, &capture, &number) != 0;
+    };
     std::vector<cuda_live_key> keys;
+    std::size_t entries = 0;
     const auto looked = for_each<cuda_live_key, std::uint64_t>(
         maps_.capturing, [&](const cuda_live_key &key, std::uint64_t number) {
-            const cuda_live_key capture{number, key.since_ns, key.tgid, CUDA_LIVE_CAPTURES};
-            std::uint64_t found = 0;
-            if (!is_running(key) || bpf_map_lookup_elem(maps_.capturing, &capture, &found) != 0) {
+            entries++;
+            if (is_void(key, number)) {
                 keys.push_back(key);
             }
         });
     if (!looked) {
         return;
     }
+    // The next capture may take the entry between a look and its deletion, so those of running
+    // processes stay while there is room.
+    const bool is_crowded = entries > CUDA_MAX_CAPTURING / 2;
     for (const cuda_live_key &key : keys) {
         std::uint64_t number = 0;
-        const bool is_there = bpf_map_lookup_elem(maps_.capturing, &key, &number) == 0;
-        const cuda_live_key capture{number, key.since_ns, key.tgid, CUDA_LIVE_CAPTURES};
-        // The next capture may have it by now.
-        if (is_there &&
-            (!is_running(key) || bpf_map_lookup_elem(maps_.capturing, &capture, &number) != 0)) {
+        if ((is_crowded || !is_running(key)) &&
+            bpf_map_lookup_elem(maps_.capturing, &key, &number) == 0 && is_void(key, number)) {
             bpf_map_delete_elem(maps_.capturing, &key);
         }
     }
