@@ -174,6 +174,7 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "gpu_xid_",
                                                "calls_in_flight`",
                                                "oldest_call_seconds`",
+                                               "host_launch_",
                                                "host_process_",
                                                "host_signals_",
                                                "host_cpu_seconds_",
