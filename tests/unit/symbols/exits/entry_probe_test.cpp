@@ -24,7 +24,7 @@ std::optional<std::uint64_t> emulated_in(std::initializer_list<int> values) {
     return first_emulated(bytes);
 }
 
-constexpr std::uint64_t kAt = ElfImage::kCodeOffset;
+constexpr std::uint64_t kEntry = ElfImage::kCodeOffset;
 
 // endbr64; push %rbx; pop %rbx; ret
 constexpr std::array<std::uint8_t, 7> kMarked = {0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x5b, 0xc3};
@@ -38,7 +38,7 @@ std::vector<EntryProbe> probes_in(const std::array<std::uint8_t, kCount> &code,
     options.symtab = std::move(symbols);
     ElfImage image(options);
     image.change_header([&](auto &header) { header.e_machine = machine; });
-    image.write(kAt + 0x100, code);
+    image.write(kEntry + 0x100, code);
     const Fd fd = file_of(image.bytes());
     const ElfFile file = open_good(fd);
     return find_entry_probes(file, fd.get(), find(file, names));
@@ -88,12 +88,12 @@ TEST_CASE("no instruction is passed that changes what probes read", "[entry_prob
 TEST_CASE("a probe is put behind ENDBR64, and other first instructions are expensive",
           "[entry_probe]") {
     using Probes = std::vector<EntryProbe>;
-    CHECK(probes_in(kMarked, {f_of(7)}, {"f"}) == Probes{{kAt + 0x104, false}});
+    CHECK(probes_in(kMarked, {f_of(7)}, {"f"}) == Probes{{kEntry + 0x104, false}});
     constexpr std::array<std::uint8_t, 1> returns = {0xc3};
-    CHECK(probes_in(returns, {f_of(1)}, {"f"}) == Probes{{kAt + 0x100, true}});
+    CHECK(probes_in(returns, {f_of(1)}, {"f"}) == Probes{{kEntry + 0x100, true}});
     constexpr std::array<std::uint8_t, 3> pushes = {0x53, 0x5b, 0xc3};
-    CHECK(probes_in(pushes, {f_of(3)}, {"f"}) == Probes{{kAt + 0x100, false}});
-    CHECK(probes_in(kMarked, {f_of(7)}, {"f"}, EM_AARCH64) == Probes{{kAt + 0x100, false}});
+    CHECK(probes_in(pushes, {f_of(3)}, {"f"}) == Probes{{kEntry + 0x100, false}});
+    CHECK(probes_in(kMarked, {f_of(7)}, {"f"}, EM_AARCH64) == Probes{{kEntry + 0x100, false}});
 }
 
 TEST_CASE("a probe stays where jumps go behind the first instruction", "[entry_probe]") {
@@ -101,15 +101,15 @@ TEST_CASE("a probe stays where jumps go behind the first instruction", "[entry_p
     // endbr64; push %rbx; pop %rbx; je to the push; ret
     constexpr std::array<std::uint8_t, 9> loops = {0xf3, 0x0f, 0x1e, 0xfa, 0x53,
                                                    0x5b, 0x74, 0xfc, 0xc3};
-    CHECK(probes_in(loops, {f_of(9)}, {"f"}) == Probes{{kAt + 0x100, true}});
+    CHECK(probes_in(loops, {f_of(9)}, {"f"}) == Probes{{kEntry + 0x100, true}});
     // The same to the first instruction: the probe runs as often there as behind it.
     constexpr std::array<std::uint8_t, 9> again = {0xf3, 0x0f, 0x1e, 0xfa, 0x53,
                                                    0x5b, 0x74, 0xf8, 0xc3};
-    CHECK(probes_in(again, {f_of(9)}, {"f"}) == Probes{{kAt + 0x104, false}});
+    CHECK(probes_in(again, {f_of(9)}, {"f"}) == Probes{{kEntry + 0x104, false}});
     // And behind the push.
     constexpr std::array<std::uint8_t, 9> inner = {0xf3, 0x0f, 0x1e, 0xfa, 0x53,
                                                    0x5b, 0x74, 0xfd, 0xc3};
-    CHECK(probes_in(inner, {f_of(9)}, {"f"}) == Probes{{kAt + 0x104, false}});
+    CHECK(probes_in(inner, {f_of(9)}, {"f"}) == Probes{{kEntry + 0x104, false}});
 }
 
 TEST_CASE("a jump of a part that was split off counts, too", "[entry_probe]") {
@@ -119,15 +119,15 @@ TEST_CASE("a jump of a part that was split off counts, too", "[entry_probe]") {
                                                     0x5b, 0xc3, 0xe9, 0xf6, 0xff, 0xff, 0xff};
     const ImageSymbol part = {
         .name = "f.cold", .value = kCode + 0x109, .size = 5, .bind = STB_LOCAL};
-    CHECK(probes_in(split, {f_of(9), part}, {"f"}) == Probes{{kAt + 0x100, true}});
+    CHECK(probes_in(split, {f_of(9), part}, {"f"}) == Probes{{kEntry + 0x100, true}});
 }
 
 TEST_CASE("a probe stays where its function is not known, or another one begins", "[entry_probe]") {
     using Probes = std::vector<EntryProbe>;
     // Its end is in the middle of an instruction, or its size is not known.
-    CHECK(probes_in(kMarked, {f_of(6)}, {"f"}) == Probes{{kAt + 0x100, true}});
-    CHECK(probes_in(kMarked, {f_of(0)}, {"f"}) == Probes{{kAt + 0x100, false}});
+    CHECK(probes_in(kMarked, {f_of(6)}, {"f"}) == Probes{{kEntry + 0x100, true}});
+    CHECK(probes_in(kMarked, {f_of(0)}, {"f"}) == Probes{{kEntry + 0x100, false}});
     const ImageSymbol inside = {.name = "g", .value = kCode + 0x104, .size = 3};
     CHECK(probes_in(kMarked, {f_of(7), inside}, {"f", "g"}) ==
-          Probes{{kAt + 0x100, true}, {kAt + 0x104, false}});
+          Probes{{kEntry + 0x100, true}, {kEntry + 0x104, false}});
 }
