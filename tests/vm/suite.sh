@@ -30,8 +30,7 @@ case $kernel in
     run "Xids*" "lines that a program writes*" "Xids that the driver logs*" "the driver's tracepoints*"
     run "fences and waits are counted*" "fences that get their numbers later*"
     run "system calls of 16 threads*"
-    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "every start, end and signal*"
-    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a launching thread's gaps*"
     run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
     # The last one: there is no way back.
