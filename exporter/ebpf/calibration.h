@@ -1,0 +1,33 @@
+// What a probe on a function costs on this machine, measured on functions of the exporter itself.
+#pragma once
+
+#include <map>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "bpf/lib/cost.h"
+#include "exporter/base/result.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/ebpf/uprobe.h"
+
+namespace gpusnoop::ebpf {
+
+// The median, less what a call costs without a probe; nanoseconds.
+[[nodiscard]] std::uint32_t cost_of(std::vector<double> with_probe, double without);
+
+class Calibration {
+public:
+    // Takes a few hundredths of a second for each mode. A mode that cannot be measured is missing
+    // in the costs, and the log says why.
+    Calibration(std::span<const AttachMode> modes, const Features &features);
+
+    [[nodiscard]] const std::map<AttachMode, probe_costs> &costs() const { return costs_; }
+
+private:
+    std::map<AttachMode, probe_costs> costs_;
+    // Detaches, for which the kernel takes longer than the measurement.
+    std::jthread detaching_;
+};
+
+}  // namespace gpusnoop::ebpf
