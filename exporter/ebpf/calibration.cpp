@@ -51,8 +51,8 @@ using Function = void (*)();
 using std::chrono::nanoseconds;
 
 constexpr unsigned calls_a_batch = 32;
-constexpr std::size_t most_batches = 31;
-constexpr nanoseconds longest = std::chrono::milliseconds(6);  // for one of five costs
+constexpr std::size_t most_rounds = 31;
+constexpr nanoseconds longest = std::chrono::milliseconds(30);  // of all rounds
 
 // Of this thread's CPU time: another program may have the CPU in between.
 double nanoseconds_a_call(Function function) {
@@ -63,25 +63,13 @@ double nanoseconds_a_call(Function function) {
     return static_cast<double>((now_on(CLOCK_THREAD_CPUTIME_ID) - began).count()) / calls_a_batch;
 }
 
-// Of each batch. The first, which meets cold caches, does not count.
-std::vector<double> measure(Function function) {
-    std::vector<double> batches;
-    (void)nanoseconds_a_call(function);
-    const nanoseconds until = now_on(CLOCK_MONOTONIC) + longest;
-    do {
-        batches.push_back(nanoseconds_a_call(function));
-    } while (batches.size() < most_batches && now_on(CLOCK_MONOTONIC) < until);
-    return batches;
-}
-
 struct Attached {
     Skeleton<calibration_bpf> programs;
     UprobeSet probes;  // detached before the programs go
 
-    [[nodiscard]] std::uint32_t cost_of(Function function, calibrated_work work,
-                                        double without) const {
+    [[nodiscard]] double batch(Function function, calibrated_work work) const {
         programs.get()->bss->work = work;
-        return ebpf::cost_of(measure(function), without);
+        return nanoseconds_a_call(function);
     }
 };
 
@@ -120,34 +108,47 @@ Result<std::unique_ptr<Attached>> attach(AttachMode mode, bool sees_returns) {
     return attached;
 }
 
+// The parts take turns, so that what else the machine does affects all of them.
 probe_costs costs_of(const Attached &attached, double without) {
-    constexpr auto less = [](std::uint32_t all, std::uint32_t part) {
-        return all > part ? all - part : 0;
-    };
-    const auto cost = [&](Function function, calibrated_work work) {
-        return attached.cost_of(function, work, without);
-    };
-    probe_costs costs{};
-    costs.entry = cost(gpusnoop_calibrated_entry, CALIBRATED_NOTHING);
-    costs.stepped_entry = cost(gpusnoop_calibrated_stepped_entry, CALIBRATED_NOTHING);
-    const std::uint32_t call = cost(gpusnoop_calibrated_call, CALIBRATED_NOTHING);
-    costs.ending = less(call, costs.entry);
-    const std::uint32_t recorded = cost(gpusnoop_calibrated_call, CALIBRATED_RECORD);
-    costs.record = less(recorded, call);
-    costs.stack = less(cost(gpusnoop_calibrated_call, CALIBRATED_STACK), recorded);
-    return costs;
+    std::vector<double> entry, stepped_entry, ending, record, stack;
+    const nanoseconds until = now_on(CLOCK_MONOTONIC) + longest;
+    for (std::size_t round = 0; round <= most_rounds; round++) {
+        const double one = attached.batch(gpusnoop_calibrated_entry, CALIBRATED_NOTHING);
+        const double stepped =
+            attached.batch(gpusnoop_calibrated_stepped_entry, CALIBRATED_NOTHING);
+        const double both = attached.batch(gpusnoop_calibrated_call, CALIBRATED_NOTHING);
+        const double recorded = attached.batch(gpusnoop_calibrated_call, CALIBRATED_RECORD);
+        const double with_stack = attached.batch(gpusnoop_calibrated_call, CALIBRATED_STACK);
+        if (round == 0) {
+            continue;  // caches were cold
+        }
+        entry.push_back(one - without);
+        stepped_entry.push_back(stepped - without);
+        ending.push_back(both - one);
+        record.push_back(recorded - both);
+        stack.push_back(with_stack - recorded);
+        if (now_on(CLOCK_MONOTONIC) > until) {
+            break;
+        }
+    }
+    return {.entry = cost_of(std::move(entry)),
+            .stepped_entry = cost_of(std::move(stepped_entry)),
+            .ending = cost_of(std::move(ending)),
+            .record = cost_of(std::move(record)),
+            .stack = cost_of(std::move(stack))};
 }
 
 }  // namespace
 
-std::uint32_t cost_of(std::vector<double> with_probe, double without) {
-    const auto middle = with_probe.begin() + static_cast<std::ptrdiff_t>(with_probe.size() / 2);
-    std::ranges::nth_element(with_probe, middle);
-    return static_cast<std::uint32_t>(std::llround(std::max(0.0, *middle - without)));
+std::uint32_t cost_of(std::vector<double> batches) {
+    const auto middle = batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2);
+    std::ranges::nth_element(batches, middle);
+    return static_cast<std::uint32_t>(std::llround(std::max(0.0, *middle)));
 }
 
 Calibration::Calibration(std::span<const AttachMode> modes, const Features &features) {
-    const double without = cost_of(measure(gpusnoop_calibrated_call), 0);
+    (void)nanoseconds_a_call(gpusnoop_calibrated_call);
+    const double without = nanoseconds_a_call(gpusnoop_calibrated_call);
     std::vector<std::unique_ptr<Attached>> done;
     for (const AttachMode mode : modes) {
         auto attached = attach(mode, features.has_harmless_return_probes());

@@ -13,8 +13,8 @@
 
 namespace gpusnoop::ebpf {
 
-// The median, less what a call costs without a probe; nanoseconds.
-[[nodiscard]] std::uint32_t cost_of(std::vector<double> with_probe, double without);
+// Of a part of the cost, in nanoseconds, by batches of calls: the median, or 0 if that is less.
+[[nodiscard]] std::uint32_t cost_of(std::vector<double> batches);
 
 class Calibration {
 public:
