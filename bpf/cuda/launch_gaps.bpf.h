@@ -28,9 +28,24 @@ static __always_inline bool waits(const struct call *call)
 	return CUDA_COOKIE_PHASE(call->function) == HOST_wait;
 }
 
-static __always_inline enum host_drain drain_of(const struct call *call)
+/* Has another thread published a submission since then? */
+static __always_inline bool is_submitted_since(const struct host_account *account, __u64 since_ns)
 {
-	if (!waits(call))
+	const struct followed *process = bpf_map_lookup_elem(&follow_procs, &account->process.tgid);
+	__u64 submitted;
+
+	if (!process || process->since_ns != account->process.since_ns)
+		return false;
+	submitted = *(volatile __u64 *)&process->submitted;
+	return (submitted & DRAIN_BITS) == HOST_DRAIN_none && submitted > since_ns;
+}
+
+/* A wait makes sure of what was submitted before it, and not of what another thread submits
+ * meanwhile. */
+static __always_inline enum host_drain drain_of(const struct host_account *account,
+						const struct call *call)
+{
+	if (!waits(call) || is_submitted_since(account, call->started_ns))
 		return HOST_DRAIN_none;
 	return CUDA_COOKIE_OPERATION(call->function) == CUDA_WAIT_DEVICE ? HOST_DRAIN_device
 									 : HOST_DRAIN_stream;
@@ -54,7 +69,7 @@ static __always_inline void publish(struct host_account *account)
 static __always_inline void begin_gap(struct host_account *account, const struct thread *thread)
 {
 	struct launch_gap *gap = &account->gap;
-	__u64 drain = drain_of(&thread->open.call[0]);
+	__u64 drain = drain_of(account, &thread->open.call[0]);
 	bool is_other = drain != gap->drain;
 
 	gap->since_ns = thread->ended_ns;
@@ -184,7 +199,8 @@ static __always_inline void explain_gap(struct host_account *account)
 }
 
 /* The open call of a launching thread ended at thread->ended_ns. The device still has nothing to do
- * after a second wait. A call that failed, or that a stream captures, submits nothing. */
+ * after a second wait, if no other thread has submitted anything. A call that failed, or that a
+ * stream captures, submits nothing. */
 static __always_inline void end_gap(struct thread *thread)
 {
 	const struct call *call = &thread->open.call[0];
@@ -194,7 +210,8 @@ static __always_inline void end_gap(struct thread *thread)
 	if (!account)
 		return;
 	if (thread->result || thread->capture || !(submits(call) || waits(call)) ||
-	    (!submits(call) && account->gap.drain == HOST_DRAIN_device)) {
+	    (!submits(call) && account->gap.drain == HOST_DRAIN_device &&
+	     !is_submitted_since(account, account->gap.since_ns))) {
 		account->gap.calls_ns += thread->ended_ns - call->started_ns;
 		return;
 	}

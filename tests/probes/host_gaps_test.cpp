@@ -98,6 +98,53 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
     CHECK(process.wait() == 0);
 }
 
+TEST_CASE("a wait says nothing of what another thread submits during it", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    std::vector<std::string> words = {"name",     "delegator", "launch", "inside",
+                                      "allocate", "burn",      "1"};
+    for (int i = 0; i < 10; i++) {
+        const std::vector<std::string> step = {"inside", "synchronize", "delegate", "2",
+                                               "sleep",  "5",           "launch"};
+        words.insert(words.end(), step.begin(), step.end());
+    }
+    words.emplace_back("wait");
+    Process process = start(exporter, words);
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    const Page page = exporter.scrape();
+    CHECK(gaps(page, "count", {{"comm", "delegator"}, {"drain", "none"}}) == 10);
+    CHECK(gaps(page, "count", {{"comm", "delegator"}, {"drain", "device"}}) == 0);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
+
+TEST_CASE("a second wait begins a gap if another thread has submitted something", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    std::vector<std::string> words = {"name",     "rewaiter", "launch", "inside",
+                                      "allocate", "burn",     "1"};
+    for (int i = 0; i < 10; i++) {
+        const std::vector<std::string> step = {
+            "inside",      "synchronize", "sleep", "2",     "delegate", "2",     "inside",
+            "synchronize", "sleep",       "20",    "sleep", "5",        "launch"};
+        words.insert(words.end(), step.begin(), step.end());
+    }
+    words.emplace_back("wait");
+    Process process = start(exporter, words);
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    const Page page = exporter.scrape();
+    const Labels after_device = {{"comm", "rewaiter"}, {"drain", "device"}};
+    CHECK(gaps(page, "count", after_device) == 10);
+    // The second wait is no part of the gap.
+    CHECK(in_state(page, "rewaiter", "device", "cuda_call") == 0);
+    CHECK(in_state(page, "rewaiter", "device", "sleep") >= 0.98 * 10 * 0.005);
+    CHECK(gaps(page, "count", {{"comm", "rewaiter"}, {"drain", "none"}}) == 0);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
+
 TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") {
     require_bpf();
     const Exporter exporter(config("auto"));

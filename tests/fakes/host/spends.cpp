@@ -24,6 +24,7 @@
 //   child MS, stop MS, event MS (an eventfd)
 //   compete MS          runs for so long while two other processes want the same CPU
 //   burn_wall MS        runs for so much wall time
+//   delegate MS         waits for a thread that launches a kernel and then sleeps
 //
 // On a file PATH, which it makes:
 //
@@ -254,6 +255,7 @@ private:
     void with_file(const std::string &step, const char *path, int amount);
     static void crowd(int threads, int ms);
     static void turns(int times, int ms);
+    static void delegate(int ms);
 
     sigset_t wake_{};
     int waits_ = 0;
@@ -426,6 +428,13 @@ void Spender::turns(int times, int ms) {
                 static_cast<unsigned long long>(most));
 }
 
+void Spender::delegate(int ms) {
+    std::thread([ms] {
+        check(vector_add(), "launch");
+        sleep_for(ms);
+    }).join();
+}
+
 int Spender::run(const std::string &step, char **words, int count) {
     static const std::map<std::string, std::pair<const char *, Step>> timed = {
         {"burn", {"running", burn}},
@@ -441,6 +450,7 @@ int Spender::run(const std::string &step, char **words, int count) {
         {"event", {"other", read_event}},
         {"child", {"child", wait_for_child}},
         {"stop", {"stopped", stop}},
+        {"delegate", {"futex", delegate}},
     };
     if (step == "launch") {
         launch();
