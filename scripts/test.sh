@@ -7,7 +7,8 @@
 #                                 compilation without precompiled headers
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
 #                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
-#                                 guests, which are among the long ones)
+#                                 guests, which are among the long ones), or perf: the tests that take a
+#                                 minute and more by perf events, which no other label includes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 label=${LABEL:-}
@@ -37,7 +38,7 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
     if [ "$1" = release ]; then
         case $label in
-        '') run+=(--label-exclude '^long$') ;;
+        '') run+=(--label-exclude '^(long|perf)$') ;;
         all) ;;
         *) run+=(--label-regex "^($label)\$") ;;
         esac
@@ -124,7 +125,7 @@ fi
 # The guests keep both CPUs busy, and run when nothing else does.
 case $label in
 all | long)
-    part release-tests tests_of release --label-exclude '^vm$'
+    part release-tests tests_of release --label-exclude '^(vm|perf)$'
     label=vm part guest-tests tests_of release
     ;;
 *) part release-tests tests_of release ;;

@@ -126,7 +126,8 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
     }
 }
 
-TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e][modes]") {
+TEST_CASE("two containers of one image share a file, which is attached to once",
+          "[e2e][modes][slow-by-perf]") {
     const SharedImage image;
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

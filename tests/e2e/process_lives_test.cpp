@@ -132,7 +132,8 @@ TEST_CASE("a thousand short processes are counted in the ways of older kernels, 
     check_short_processes(mode, 1);
 }
 
-TEST_CASE("processes that have one id after another are not taken for one", "[e2e][modes]") {
+TEST_CASE("processes that have one id after another are not taken for one",
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -69,7 +69,7 @@ Errors errors_of(const std::string &output) {
 }  // namespace
 
 TEST_CASE("calls of the real runtime that fail are errors, once each, and nothing else",
-          "[e2e][modes]") {
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -115,7 +115,7 @@ void wait_for_rescans(const Exporter &exporter, int count) {
 }  // namespace
 
 TEST_CASE("calls count by the driver's library as long as the runtime is not attached to",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes({"session", "multi", "perf"})));
     CAPTURE(mode);

@@ -48,7 +48,8 @@ std::string attached_to_all_by(const std::string &mode) {
 
 }  // namespace
 
-TEST_CASE("what ran before the exporter is a lower bound, and nothing else is", "[kernel][modes]") {
+TEST_CASE("what ran before the exporter is a lower bound, and nothing else is",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -87,7 +88,7 @@ TEST_CASE("what ran before the exporter is a lower bound, and nothing else is", 
 }
 
 TEST_CASE("a runtime that is not attached to yet hides nothing from the driver's probes",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

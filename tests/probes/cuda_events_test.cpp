@@ -48,7 +48,7 @@ double faults(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("times between events are those that the driver gave", "[kernel][modes]") {
+TEST_CASE("times between events are those that the driver gave", "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string endings = GENERATE("auto", "exits");

@@ -55,7 +55,7 @@ Process hold_libraries(const Exporter &exporter) {
 }  // namespace
 
 TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter("cuda:\n  attach: " + mode + "\n");
@@ -73,7 +73,8 @@ TEST_CASE("programs that leave calls in odd ways end as untraced, and leave noth
     }
 }
 
-TEST_CASE("with probes at exits, programs do also what return probes break", "[kernel][modes]") {
+TEST_CASE("with probes at exits, programs do also what return probes break",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter("cuda:\n  attach: " + mode + "\n  endings: exits\n");

@@ -38,7 +38,7 @@ void check_abandoned(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("what graphs run is what the libraries ran", "[kernel][modes]") {
+TEST_CASE("what graphs run is what the libraries ran", "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -59,7 +59,8 @@ TEST_CASE("what graphs run is what the libraries ran", "[kernel][modes]") {
     check_graphs(exporter, "manual", "after", {"--iterations", "3"});
 }
 
-TEST_CASE("what a graph from before the probes runs is unknown, not nothing", "[kernel][modes]") {
+TEST_CASE("what a graph from before the probes runs is unknown, not nothing",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

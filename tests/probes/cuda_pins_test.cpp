@@ -78,7 +78,8 @@ struct Programs {
 
 }  // namespace
 
-TEST_CASE("with pins, what was allocated before a restart is known after it", "[kernel][modes]") {
+TEST_CASE("with pins, what was allocated before a restart is known after it",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGKILL);
@@ -133,7 +134,7 @@ TEST_CASE("with pins, what was allocated before a restart is known after it", "[
 }
 
 TEST_CASE("with pins, a killed exporter's successor knows what is allocated at its first page",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -255,7 +256,7 @@ TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {
 }
 
 TEST_CASE("by default, pins outlive a crash and a restart of a supervised exporter, but no stop",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

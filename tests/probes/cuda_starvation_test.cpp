@@ -152,7 +152,7 @@ double long_enough() {
 }  // namespace
 
 TEST_CASE("a starved exporter's live allocations are right when the load ends, and at each end",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

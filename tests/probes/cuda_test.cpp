@@ -51,7 +51,7 @@ void check_nvcc_program(const Exporter &exporter, const std::string &program,
 }  // namespace
 
 TEST_CASE("every counter equals the library's own, for four processes with four threads each",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string endings = GENERATE("auto", "exits");
@@ -119,7 +119,8 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
     }
 }
 
-TEST_CASE("a program that nvcc compiled is counted by kernel and shape", "[kernel][modes]") {
+TEST_CASE("a program that nvcc compiled is counted by kernel and shape",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
         missing("nvcc, to build CUDA programs");

@@ -30,7 +30,8 @@ double in_state(const Page &page, const std::string &comm, const std::string &dr
 
 }  // namespace
 
-TEST_CASE("a launching thread's gaps are explained by what it did in them", "[kernel][modes]") {
+TEST_CASE("a launching thread's gaps are explained by what it did in them",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
     // The clocks of an emulated machine are wrong by a little at each step.

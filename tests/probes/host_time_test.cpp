@@ -178,7 +178,8 @@ void check_at_rest(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("a launching thread's time is in the state that it spent it in", "[kernel][modes]") {
+TEST_CASE("a launching thread's time is in the state that it spent it in",
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
     const TemporaryDirectory directory;
@@ -199,7 +200,7 @@ TEST_CASE("a launching thread's time is in the state that it spent it in", "[ker
 }
 
 TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is in",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
     Process process =

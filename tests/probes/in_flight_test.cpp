@@ -163,7 +163,7 @@ void check_accounts(const Exporter &exporter, const std::map<int, Hang> &hangs) 
 }  // namespace
 
 TEST_CASE("every call that hangs is shown with its age, its function and its stack",
-          "[in_flight][modes]") {
+          "[in_flight][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     INFO(mode);
