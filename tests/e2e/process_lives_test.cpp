@@ -118,16 +118,16 @@ void run_as(pid_t pid, std::vector<std::string> command, const fs::path &truth_d
 
 }  // namespace
 
-TEST_CASE("ten thousand short processes are counted to the last call, and leave nothing",
+TEST_CASE("five thousand short processes are counted to the last call, and leave nothing",
           "[e2e][long]") {
     require_bpf();
-    check_short_processes("session", 10);
+    check_short_processes("session", 5);
 }
 
 TEST_CASE("a thousand short processes are counted in the ways of older kernels, too",
-          "[e2e][long]") {
+          "[e2e][long][slow-by-perf]") {
     require_bpf();
-    const std::string mode = GENERATE("multi", "perf");
+    const std::string mode = GENERATE(from_range(attach_modes({"multi", "perf"})));
     CAPTURE(mode);
     check_short_processes(mode, 1);
 }

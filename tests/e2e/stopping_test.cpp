@@ -122,7 +122,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a helper process det
           "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
-    const auto copies = copies_in(directory, 4);
+    const auto copies = copies_in(directory, 2);
     const e2e::Child user = user_of(copies);
     Exporter exporter(attached_by("perf"));
     wait_until_attached_to_all(exporter, copies);
