@@ -141,7 +141,9 @@ static __always_inline void send_signal(const struct followed *process, struct t
 /* Will the signal end the process, as it has no handler? */
 static __always_inline bool is_deadly(struct task_struct *task, int signal, int result)
 {
-	void *action = (void *)&task->sighand->action;
+	/* Read as a number, to which the verifier of Linux 6.1 lets an index be added. */
+	void *action = (void *)BPF_CORE_READ(task, sighand) +
+		       bpf_core_field_offset(struct sighand_struct, action);
 	struct k_sigaction *of_signal;
 	void *handler = NULL;
 

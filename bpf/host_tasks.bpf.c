@@ -197,10 +197,13 @@ static __always_inline void fill_pages(__s64 *pages, struct mm_struct *mm)
 {
 	struct mm_struct___before_6_2 *old = (void *)mm;
 
-	/* No loop: only a constant index follows the kernel's layout. */
+	/* No loop: only a constant index follows the kernel's layout. By bpf_core_read, as the
+	 * verifier of Linux 6.1 refuses to read an atomic_long_t within an array. */
 #define PAGES_OF(i)                                                                                \
-	pages[i] = bpf_core_field_exists(old->rss_stat.count) ? old->rss_stat.count[i].counter     \
-							      : mm->rss_stat[i].count
+	if (bpf_core_field_exists(old->rss_stat.count))                                            \
+		bpf_core_read(&pages[i], sizeof(pages[i]), &old->rss_stat.count[i].counter);       \
+	else                                                                                       \
+		bpf_core_read(&pages[i], sizeof(pages[i]), &mm->rss_stat[i].count);
 	PAGES_OF(TASKS_FILE);
 	PAGES_OF(TASKS_ANON);
 	PAGES_OF(TASKS_SWAP);

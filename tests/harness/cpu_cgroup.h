@@ -44,17 +44,20 @@ public:
 
     void take(pid_t pid) const { write(directory_ + "/cgroup.procs", std::to_string(pid)); }
 
+    [[nodiscard]] std::filesystem::path path() const { return directory_; }
+
     // In seconds, over all CPUs.
     [[nodiscard]] double throttled() const {
+        return count("throttled_time") / 1e9 + count("throttled_usec") / 1e6;
+    }
+    // A number in its cpu.stat; 0 if that does not have it.
+    [[nodiscard]] double count(const std::string &of) const {
         std::ifstream file(directory_ + "/cpu.stat");
         std::string key;
         double value = 0;
         while (file >> key >> value) {
-            if (key == "throttled_time") {
-                return value / 1e9;
-            }
-            if (key == "throttled_usec") {
-                return value / 1e6;
+            if (key == of) {
+                return value;
             }
         }
         return 0;

@@ -17,6 +17,7 @@ class MemoryCgroup {
 public:
     // Empty: this machine lets nobody limit memory.
     static std::optional<MemoryCgroup> make(std::uint64_t bytes) {
+        std::ofstream("/sys/fs/cgroup/cgroup.subtree_control") << "+memory";  // of version 2
         const std::string name = "gpusnoop_test_" + std::to_string(::getpid());
         for (const auto &[root, limit] :
              {std::pair("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -46,6 +47,13 @@ public:
     MemoryCgroup &operator=(MemoryCgroup &&) = delete;
     MemoryCgroup(const MemoryCgroup &) = delete;
     MemoryCgroup &operator=(const MemoryCgroup &) = delete;
+
+    // In version 2: past this, its processes are slowed down and have to free memory, but not
+    // killed. Lifts the limit.
+    void slow_down_past(std::uint64_t bytes) const {
+        std::ofstream(path_ / "memory.high") << bytes;
+        std::ofstream(path_ / "memory.max") << "max";
+    }
 
     void take(pid_t process) const { std::ofstream(path_ / "cgroup.procs") << process; }
     [[nodiscard]] const std::filesystem::path &path() const { return path_; }

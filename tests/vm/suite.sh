@@ -31,6 +31,7 @@ case $kernel in
     run "fences and waits are counted*" "fences that get their numbers later*"
     run "system calls of 16 threads*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a launching thread's gaps*"
+    run "an end by lack of memory*" "what a resting process*" "stalls for lack of memory*" "what a cgroup lacked*"
     run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
     # The last one: there is no way back.

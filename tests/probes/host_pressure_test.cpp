@@ -1,0 +1,106 @@
+// What the cgroups of followed processes lacked and have, against the kernel's files about them.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/harness/cpu_cgroup.h"
+#include "tests/harness/exporter.h"
+#include "tests/harness/memory_cgroup.h"
+#include "tests/harness/probe_state.h"
+
+using namespace harness;
+
+namespace {
+
+// In a file of lines of words, the number behind `key` in the line that begins with `line`.
+double number_behind(const std::filesystem::path &file, const std::string &line,
+                     const std::string &key) {
+    std::ifstream lines(file);
+    for (std::string text; std::getline(lines, text);) {
+        std::istringstream words(text);
+        std::string word;
+        words >> word;
+        if (word != line) {
+            continue;
+        }
+        while (words >> word) {
+            if (word.starts_with(key)) {
+                return std::stod(word.substr(key.size()));
+            }
+        }
+    }
+    FAIL(file << " has no line '" << line << "' with '" << key << "'");
+    return 0;
+}
+
+double microseconds(double counted) {
+    return std::round(counted * 1e6);
+}
+
+}  // namespace
+
+TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel]") {
+    require_bpf();
+    // In version 2 this only switches the controller on: a process is in one cgroup.
+    const auto memory = MemoryCgroup::make(1U << 30U);
+    if (!memory) {
+        missing("a memory controller");
+    }
+    const CpuCgroup cpu;
+    const bool is_v2 = std::filesystem::exists(cpu.path() / "cgroup.controllers");
+    const Exporter exporter(
+        "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\nhost: {pressure: {enabled: "
+        "true}}\n");
+    Process process({standin("lives"), "wait", "touch", "20", "burn", "200", "wait"});
+    process.wait_for_output("waiting 1");
+    if (!is_v2) {
+        memory->take(process.pid());
+    }
+    cpu.take(process.pid());
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+
+    // Until the kernel has closed the last period, and the program rests.
+    Page page = exporter.scrape();
+    eventually("the same throttling before and after a page", [&] {
+        const double throttled = cpu.throttled();
+        const double periods = cpu.count("nr_periods");
+        page = exporter.scrape();
+        return throttled > 0 && throttled == cpu.throttled() &&
+               periods == cpu.count("nr_periods") &&
+               page.sum("gpusnoop_host_cpu_periods_total") == periods &&
+               microseconds(page.sum("gpusnoop_host_cpu_throttled_seconds_total")) ==
+                   std::floor(throttled * 1e6 + 1e-3);
+    });
+    CHECK(page.sum("gpusnoop_host_cpu_throttled_periods_total") == cpu.count("nr_throttled"));
+    CHECK(page.sum("gpusnoop_host_cpu_throttled_periods_total") >= 3);
+
+    const auto numa = (is_v2 ? cpu.path() : memory->path()) / "memory.numa_stat";
+    const double anon = page.sum("gpusnoop_host_memory_numa_bytes", {{"kind", "anon"}});
+    CHECK(anon >= 20 << 20);
+    if (is_v2) {
+        CHECK(page.sum("gpusnoop_host_memory_numa_bytes", {{"kind", "anon"}, {"numa_node", "0"}}) ==
+              number_behind(numa, "anon", "N0="));
+        for (const std::string resource : {"cpu", "memory", "io"}) {
+            CAPTURE(resource);
+            const auto file = cpu.path() / (resource + ".pressure");
+            if (!std::filesystem::exists(file)) {
+                missing("a kernel with PSI");
+            }
+            CHECK(microseconds(page.sum("gpusnoop_host_pressure_seconds_total",
+                                        {{"resource", resource}, {"kind", "some"}})) ==
+                  number_behind(file, "some", "total="));
+        }
+        // Throttled, its only thread waits for a CPU.
+        CHECK(page.sum("gpusnoop_host_pressure_seconds_total",
+                       {{"resource", "cpu"}, {"kind", "full"}}) > 0.1);
+    }
+    CHECK(state_of(page, "host_pressure") == "up");
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
