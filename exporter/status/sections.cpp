@@ -249,8 +249,9 @@ std::string processes_section(const Facts &facts) {
         }
         const std::string at_least = process.is_complete ? "" : "&ge; ";
         const std::string limit =
-            process.limit.empty() ? ""
-                                  : "<br><small>" + escape_html(process.limit, 256) + "</small>";
+            process.limit.empty()
+                ? ""
+                : "<br><small>" + escape_html(process.limit, probes::max_limit_bytes) + "</small>";
         rows.push_back({process_html(process.names, process.pid) + limit,
                         at_least + bytes_html(process.outstanding.bytes),
                         at_least + count_html(process.outstanding.count), gpus,

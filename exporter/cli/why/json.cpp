@@ -25,9 +25,11 @@ Json to_json(const Finding &finding) {
     json["share"] = conclusion.share;
     json["sentence"] = probes::sentence_of(conclusion);
     json["advice"] = probes::advice_of(conclusion.limit);
-    json["wall_seconds"] = seconds(process.cells.wall_ns());
+    json["wall_seconds"] = seconds(process.times.cells.wall_ns());
     json["idle_seconds"] = seconds(conclusion.idle_ns);
-    json["seconds"] = probes::to_json(process.cells);
+    json["seconds"] = probes::to_json(process.times.cells);
+    json["starved_share"] = conclusion.starved;
+    json["launch_gaps"] = probes::to_json(process.times.gaps);
     return json;
 }
 

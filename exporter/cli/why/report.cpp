@@ -19,15 +19,15 @@ Result<Report> report_of(const Times &before, const Times &now, const std::strin
         }
         Finding finding{.process = process, .conclusion = {}};
         if (const auto known = before.processes.find(id); known != before.processes.end()) {
-            finding.process.cells = process.cells.since(known->second.cells);
+            finding.process.times = process.times.since(known->second.times);
         }
-        if (const auto conclusion = conclude(finding.process.cells, report.elapsed_ns)) {
+        if (const auto conclusion = conclude(finding.process.times, report.elapsed_ns)) {
             finding.conclusion = *conclusion;
             report.findings.push_back(std::move(finding));
         }
     }
     std::ranges::stable_sort(report.findings, std::ranges::greater{}, [](const Finding &finding) {
-        return finding.process.cells.wall_ns();
+        return finding.process.times.cells.wall_ns();
     });
     return report;
 }

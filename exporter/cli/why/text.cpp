@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "exporter/cli/why/gaps_text.h"
+#include "exporter/cli/why/numbers.h"
 #include "exporter/cli/why/report.h"
 #include "exporter/probes/host_time/calls.h"
 
@@ -110,21 +112,12 @@ Sums sums_of(const Finding &finding) {
     for (std::uint32_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
         for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
             const Row row = row_of(probes::limit_of(phase, state));
-            sums[static_cast<std::size_t>(row)][state] += finding.process.cells.ns[phase][state];
+            sums[static_cast<std::size_t>(row)][state] +=
+                finding.process.times.cells.ns[phase][state];
         }
     }
     sums[static_cast<std::size_t>(Row::blocked)][HOST_STATE_futex] -= finding.conclusion.idle_ns;
     return sums;
-}
-
-// With as many decimals as all of them need.
-std::string seconds_text(std::uint64_t ns, std::uint64_t wall_ns) {
-    constexpr std::uint64_t long_ns = 5'000'000'000;
-    return fmt::format("{:.{}f} s", static_cast<double>(ns) / 1e9, wall_ns >= long_ns ? 1 : 2);
-}
-
-double percent(std::uint64_t ns, std::uint64_t wall_ns) {
-    return 100 * static_cast<double>(ns) / static_cast<double>(wall_ns);
 }
 
 // "2.4 s pipe (another process: a data loader), 0.3 s file (storage)": the largest states.
@@ -177,10 +170,10 @@ std::string name_of(const Process &process) {
                        names.slurm_job_id.empty() ? "" : ", Slurm job " + names.slurm_job_id);
 }
 
-std::string finding_text(const Finding &finding) {
+std::string finding_text(const Finding &finding, std::uint64_t elapsed_ns) {
     const Process &process = finding.process;
     const std::uint64_t idle = finding.conclusion.idle_ns;
-    const std::uint64_t wall = process.cells.wall_ns() - idle;
+    const std::uint64_t wall = process.times.cells.wall_ns() - idle;
     std::string text =
         fmt::format("{}, {} of its {}:\n{}\n{}\n", name_of(process), seconds_text(wall, wall),
                     process.threads <= 1 ? "launching thread"
@@ -191,6 +184,7 @@ std::string finding_text(const Finding &finding) {
         text += fmt::format("  (and {} in which one of them waited for another one)\n",
                             seconds_text(idle, wall));
     }
+    text += gaps_text(process.times.gaps, std::min(wall, elapsed_ns));
     return text;
 }
 
@@ -203,7 +197,7 @@ std::string report_text(const Report &report) {
     }
     std::string text;
     for (const Finding &finding : report.findings) {
-        text += (text.empty() ? "" : "\n") + finding_text(finding);
+        text += (text.empty() ? "" : "\n") + finding_text(finding, report.elapsed_ns);
     }
     return text;
 }

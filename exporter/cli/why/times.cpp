@@ -52,6 +52,21 @@ probes::HostCells cells_of(const Json &seconds) {
     return cells;
 }
 
+probes::GapTimes gaps_of(const Json &drains) {
+    probes::GapTimes gaps;
+    for (const auto &[drain, json] : drains.get_ref<const Json::object_t &>()) {
+        auto &sum = gaps.by_drain[number_of(drain, HOST_DRAIN_COUNT, HOST_DRAIN_none,
+                                            probes::host_drain_name)];
+        sum.gaps += json.at("gaps").get_ref<const Json::number_unsigned_t &>();
+        sum.ns += nanoseconds(json.at("seconds"));
+        for (const auto &[state, value] : json.at("states").get_ref<const Json::object_t &>()) {
+            sum.state_ns[number_of(state, HOST_GAP_STATES, HOST_STATE_other,
+                                   probes::host_gap_state_name)] += nanoseconds(value);
+        }
+    }
+    return gaps;
+}
+
 Process process_of(const Json &json) {
     Process process;
     process.pid = json.at("pid").get<std::uint32_t>();
@@ -61,7 +76,8 @@ Process process_of(const Json &json) {
                      .container = text_of(json, "container_id"),
                      .slurm_job_id = text_of(json, "slurm_job_id"),
                      .user = text_of(json, "user")};
-    process.cells = cells_of(json.at("seconds"));
+    process.times = {.cells = cells_of(json.at("seconds")),
+                     .gaps = gaps_of(json.at("launch_gaps"))};
     return process;
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/host_time/cells.h"
+#include "exporter/probes/host_time/process_times.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::why {
@@ -16,7 +16,7 @@ struct Process {
     std::uint32_t pid = 0;
     std::uint64_t threads = 0;
     processes::ProcessNames names;
-    probes::HostCells cells;
+    probes::ProcessTimes times;
 };
 
 struct Times {

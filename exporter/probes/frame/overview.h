@@ -22,6 +22,7 @@ inline constexpr std::size_t max_overview_sites = 15;
 inline constexpr std::size_t max_overview_slow_calls = 10;
 inline constexpr std::size_t max_overview_in_flight = 20;
 inline constexpr std::size_t max_overview_xids = 10;
+inline constexpr std::size_t max_limit_bytes = 320;
 
 // Texts in these are valid UTF-8 and not long.
 struct ProcessOverview {

@@ -14,6 +14,7 @@
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps.h"
+#include "exporter/probes/host_time/process_times.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -50,8 +51,10 @@ public:
 
     // What it has counted of each process that it knows.
     void for_each(
-        const std::function<void(const ProcessIdentity &, const HostCells &)> &use) const {
-        processes_.for_each([&](const Process &process) { use(process, process.cells); });
+        const std::function<void(const ProcessIdentity &, const ProcessTimes &)> &use) const {
+        processes_.for_each([&](const Process &process) {
+            use(process, {.cells = process.cells, .gaps = process.gaps.times()});
+        });
     }
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }

@@ -69,6 +69,12 @@ constexpr std::string_view state_names[] = {
 #undef STATE
 };
 
+constexpr std::string_view drain_names[] = {
+#define DRAIN(name) #name,
+    HOST_DRAINS(DRAIN)
+#undef DRAIN
+};
+
 }  // namespace
 
 void classify_system_calls(std::span<std::uint8_t, HOST_CALLS> classes) {
@@ -89,6 +95,14 @@ std::string_view host_phase_name(std::uint32_t phase) {
 
 std::string_view host_state_name(std::uint32_t state) {
     return state < std::size(state_names) ? state_names[state] : "other";
+}
+
+std::string_view host_drain_name(std::uint32_t drain) {
+    return drain < std::size(drain_names) ? drain_names[drain] : "none";
+}
+
+std::string_view host_gap_state_name(std::uint32_t state) {
+    return state == HOST_GAP_CUDA_CALL ? "cuda_call" : host_state_name(state);
 }
 
 }  // namespace gpusnoop::probes

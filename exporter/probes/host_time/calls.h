@@ -16,5 +16,8 @@ void classify_system_calls(std::span<std::uint8_t, HOST_CALLS> classes);
 // The values of the labels `phase` and `state`.
 [[nodiscard]] std::string_view host_phase_name(std::uint32_t phase);
 [[nodiscard]] std::string_view host_state_name(std::uint32_t state);
+// Of launch gaps: `drain` and `state`.
+[[nodiscard]] std::string_view host_drain_name(std::uint32_t drain);
+[[nodiscard]] std::string_view host_gap_state_name(std::uint32_t state);
 
 }  // namespace gpusnoop::probes

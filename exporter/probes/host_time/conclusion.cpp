@@ -1,110 +1,15 @@
 #include "exporter/probes/host_time/conclusion.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 
-#include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 
 namespace {
-
-struct Words {
-    std::string_view key;
-    std::string_view sentence;  // with the share of the time and the state
-    std::string_view advice;
-};
-
-// In the order of HostLimit.
-constexpr std::array<Words, host_limits> all_words = {{
-    {"gpu", "The GPU is the limit: the launching thread waited for it {0} of the time.",
-     "The host keeps up. Make the GPU's work faster: kernels, precision, the size of batches."},
-    {"launches", "Launches are the limit: the launching thread was inside of them {0} of the time.",
-     "If the GPU is busy all the time, its queue is full, and the GPU is behind. Else the kernels "
-     "are "
-     "many and small: join them, or use CUDA graphs."},
-    {"copies",
-     "Copies are the limit: the launching thread was inside of asynchronous ones {0} of the time.",
-     "A copy of memory that is not pinned returns only when it is done: pin the memory "
-     "(cudaMallocHost, pin_memory=True), and make fewer and larger copies."},
-    {"memory_calls",
-     "Allocations are the limit: the launching thread was inside of cudaMalloc, cudaFree and the "
-     "like {0} of the time.",
-     "Allocate before the loop, or from a pool (cudaMallocAsync, the caching allocator of "
-     "PyTorch): "
-     "cudaFree waits for the GPU, too. /api/v1/allocations says where in the program."},
-    {"cuda_calls",
-     "Other CUDA calls are the limit: the launching thread was inside of them {0} of the time.",
-     "They create streams and events, load modules, or ask for something: do that before the loop. "
-     "gpusnoop_exporter trace cuda shows them."},
-    {"host",
-     "The host's own work is the limit: the launching thread ran outside of CUDA calls {0} of the "
-     "time.",
-     "A CPU profile of that thread (perf, py-spy) says what it computes. Give that to other "
-     "threads "
-     "or processes, compile it, or launch whole steps as CUDA graphs."},
-    {"data",
-     "Data is the limit: the launching thread waited for other processes, mostly in the state {1}, "
-     "{0} of the time.",
-     "Mostly a data loader is late: give it more workers, or let it read ahead, and look at what "
-     "its "
-     "workers wait for (role=\"worker\"). A server without requests looks the same."},
-    {"lock",
-     "Another thread is the limit: the launching thread waited for threads of its own process {0} "
-     "of the time.",
-     "One of them holds a lock, such as Python's GIL, or hands work over late, such as the thread "
-     "of a data loader that pins memory. A CPU profile of all threads (perf, py-spy) says which."},
-    {"file", "Files are the limit: the launching thread waited for them {0} of the time.",
-     "Let other threads or data loaders read them ahead, or put them on faster storage. "
-     "gpusnoop_host_io_bytes_total says how much is read."},
-    {"page_fault",
-     "Memory is the limit: the launching thread waited in page faults {0} of the time.",
-     "Either memory is short, and parts of the program are swapped out "
-     "(gpusnoop_host_memory_bytes{kind=\"swap\"}): give it more. Or files that it has mapped are "
-     "cold: read them before."},
-    {"address_space",
-     "The address space is the limit: the launching thread was blocked in mmap, munmap and the "
-     "like "
-     "{0} of the time.",
-     "Its threads map, unmap or touch much memory at a time: keep buffers instead of freeing "
-     "them."},
-    {"sleep", "The program's own sleep is the limit: the launching thread slept {0} of the time.",
-     "Look for sleeps and for loops that try again in the code that launches."},
-    {"child",
-     "Other programs are the limit: the launching thread waited for processes to end {0} of the "
-     "time.",
-     "Start programs and wait for them in another thread, or not in the loop."},
-    {"device",
-     "A device is the limit: the launching thread was blocked in calls on one {0} of the time.",
-     "/api/v1/in_flight shows calls that hang, with the functions of the kernel that they wait "
-     "in."},
-    {"stopped", "The launching thread was stopped {0} of the time, by a signal or by a debugger.",
-     "kill -CONT lets it go on."},
-    {"other",
-     "Something else is the limit: the launching thread was blocked outside of CUDA calls {0} of "
-     "the time.",
-     "/proc/PID/task/TID/stack says what the kernel waits for."},
-    {"throttled",
-     "The CPU limit of its cgroup is the limit: the launching thread was throttled {0} of the "
-     "time.",
-     "Raise the CPU limit of the container or the job, or run fewer threads in it."},
-    {"no_cpu",
-     "CPUs are the limit: the launching thread was ready, and had no CPU, {0} of the time.",
-     "Others use them: move neighbours away, give the job CPUs of its own, or run fewer threads "
-     "than there are CPUs."},
-    {"stolen",
-     "Interrupts or the hypervisor are the limit: they had the launching thread's CPU {0} of the "
-     "time.",
-     "Move interrupts to other CPUs (/proc/interrupts), or give the virtual machine CPUs of its "
-     "own."},
-}};
-
-const Words &words_of(HostLimit limit) {
-    return all_words[static_cast<std::size_t>(limit)];
-}
 
 HostLimit limit_of_host(std::uint32_t state) {
     switch (state) {
@@ -143,14 +48,108 @@ std::uint64_t idle_of(const HostCells &cells, std::uint64_t elapsed_ns) {
                              : 0;
 }
 
-// The wait for the GPU is the limit if it is half of the time, or twice as long as anything else:
-// the host need not be behind all the time to be what one should look at.
-HostLimit largest_of(const std::array<std::uint64_t, host_limits> &spent, std::uint64_t wall) {
+using ByLimit = std::array<std::uint64_t, host_limits>;
+
+auto &at(auto &numbers, HostLimit limit) {
+    return numbers[static_cast<std::size_t>(limit)];
+}
+
+struct Spent {
+    ByLimit ns{};
+    std::array<std::array<std::uint64_t, HOST_STATE_COUNT>, host_limits> in_state{};
+};
+
+Spent spent_in(const HostCells &cells) {
+    Spent spent;
+    for (std::uint32_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
+        for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+            const HostLimit limit = limit_of(phase, state);
+            at(spent.ns, limit) += cells.ns[phase][state];
+            at(spent.in_state, limit)[state] += cells.ns[phase][state];
+        }
+    }
+    return spent;
+}
+
+// The gaps after waits, without what of them was before these times began, as a gap is counted when
+// it ends: no more of a state than these times have.
+GapTimes::Sum starved_in(const ProcessTimes &times) {
+    const auto &on_host = times.cells.ns[HOST_host];
+    GapTimes::Sum starved = times.gaps.after_waits();
+    const std::uint64_t unexplained = difference(starved.ns, starved.explained_ns());
+    for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+        starved.state_ns[state] = std::min(starved.state_ns[state], on_host[state]);
+    }
+    std::uint64_t &in_calls = starved.state_ns[HOST_GAP_CUDA_CALL];
+    in_calls =
+        std::min(in_calls, times.cells.wall_ns() -
+                               std::accumulate(on_host.begin(), on_host.end(), std::uint64_t{0}));
+    starved.ns = starved.explained_ns() + unexplained;
+    return starved;
+}
+
+void note_starvation(Conclusion &conclusion, const GapTimes::Sum &starved,
+                     std::uint64_t elapsed_ns) {
+    if (elapsed_ns == 0) {
+        return;
+    }
+    conclusion.starved =
+        std::min(1.0, static_cast<double>(starved.ns) / static_cast<double>(elapsed_ns));
+    if (starved.ns > 0 && starved.explained_ns() >= starved.ns / 2) {
+        const auto &states = starved.state_ns;
+        conclusion.starved_state =
+            static_cast<std::uint32_t>(std::ranges::max_element(states) - states.begin());
+    }
+}
+
+// What is outside of gaps is as it was spent. The rest is what was done in the gaps: what the host
+// does while the GPU works costs nothing.
+ByLimit critical(const ByLimit &spent, const GapTimes::Sum &starved) {
+    ByLimit critical{};
+    for (const HostLimit limit : {HostLimit::gpu, HostLimit::launches, HostLimit::copies}) {
+        at(critical, limit) = at(spent, limit);
+    }
+    for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+        at(critical, limit_of(HOST_host, state)) += starved.state_ns[state];
+    }
+    const bool mostly_memory =
+        at(spent, HostLimit::memory_calls) >= at(spent, HostLimit::cuda_calls);
+    at(critical, mostly_memory ? HostLimit::memory_calls : HostLimit::cuda_calls) +=
+        starved.state_ns[HOST_GAP_CUDA_CALL];
+    return critical;
+}
+
+bool waits_for_input(HostLimit limit) {
+    return limit == HostLimit::data || limit == HostLimit::lock || limit == HostLimit::sleep ||
+           limit == HostLimit::other;
+}
+
+// A thread's first submission ends no gap, but takes time.
+bool has_launched(const ProcessTimes &times) {
+    const auto has_time = [&](host_phase phase) {
+        return std::ranges::any_of(times.cells.ns[phase], [](std::uint64_t ns) { return ns > 0; });
+    };
+    return times.gaps.gaps() > 0 || has_time(HOST_launch) || has_time(HOST_copy);
+}
+
+// The wait for the GPU is the limit if it is half of the time, or twice as long as anything else
+// and as what the GPU waited: the host need not be behind all the time to be what one should look
+// at.
+HostLimit largest_of(const ByLimit &spent, std::uint64_t wall, std::uint64_t starved) {
     const auto largest = std::max_element(spent.begin() + 1, spent.end());
     const std::uint64_t waited = spent.front();
-    return waited >= wall - waited || waited >= 2 * *largest
+    return waited >= wall - waited || waited >= 2 * std::max(*largest, starved)
                ? HostLimit::gpu
                : static_cast<HostLimit>(largest - spent.begin());
+}
+
+// If the gaps after waits explain more than a tenth of the time, they say what the GPU waits for.
+HostLimit limit_of(const ByLimit &spent, const GapTimes::Sum &starved, std::uint64_t wall,
+                   std::uint64_t elapsed) {
+    constexpr std::uint64_t least = 10;
+    return starved.explained_ns() > elapsed / least
+               ? largest_of(critical(spent, starved), wall, starved.ns)
+               : largest_of(spent, wall, 0);
 }
 
 }  // namespace
@@ -182,45 +181,29 @@ HostLimit limit_of(std::uint32_t phase, std::uint32_t state) {
     }
 }
 
-std::string_view key_of(HostLimit limit) {
-    return words_of(limit).key;
-}
-
-std::optional<Conclusion> conclude(const HostCells &cells, std::uint64_t elapsed_ns) {
-    const std::uint64_t idle = idle_of(cells, elapsed_ns);
-    const std::uint64_t wall = cells.wall_ns() - idle;
+std::optional<Conclusion> conclude(const ProcessTimes &times, std::uint64_t elapsed_ns) {
+    const std::uint64_t idle = idle_of(times.cells, elapsed_ns);
+    const std::uint64_t wall = times.cells.wall_ns() - idle;
     if (wall == 0) {
         return std::nullopt;
     }
-    std::array<std::uint64_t, host_limits> spent{};
-    std::array<std::array<std::uint64_t, HOST_STATE_COUNT>, host_limits> in_state{};
-    for (std::uint32_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
-        for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
-            const auto limit = static_cast<std::size_t>(limit_of(phase, state));
-            spent[limit] += cells.ns[phase][state];
-            in_state[limit][state] += cells.ns[phase][state];
-        }
+    Spent spent = spent_in(times.cells);
+    Conclusion conclusion{.idle_ns = idle};
+    const std::uint64_t elapsed = std::min(wall, elapsed_ns);
+    const GapTimes::Sum starved = starved_in(times);
+    note_starvation(conclusion, starved, elapsed);
+    conclusion.starved_all_streams = times.gaps.by_drain[HOST_DRAIN_stream].ns == 0;
+    at(spent.ns, HostLimit::lock) -= idle;
+    conclusion.limit = limit_of(spent.ns, starved, wall, elapsed);
+    conclusion.share =
+        static_cast<double>(at(spent.ns, conclusion.limit)) / static_cast<double>(wall);
+    const auto &states = at(spent.in_state, conclusion.limit);
+    conclusion.state =
+        static_cast<std::uint32_t>(std::ranges::max_element(states) - states.begin());
+    if (waits_for_input(conclusion.limit) && !has_launched(times)) {
+        conclusion.limit = HostLimit::idle;
     }
-    spent[static_cast<std::size_t>(HostLimit::lock)] -= idle;
-    const HostLimit limit = largest_of(spent, wall);
-    const auto &states = in_state[static_cast<std::size_t>(limit)];
-    return Conclusion{
-        .limit = limit,
-        .share =
-            static_cast<double>(spent[static_cast<std::size_t>(limit)]) / static_cast<double>(wall),
-        .state = static_cast<std::uint32_t>(std::ranges::max_element(states) - states.begin()),
-        .idle_ns = idle};
-}
-
-std::string sentence_of(const Conclusion &conclusion) {
-    constexpr double percent = 100;
-    return fmt::format(fmt::runtime(words_of(conclusion.limit).sentence),
-                       fmt::format("{:.0f} %", conclusion.share * percent),
-                       host_state_name(conclusion.state));
-}
-
-std::string_view advice_of(HostLimit limit) {
-    return words_of(limit).advice;
+    return conclusion;
 }
 
 }  // namespace gpusnoop::probes

@@ -8,11 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/probes/host_time/cells.h"
+#include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {
 
-// What a launching thread's time is spent on. Each cell of phase and state is one of these.
+// What a launching thread's time is spent on. Each cell of phase and state is one of these, but for
+// the last.
 enum class HostLimit : std::uint8_t {
     gpu,           // waits for it
     launches,      // inside of these, as of the following three
@@ -33,8 +34,9 @@ enum class HostLimit : std::uint8_t {
     throttled,  // anywhere
     no_cpu,
     stolen,
+    idle,  // blocked, and nothing was launched
 };
-inline constexpr std::size_t host_limits = static_cast<std::size_t>(HostLimit::stolen) + 1;
+inline constexpr std::size_t host_limits = static_cast<std::size_t>(HostLimit::idle) + 1;
 
 [[nodiscard]] HostLimit limit_of(std::uint32_t phase, std::uint32_t state);
 // "gpu", "memory_calls": for programs.
@@ -47,10 +49,18 @@ struct Conclusion {
     // Of the time of several launching threads, what one waited for the others of the process, as
     // only one of them launches at a time. No share is of this.
     std::uint64_t idle_ns = 0;
+    // The part of the time in which the host kept the GPU waiting, as the gaps after waits say it,
+    // and the state (or HOST_GAP_CUDA_CALL) that most of these are in, if they are explained.
+    // Unless all of them begin with a wait for the device, other streams than the one that was
+    // waited for may have been busy.
+    double starved = 0;  // 0 to 1
+    std::optional<std::uint32_t> starved_state{};
+    bool starved_all_streams = true;
 };
 
-// Of the cells of a process in so much wall time. Nothing: its threads had no time.
-[[nodiscard]] std::optional<Conclusion> conclude(const HostCells &cells, std::uint64_t elapsed_ns);
+// Of the times of a process in so much wall time. Nothing: its threads had no time.
+[[nodiscard]] std::optional<Conclusion> conclude(const ProcessTimes &times,
+                                                 std::uint64_t elapsed_ns);
 
 // "The GPU is the limit: the launching thread waited for it 82 % of the time."
 [[nodiscard]] std::string sentence_of(const Conclusion &conclusion);

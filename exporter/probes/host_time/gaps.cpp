@@ -1,27 +1,9 @@
 #include "exporter/probes/host_time/gaps.h"
 
-#include <string>
-#include <string_view>
-
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
-
-namespace {
-
-constexpr std::string_view drain_names[] = {
-#define DRAIN(name) #name,
-    HOST_DRAINS(DRAIN)
-#undef DRAIN
-};
-
-std::string_view gap_state_name(std::size_t state) {
-    return state == HOST_GAP_CUDA_CALL ? "cuda_call"
-                                       : host_state_name(static_cast<std::uint32_t>(state));
-}
-
-}  // namespace
 
 LaunchGaps::LaunchGaps(series::FamilySet &set)
     : seconds_(set.histogram(
@@ -36,47 +18,48 @@ LaunchGaps::LaunchGaps(series::FamilySet &set)
                                  {{"drain", true}, {"state", true}}, 1e9)) {}
 
 void LaunchGaps::count(const KnownProcess &process, Counted &counted, const host_times &times) {
-    for (std::size_t drain = 0; drain < HOST_DRAIN_COUNT; drain++) {
+    for (std::uint32_t drain = 0; drain < HOST_DRAIN_COUNT; drain++) {
         count_gaps(process, counted, times, drain);
         count_states(process, counted, times, drain);
     }
 }
 
 void LaunchGaps::count_gaps(const KnownProcess &process, Counted &counted, const host_times &times,
-                            std::size_t drain) {
+                            std::uint32_t drain) {
     std::array<std::uint64_t, HOST_GAP_BUCKETS + 1> added{};
-    auto &before = counted.gaps_[drain];
+    GapTimes::Sum &sum = counted.times_.by_drain[drain];
     std::uint64_t gaps = 0;
     for (std::size_t i = 0; i < HOST_GAP_BUCKETS; i++) {
-        added[i] = grown(times.gaps[drain][i], before[i]);
+        added[i] = grown(times.gaps[drain][i], counted.gaps_[drain][i]);
         gaps += added[i];
     }
-    added[HOST_GAP_BUCKETS] = grown(times.gap_ns[drain], before[HOST_GAP_BUCKETS]);
+    sum.gaps += gaps;
+    added[HOST_GAP_BUCKETS] = grown(times.gap_ns[drain], sum.ns);
     if (gaps == 0 && added[HOST_GAP_BUCKETS] == 0) {
         return;
     }
     auto &slot = counted.gap_slots_[drain];
     if (!slot) {
         auto values = process.labels;
-        values.emplace_back(drain_names[drain]);
+        values.emplace_back(host_drain_name(drain));
         slot = seconds_.slot(process.owner, values);
     }
     seconds_.observe_all(*slot, added);
 }
 
 void LaunchGaps::count_states(const KnownProcess &process, Counted &counted,
-                              const host_times &times, std::size_t drain) {
-    for (std::size_t state = 0; state < HOST_GAP_STATES; state++) {
+                              const host_times &times, std::uint32_t drain) {
+    for (std::uint32_t state = 0; state < HOST_GAP_STATES; state++) {
         const std::uint64_t added =
-            grown(times.gap_state_ns[drain][state], counted.states_[drain][state]);
+            grown(times.gap_state_ns[drain][state], counted.times_.by_drain[drain].state_ns[state]);
         if (added == 0) {
             continue;
         }
         auto &slot = counted.state_slots_[drain][state];
         if (!slot) {
             auto values = process.labels;
-            values.emplace_back(drain_names[drain]);
-            values.emplace_back(gap_state_name(state));
+            values.emplace_back(host_drain_name(drain));
+            values.emplace_back(host_gap_state_name(state));
             slot = state_seconds_.slot(process.owner, values);
         }
         state_seconds_.add(*slot, added);

@@ -8,6 +8,7 @@
 
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/host_time/gap_times.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -18,9 +19,13 @@ public:
 
     // What is counted of one process.
     class Counted {
+    public:
+        [[nodiscard]] const GapTimes &times() const { return times_; }
+
+    private:
         friend LaunchGaps;
-        std::array<std::array<std::uint64_t, HOST_GAP_BUCKETS + 1>, HOST_DRAIN_COUNT> gaps_{};
-        std::array<std::array<std::uint64_t, HOST_GAP_STATES>, HOST_DRAIN_COUNT> states_{};
+        GapTimes times_;
+        std::array<std::array<std::uint64_t, HOST_GAP_BUCKETS>, HOST_DRAIN_COUNT> gaps_{};
         std::array<std::optional<series::Slot>, HOST_DRAIN_COUNT> gap_slots_;
         std::array<std::array<std::optional<series::Slot>, HOST_GAP_STATES>, HOST_DRAIN_COUNT>
             state_slots_;
@@ -31,9 +36,9 @@ public:
 
 private:
     void count_gaps(const KnownProcess &process, Counted &counted, const host_times &times,
-                    std::size_t drain);
+                    std::uint32_t drain);
     void count_states(const KnownProcess &process, Counted &counted, const host_times &times,
-                      std::size_t drain);
+                      std::uint32_t drain);
 
     series::Family &seconds_;
     series::Family &state_seconds_;

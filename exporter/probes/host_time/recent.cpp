@@ -15,8 +15,8 @@ using std::chrono::nanoseconds;
 void RecentTimes::on_reading(const HostTimeAggregator &aggregator, nanoseconds now) {
     constexpr std::chrono::minutes age{1};
     std::map<ProcessKey, Process> processes;
-    aggregator.for_each([&](const ProcessIdentity &identity, const HostCells &cells) {
-        const Mark mark{.at = now, .cells = cells};
+    aggregator.for_each([&](const ProcessIdentity &identity, const ProcessTimes &times) {
+        const Mark mark{.at = now, .times = times};
         const auto known = processes_.find(identity.key);
         Process process = known == processes_.end()
                               ? Process{.older = mark, .newer = mark, .now = {}}
@@ -38,7 +38,7 @@ std::optional<std::string> RecentTimes::sentence_of(std::uint32_t pid) const {
     }
     const Process &process = std::prev(after)->second;
     const nanoseconds elapsed = process.now.at - process.older.at;
-    const auto conclusion = conclude(process.now.cells.since(process.older.cells),
+    const auto conclusion = conclude(process.now.times.since(process.older.times),
                                      static_cast<std::uint64_t>(elapsed.count()));
     return conclusion ? std::optional(
                             fmt::format("In the last {} s: {}",

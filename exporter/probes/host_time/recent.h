@@ -9,7 +9,7 @@
 
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
-#include "exporter/probes/host_time/cells.h"
+#include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {
 
@@ -25,7 +25,7 @@ public:
 private:
     struct Mark {
         std::chrono::nanoseconds at{};
-        HostCells cells;
+        ProcessTimes times;
     };
     // The newer mark is up to a minute old, the older one up to two.
     struct Process {

@@ -69,8 +69,9 @@ Json to_json(const ThreadsState::Process &process, std::size_t threads) {
     processes::add_names(json, process.identity);
     json["pod_uid"] = process.identity.pod_uid;
     json["threads"] = threads;
-    json["wall_seconds"] = seconds(process.cells.wall_ns());
-    json["seconds"] = to_json(process.cells);
+    json["wall_seconds"] = seconds(process.times.cells.wall_ns());
+    json["seconds"] = to_json(process.times.cells);
+    json["launch_gaps"] = to_json(process.times.gaps);
     return json;
 }
 
@@ -193,8 +194,8 @@ std::vector<LaunchingThread> LaunchingThreads::list() const {
 
 ThreadsState threads_state(const HostTimeAggregator &aggregator, const LaunchingThreads &threads) {
     ThreadsState state;
-    aggregator.for_each([&](const ProcessIdentity &identity, const HostCells &cells) {
-        state.processes.push_back({identity, cells});
+    aggregator.for_each([&](const ProcessIdentity &identity, const ProcessTimes &times) {
+        state.processes.push_back({identity, times});
     });
     std::ranges::sort(state.processes, {},
                       [](const ThreadsState::Process &process) { return process.identity.key; });

@@ -15,6 +15,7 @@
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/host_time/cells.h"
+#include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {
 
@@ -63,7 +64,7 @@ struct ThreadsState {
     // With the threads that have ended.
     struct Process {
         ProcessIdentity identity;
-        HostCells cells;
+        ProcessTimes times;
     };
     std::vector<Process> processes;
     std::vector<LaunchingThread> threads;    // the oldest first

@@ -25,7 +25,8 @@ Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
             {"pod_uid", ""},
             {"threads", 1},
             {"wall_seconds", 1.0},
-            {"seconds", seconds}};
+            {"seconds", seconds},
+            {"launch_gaps", Json::object()}};
 }
 
 Times times_of(double elapsed, const std::vector<Json> &processes) {
@@ -47,6 +48,8 @@ TEST_CASE("why explains what happened between two answers, with the conclusion f
     Json train = process(42, "python3", {{"host", {{"running", 100.0}, {"futex", 5.0}}}});
     train["script"] = "train.py";
     train["slurm_job_id"] = "4711";
+    train["launch_gaps"]["device"] = {
+        {"gaps", 100}, {"seconds", 50.0}, {"states", {{"running", 50.0}}}};
     const Times before = times_of(1'000, {train});
     train["seconds"] = {
         {"host",
@@ -55,10 +58,17 @@ TEST_CASE("why explains what happened between two answers, with the conclusion f
         {"memory", {{"running", 0.1}}},
         {"launch", {{"runnable", 0.26}}},
         {"copy", {{"throttled", 0.9}}}};
+    train["launch_gaps"] = {
+        {"device",
+         {{"gaps", 119},
+          {"seconds", 52.6},
+          {"states", {{"running", 50.25}, {"pipe", 52.1 - 50.25}}}}},
+        {"stream", {{"gaps", 1}, {"seconds", 0.1}, {"states", {{"cuda_call", 0.1}}}}},
+        {"none", {{"gaps", 9}, {"seconds", 5.0}, {"states", {{"file", 5.0}}}}}};
     const Times now = times_of(1'010, {train});
     CHECK(text(before, now) ==
           R"(train.py (pid 42, Slurm job 4711), 10.0 s of its launching thread:
-Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time.
+Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time. The host kept the GPU or a stream waiting 27 % of the time, mostly in the state pipe.
 )" + std::string(probes::advice_of(probes::HostLimit::data)) +
               R"(
   waiting for the GPU                 3.9 s   39 %   2.0 s running (it spins), 1.9 s poll
@@ -66,6 +76,8 @@ Data is the limit: the launching thread waited for other processes, mostly in th
   blocked on the host                 2.6 s   26 %   2.3 s pipe (another process: a data loader), 0.3 s file (storage)
   inside CUDA calls that allocate     0.1 s    1 %   0.1 s running
   ready or running, no CPU            1.2 s   12 %   0.9 s throttled (by the CPU limit of its cgroup), 0.3 s runnable (others have the CPUs)
+  The GPU certainly had nothing to do for 2.6 s in 19 gaps: 71 % pipe, 10 % running, 19 % in short ones.
+  A stream that it waited for had nothing to do for 0.1 s in 1 gap: 100 % cuda_call.
 )");
 }
 
@@ -100,8 +112,10 @@ TEST_CASE("why leaves out what one launching thread waits for another one") {
 }
 
 TEST_CASE("why has its numbers and the conclusion's key as JSON, too") {
-    const auto report = report_of(
-        times_of(1, {}), times_of(3, {process(7, "a", {{"memory", {{"running", 2.0}}}})}), "*");
+    Json allocates = process(7, "a", {{"memory", {{"running", 2.0}}}});
+    allocates["launch_gaps"]["device"] = {
+        {"gaps", 2}, {"seconds", 0.5}, {"states", {{"cuda_call", 0.25}}}};
+    const auto report = report_of(times_of(1, {}), times_of(3, {allocates}), "*");
     const std::string text = report_json(*report);
     CHECK(text.find('\n') == text.size() - 1);
     const Json object = Json::parse(text);
@@ -114,6 +128,9 @@ TEST_CASE("why has its numbers and the conclusion's key as JSON, too") {
     CHECK(one.at("wall_seconds") == 2.0);
     CHECK(one.at("idle_seconds") == 0.0);
     CHECK(one.at("seconds") == Json{{"memory", {{"running", 2.0}}}});
+    CHECK(one.at("starved_share") == 0.25);
+    const Json gaps = {{"gaps", 2}, {"seconds", 0.5}, {"states", {{"cuda_call", 0.25}}}};
+    CHECK(one.at("launch_gaps") == Json{{"device", gaps}});
     CHECK_THAT(one.at("sentence").get<std::string>(), ContainsSubstring("Allocations"));
     CHECK(Json::parse(report_json({.elapsed_ns = 1, .findings = {}})).at("processes").empty());
 }
@@ -131,13 +148,28 @@ TEST_CASE("why trusts no answer") {
     REQUIRE(parsed);
     const auto &known = parsed->processes.at("1-5");
     CHECK(known.names.comm.find('\x1b') == std::string::npos);
-    CHECK(known.cells.ns[HOST_other][HOST_STATE_other] == 1'000'000'000);  // of a later version
+    CHECK(known.times.cells.ns[HOST_other][HOST_STATE_other] ==
+          1'000'000'000);  // of a later version
     for (const std::string other :
          {"", "[]", "{}", R"({"elapsed_seconds":1})", R"({"elapsed_seconds":-1,"processes":[]})",
           R"({"elapsed_seconds":1e300,"processes":[]})",
           R"({"elapsed_seconds":1,"processes":[{}]})"}) {
         CAPTURE(other);
         CHECK_FALSE(parse_times(other));
+    }
+    Json later = good;
+    later["processes"][0]["launch_gaps"]["later"] = {
+        {"gaps", 1}, {"seconds", 1.0}, {"states", {{"later", 1.0}}}};
+    const auto gaps = parse_times(later.dump())->processes.at("1-5").times.gaps;
+    CHECK(gaps.by_drain[HOST_DRAIN_none].state_ns[HOST_STATE_other] == 1'000'000'000);
+    for (const Json &one :
+         {Json(1), Json{{"gaps", -1}, {"seconds", 1.0}, {"states", Json::object()}},
+          Json{{"gaps", 1}, {"seconds", 1.0}},
+          Json{{"gaps", 1}, {"seconds", -1.0}, {"states", Json::object()}},
+          Json{{"gaps", 1}, {"seconds", 1.0}, {"states", {{"pipe", "x"}}}}}) {
+        later["processes"][0]["launch_gaps"] = {{"device", one}};
+        CAPTURE(later.dump());
+        CHECK_FALSE(parse_times(later.dump()));
     }
     for (const Json &seconds :
          {Json(1), Json{{"host", 1}}, Json{{"host", {{"futex", "x"}}}},

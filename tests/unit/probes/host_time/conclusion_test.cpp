@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/overview.h"
+
 using namespace gpusnoop::probes;
 using Catch::Matchers::ContainsSubstring;
 
@@ -20,18 +22,26 @@ struct Spent {
     std::uint64_t ns;
 };
 
-HostCells cells_of(std::initializer_list<Spent> all) {
-    HostCells cells;
+ProcessTimes times_of(std::initializer_list<Spent> all) {
+    ProcessTimes times;
     for (const auto &[phase, state, ns] : all) {
-        cells.ns[phase][state] += ns;
+        times.cells.ns[phase][state] += ns;
     }
-    return cells;
+    return times;
+}
+
+// One that lasts so long in this state.
+GapTimes::Sum gap_of(std::uint32_t state, std::uint64_t ns) {
+    GapTimes::Sum sum{.gaps = 1, .ns = ns};
+    sum.state_ns[state] = ns;
+    return sum;
 }
 
 // Of one thread.
 Conclusion conclusion_of(std::initializer_list<Spent> all) {
-    const HostCells cells = cells_of(all);
-    return *conclude(cells, cells.wall_ns());
+    ProcessTimes times = times_of(all);
+    times.gaps.by_drain[HOST_DRAIN_none].gaps = 1;  // it has launched something
+    return *conclude(times, times.cells.wall_ns());
 }
 
 bool is_near(double a, double b) {
@@ -138,6 +148,15 @@ TEST_CASE("every limit has a key of its own, a sentence and an advice") {
         CHECK(sentence.ends_with("."));
         CHECK(advice_of(limit).ends_with("."));
         CHECK(sentence.find('{') == std::string::npos);
+        // The page at / has room for it.
+        const std::string longest =
+            "In the last 120 s: " + sentence_of({.limit = limit,
+                                                 .share = 1,
+                                                 .state = HOST_STATE_page_fault,
+                                                 .starved = 1,
+                                                 .starved_state = HOST_STATE_page_fault,
+                                                 .starved_all_streams = false});
+        CHECK(longest.size() <= max_limit_bytes);
     }
     CHECK(keys.size() == host_limits);
 }
@@ -160,31 +179,136 @@ TEST_CASE("the GPU is the limit from half of the time on, or from twice anything
 
 TEST_CASE("that one of several launching threads waits for another is no limit") {
     // Forward in one thread, backward in the other one.
-    const HostCells cells = cells_of({{HOST_host, HOST_STATE_running, 80},
-                                      {HOST_wait, HOST_STATE_running, 20},
-                                      {HOST_host, HOST_STATE_futex, 100}});
-    const auto two = conclude(cells, 100);
+    const ProcessTimes times = times_of({{HOST_host, HOST_STATE_running, 75},
+                                         {HOST_launch, HOST_STATE_running, 5},
+                                         {HOST_wait, HOST_STATE_running, 20},
+                                         {HOST_host, HOST_STATE_futex, 100}});
+    const auto two = conclude(times, 100);
     REQUIRE(two);
     CHECK(key_of(two->limit) == "host");
-    CHECK(is_near(two->share, 0.8));
+    CHECK(is_near(two->share, 0.75));
     CHECK(two->idle_ns == 100);
     // Of one thread it is.
-    const auto one = conclude(cells, 200);
+    const auto one = conclude(times, 200);
     CHECK(key_of(one->limit) == "lock");
     CHECK(one->idle_ns == 0);
     // Both wait for a third that launches nothing.
     const auto both = conclude(
-        cells_of({{HOST_host, HOST_STATE_running, 40}, {HOST_host, HOST_STATE_futex, 160}}), 100);
+        times_of({{HOST_launch, HOST_STATE_running, 40}, {HOST_host, HOST_STATE_futex, 160}}), 100);
     CHECK(key_of(both->limit) == "lock");
     CHECK(is_near(both->share, 0.6));
     // Threads that work at the same time wait for nobody.
     const auto parallel = conclude(
-        cells_of({{HOST_host, HOST_STATE_running, 190}, {HOST_host, HOST_STATE_futex, 10}}), 100);
+        times_of({{HOST_host, HOST_STATE_running, 190}, {HOST_host, HOST_STATE_futex, 10}}), 100);
     CHECK(parallel->idle_ns == 10);
     CHECK(is_near(parallel->share, 1));
 }
 
 TEST_CASE("without any time there is no conclusion") {
-    CHECK_FALSE(conclude(HostCells(), 100));
-    CHECK_FALSE(conclude(cells_of({{HOST_host, HOST_STATE_futex, 100}}), 0));
+    CHECK_FALSE(conclude(ProcessTimes(), 100));
+    CHECK_FALSE(conclude(times_of({{HOST_host, HOST_STATE_futex, 100}}), 0));
+}
+
+TEST_CASE("what the GPU waits for is what the thread did in the gaps after waits for it") {
+    // Most of the time in the pipe, the GPU still works; the gap is spent running.
+    ProcessTimes times = times_of({{HOST_host, HOST_STATE_pipe, 40},
+                                   {HOST_host, HOST_STATE_running, 30},
+                                   {HOST_wait, HOST_STATE_poll, 30}});
+    times.gaps.by_drain[HOST_DRAIN_none] = gap_of(HOST_STATE_pipe, 40);
+    CHECK(key_of(conclude(times, 100)->limit) == "data");
+    CHECK(conclude(times, 100)->starved == 0);
+    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 30);
+    const auto device = conclude(times, 100);
+    CHECK(key_of(device->limit) == "host");
+    CHECK(is_near(device->share, 0.3));
+    CHECK(sentence_of(*device) ==
+          "The host's own work is the limit: the launching thread ran outside of CUDA calls 30 % "
+          "of the time. The host kept the GPU waiting 30 % of the time, mostly in the state "
+          "running.");
+    // Twice as long as the GPU waited for all of the host together.
+    ProcessTimes two = times_of({{HOST_host, HOST_STATE_pipe, 40},
+                                 {HOST_host, HOST_STATE_running, 12},
+                                 {HOST_wait, HOST_STATE_poll, 48}});
+    two.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 12);
+    two.gaps.by_drain[HOST_DRAIN_stream] = gap_of(HOST_STATE_pipe, 12);
+    CHECK(key_of(conclude(two, 100)->limit) == "gpu");
+    two.gaps.by_drain[HOST_DRAIN_stream] = gap_of(HOST_STATE_pipe, 13);
+    CHECK(key_of(conclude(two, 100)->limit) == "data");
+    // Of a stream, too.
+    times.gaps.by_drain[HOST_DRAIN_stream] =
+        std::exchange(times.gaps.by_drain[HOST_DRAIN_device], {});
+    CHECK(key_of(conclude(times, 100)->limit) == "host");
+    CHECK_THAT(sentence_of(*conclude(times, 100)),
+               ContainsSubstring("kept the GPU or a stream waiting 30 %"));
+}
+
+TEST_CASE("allocations and other calls in the gaps are told apart by the time in them") {
+    for (const auto &[phase, key] :
+         {std::pair(HOST_memory, "memory_calls"), std::pair(HOST_other, "cuda_calls")}) {
+        ProcessTimes times =
+            times_of({{HOST_host, HOST_STATE_running, 45}, {phase, HOST_STATE_running, 55}});
+        times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_GAP_CUDA_CALL, 50);
+        const auto conclusion = conclude(times, 100);
+        CHECK(key_of(conclusion->limit) == key);
+        CHECK_THAT(sentence_of(*conclusion),
+                   ContainsSubstring("waiting 50 % of the time, mostly in the state cuda_call."));
+    }
+}
+
+TEST_CASE("launches are the limit, whatever little the gaps say") {
+    ProcessTimes times = times_of({{HOST_launch, HOST_STATE_running, 60},
+                                   {HOST_host, HOST_STATE_pipe, 20},
+                                   {HOST_wait, HOST_STATE_running, 20}});
+    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_pipe, 20);
+    CHECK(key_of(conclude(times, 100)->limit) == "launches");
+}
+
+TEST_CASE("gaps that are too few or too short to be explained change no conclusion") {
+    ProcessTimes times =
+        times_of({{HOST_host, HOST_STATE_pipe, 60}, {HOST_host, HOST_STATE_running, 40}});
+    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 9);
+    CHECK(key_of(conclude(times, 100)->limit) == "data");
+    times.gaps.by_drain[HOST_DRAIN_device] = {.gaps = 90, .ns = 40};
+    const auto unexplained = conclude(times, 100);
+    CHECK(key_of(unexplained->limit) == "data");
+    CHECK(is_near(unexplained->starved, 0.4));
+    CHECK(sentence_of(*unexplained).ends_with(" The host kept the GPU waiting 40 % of the time."));
+}
+
+TEST_CASE("what of a gap was before the times began is left out") {
+    ProcessTimes times = times_of({{HOST_host, HOST_STATE_poll, 15},
+                                   {HOST_launch, HOST_STATE_running, 25},
+                                   {HOST_host, HOST_STATE_running, 60}});
+    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_poll, 1'000);
+    times.gaps.by_drain[HOST_DRAIN_device].state_ns[HOST_GAP_CUDA_CALL] = 10;
+    times.gaps.by_drain[HOST_DRAIN_device].ns += 10;
+    const auto conclusion = conclude(times, 100);
+    CHECK(key_of(conclusion->limit) == "launches");
+    CHECK(is_near(conclusion->starved, 0.25));
+    CHECK(conclusion->starved_state == HOST_STATE_poll);
+}
+
+TEST_CASE("a program that launches nothing and is blocked is idle") {
+    for (const std::uint32_t state : {HOST_STATE_poll, HOST_STATE_socket, HOST_STATE_pipe,
+                                      HOST_STATE_futex, HOST_STATE_sleep, HOST_STATE_other}) {
+        const ProcessTimes times =
+            times_of({{HOST_host, state, 95}, {HOST_host, HOST_STATE_running, 5}});
+        const auto conclusion = conclude(times, 100);
+        CHECK(key_of(conclusion->limit) == "idle");
+        CHECK(conclusion->state == state);
+        CHECK_THAT(sentence_of(*conclusion), ContainsSubstring("nothing was launched"));
+        ProcessTimes launched = times;
+        launched.gaps.by_drain[HOST_DRAIN_none].gaps = 1;
+        CHECK(key_of(conclude(launched, 100)->limit) != "idle");
+        launched = times;
+        launched.cells.ns[HOST_launch][HOST_STATE_running] = 1;  // its first launch
+        CHECK(key_of(conclude(launched, 100)->limit) != "idle");
+    }
+    // What hinders a program from launching is said, also if it launches nothing.
+    for (const auto &[state, key] :
+         {std::pair(HOST_STATE_throttled, "throttled"), std::pair(HOST_STATE_file, "file"),
+          std::pair(HOST_STATE_running, "host"), std::pair(HOST_STATE_stopped, "stopped")}) {
+        CHECK(key_of(conclude(times_of({{HOST_host, state, 100}}), 100)->limit) == key);
+    }
+    CHECK(key_of(conclude(times_of({{HOST_wait, HOST_STATE_poll, 100}}), 100)->limit) == "gpu");
 }

@@ -16,13 +16,16 @@ constexpr std::uint64_t second = 1'000'000'000;
 
 class Program {
 public:
-    // A thread of the process that has been there for so long, and blocked for so much of it.
-    void read(std::chrono::seconds wall, std::chrono::seconds in_pipe, std::uint64_t since = 1) {
+    // A thread of the process that has been there for so long, and blocked for so much of it. It
+    // has launched something since, but for a thread that has become idle.
+    void read(std::chrono::seconds wall, std::chrono::seconds in_pipe, std::uint64_t since = 1,
+              bool is_idle = false) {
         host_thread_record thread{};
         thread.process = {.since_ns = since, .tgid = 7, .reserved = 0};
         thread.times.wall_ns = static_cast<std::uint64_t>(wall.count()) * second;
         thread.times.off_ns[HOST_host][HOST_STATE_pipe] =
             static_cast<std::uint64_t>(in_pipe.count()) * second;
+        thread.times.gaps[HOST_DRAIN_none][0] = launches_ += is_idle ? 0 : 1;
         aggregator_.on_reading({.past = {}, .threads = {thread}, .nodes = {0}});
         recent.on_reading(aggregator_, 1'000s + wall);
     }
@@ -30,6 +33,7 @@ public:
     RecentTimes recent;
 
 private:
+    std::uint64_t launches_ = 0;
     HostTimeAggregator aggregator_{{.budget = [](std::string_view) { return 1000; },
                                     .retention = std::chrono::seconds(60),
                                     .look_up = [](ProcessIdentity &) { return true; }}};
@@ -55,4 +59,16 @@ TEST_CASE("the last minutes of a process are explained, not what was before") {
     program.read(150s, 0s, 2);
     program.read(155s, 0s, 2);
     CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 5 s: The host's own"));
+}
+
+TEST_CASE("a process that has launched nothing in the last minutes is idle") {
+    Program notebook;
+    notebook.read(10s, 0s);
+    notebook.read(70s, 60s);
+    CHECK_THAT(*notebook.recent.sentence_of(7), StartsWith("In the last 60 s: Data is the limit"));
+    notebook.read(130s, 120s, 1, true);
+    notebook.read(140s, 130s, 1, true);
+    CHECK_THAT(*notebook.recent.sentence_of(7),
+               StartsWith("In the last 70 s: It is idle: nothing was launched, and the launching "
+                          "thread waited, mostly in the state pipe, 100 % of the time."));
 }

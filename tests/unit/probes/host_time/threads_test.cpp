@@ -95,11 +95,33 @@ TEST_CASE("a launching thread is in the document with what it does and what it h
     CHECK(process.at("threads") == 1);
     CHECK(process.at("wall_seconds") == 1.0);
     CHECK(process.at("seconds") == cells);
+    CHECK(process.at("launch_gaps") == Json::object());
     CHECK(answer.at("truncated") == false);
 
     one.cpu = 2;  // the node is not known
     node.read({one});
     CHECK(node.answer().at("threads").at(0).at("numa_node").is_null());
+}
+
+TEST_CASE("a process has the launch gaps that its threads have ended") {
+    auto one = thread_of(7, 71, 10, 1'000);
+    one.times.gap_ns[HOST_DRAIN_device] = 2'500'000'000;
+    one.times.gaps[HOST_DRAIN_device][0] = 2;
+    one.times.gaps[HOST_DRAIN_device][HOST_GAP_BUCKETS - 1] = 1;
+    one.times.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 1'500'000'000;
+    one.times.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 500'000'000;
+    auto other = thread_of(7, 72, 20, 500);
+    other.times.gap_ns[HOST_DRAIN_device] = 500'000'000;
+    other.times.gaps[HOST_DRAIN_device][3] = 1;
+    other.times.gap_ns[HOST_DRAIN_none] = 250'000'000;
+    other.times.gaps[HOST_DRAIN_none][3] = 1;
+    Node node;
+    node.read({one, other});
+    node.read({other}, {{one.process, one.times}});
+    CHECK(node.answer().at("processes").at(0).at("launch_gaps") ==
+          Json{{"none", {{"gaps", 1}, {"seconds", 0.25}, {"states", Json::object()}}},
+               {"device",
+                {{"gaps", 4}, {"seconds", 3.0}, {"states", {{"pipe", 1.5}, {"cuda_call", 0.5}}}}}});
 }
 
 TEST_CASE("numbers of launching threads only grow, and a process keeps what ended threads had") {
