@@ -1,4 +1,5 @@
 // `why`, on programs that spend their time in one way each.
+#include <sched.h>
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,8 +9,11 @@
 #include <vector>
 
 #include "tests/harness/cpu_cgroup.h"
+#include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/memory_cgroup.h"
 #include "tests/harness/process.h"
+#include "tests/harness/swap_file.h"
 
 using namespace harness;
 using Catch::Matchers::ContainsSubstring;
@@ -27,6 +31,14 @@ Finished why(const Exporter &exporter, const std::vector<std::string> &more) {
 }
 
 using Steps = std::vector<std::string>;
+
+// What a training step does between a wait for the GPU and the next launch.
+Steps training(Steps work) {
+    const Steps wait = {"inside", "synchronize", "sleep", "1"};
+    work.insert(work.begin(), wait.begin(), wait.end());
+    work.emplace_back("launch");
+    return work;
+}
 
 // A loop of ten seconds or more.
 Steps again(const Steps &step) {
@@ -49,21 +61,17 @@ Process start(const Exporter &exporter, const std::string &name, const Steps &st
     return process;
 }
 
-// Most of the time goes where it is said to go, and all of it is in the numbers.
-void check_conclusion(const Exporter &exporter, const Process &process, const std::string &key,
-                      const std::string &sentence) {
+// What `why` says of the process. All of its time is in the numbers.
+Json explained(const Exporter &exporter, const Process &process) {
     const std::string pid = "--pid=" + std::to_string(process.pid());
     const Finished said = why(exporter, {pid, "--duration=1s", "--format=json"});
-    CAPTURE(key, said.output);
+    CAPTURE(said.output, process.output());
     REQUIRE(said.code == 0);
     const Json answer = Json::parse(said.output);
     REQUIRE(answer.at("processes").size() == 1);
-    const Json &one = answer.at("processes").at(0);
+    Json one = answer.at("processes").at(0);
     CHECK(one.at("pid") == process.pid());
     CHECK(one.at("threads") == 1);
-    CHECK(one.at("conclusion") == key);
-    CHECK(one.at("share") > 0.4);
-    CHECK_THAT(one.at("sentence").get<std::string>(), ContainsSubstring(sentence));
     double sum = 0;
     for (const auto &[phase, states] : one.at("seconds").items()) {
         for (const auto &[state, value] : states.items()) {
@@ -76,11 +84,56 @@ void check_conclusion(const Exporter &exporter, const Process &process, const st
     // The two readings of the thread are a moment before those of the clock.
     CHECK(sum > 0.9 * elapsed);
     CHECK(sum < 1.1 * elapsed);
+    return one;
+}
+
+void check_conclusion(const Exporter &exporter, const Process &process, const std::string &key,
+                      const std::string &sentence) {
+    const Json one = explained(exporter, process);
+    CAPTURE(one.dump());
+    CHECK(one.at("conclusion") == key);
+    CHECK(one.at("share") > 0.3);
+    CHECK_THAT(one.at("sentence").get<std::string>(), ContainsSubstring(sentence));
+}
+
+// Most of what the GPU waits for is in this state.
+void check_starvation(const Exporter &exporter, const Process &process, const std::string &key,
+                      const std::string &state) {
+    const Json one = explained(exporter, process);
+    CAPTURE(one.dump());
+    CHECK(one.at("conclusion") == key);
+    CHECK(one.at("starved_share") > 0.5);
+    CHECK_THAT(one.at("sentence").get<std::string>(),
+               ContainsSubstring(" The host kept the GPU waiting "));
+    CHECK(one.at("sentence").get<std::string>().ends_with(", mostly in the state " + state + "."));
+    CHECK(one.at("launch_gaps").at("device").at("gaps") > 1);
 }
 
 }  // namespace
 
-TEST_CASE("why says what limits a program", "[e2e]") {
+TEST_CASE("why says what the GPU waits for", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(enabled);
+    struct Situation {
+        std::string key;
+        Steps work;
+        std::string state;
+    };
+    const TemporaryDirectory directory;
+    for (const auto &[key, work, state] : std::vector<Situation>{
+             {"data", {"pipe", "20", "burn", "4"}, "pipe"},
+             {"lock", {"futex", "20", "burn", "4"}, "futex"},
+             {"memory_calls", {"inside", "allocate", "sleep", "20", "burn", "4"}, "cuda_call"},
+             {"host", {"burn", "20", "pipe", "2"}, "running"},
+             {"file", {"cold", directory / "data", "100"}, "file"},
+         }) {
+        const Process process = start(exporter, "why_" + key, again(training(work)));
+        process.signal(SIGUSR1);
+        check_starvation(exporter, process, key, state);
+    }
+}
+
+TEST_CASE("why says what limits a program that the GPU does not wait for", "[e2e]") {
     require_bpf();
     const Exporter exporter(enabled);
     struct Situation {
@@ -89,19 +142,55 @@ TEST_CASE("why says what limits a program", "[e2e]") {
         std::string sentence;
     };
     for (const auto &[key, loop, sentence] : std::vector<Situation>{
-             {"data", {"pipe", "20", "burn", "4"}, "mostly in the state pipe"},
-             {"lock", {"futex", "20", "burn", "4"}, "Another thread is the limit"},
-             {"memory_calls",
-              {"inside", "allocate", "sleep", "20", "burn", "4"},
-              "inside of cudaMalloc"},
-             {"gpu", {"inside", "synchronize", "poll", "20", "burn", "4"}, "The GPU is the limit"},
+             {"gpu",
+              {"launch", "inside", "synchronize", "poll", "20", "burn", "4"},
+              "The GPU is the limit: the launching thread waited for it"},
+             // It reads ahead while the GPU works.
+             {"data", {"launch", "launch", "pipe", "20", "burn", "4"}, "mostly in the state pipe"},
              {"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "inside of them"},
-             {"no_cpu", {"pin", "0", "compete", "500"}, "had no CPU"},
+             {"idle", {"poll", "20"}, "It is idle: nothing was launched"},
          }) {
         const Process process = start(exporter, "why_" + key, again(loop));
         process.signal(SIGUSR1);
         check_conclusion(exporter, process, key, sentence);
     }
+}
+
+TEST_CASE("why says that neighbours have the CPU", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(enabled);
+    const Process process =
+        start(exporter, "why_crowded", again(training({"pin", "0", "burn", "20"})));
+    const Steps burner = {standin("spends"), "pin", "0", "burn_wall", "60000"};
+    const Process neighbours[] = {Process(burner), Process(burner)};
+    process.signal(SIGUSR1);
+    check_starvation(exporter, process, "no_cpu", "runnable");
+}
+
+TEST_CASE("why says that a program is swapped out", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(enabled);
+    const SwapFile swap(64);
+    if (!swap.is_used()) {
+        missing("a file to swap to");
+    }
+    const auto cgroup = MemoryCgroup::make(std::uint64_t{16} << 20);  // ends after the process
+    if (!cgroup) {
+        missing("cgroups that limit memory");
+    }
+    // What it touches for the first time is swapped out only.
+    Steps steps = {"touch", "48", "12288", "wait"};
+    const Steps loop = again(training({"touch", "48", "100"}));
+    steps.insert(steps.end(), loop.begin(), loop.end());
+    Process process = start(exporter, "why_swaps", steps);
+    cgroup->take(process.pid());
+    // Each fault is short: whoever competes for the CPU would have more of the time.
+    const sched_param first{.sched_priority = 1};
+    CHECK(::sched_setscheduler(process.pid(), SCHED_RR, &first) == 0);
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 3");
+    process.signal(SIGUSR1);
+    check_starvation(exporter, process, "page_fault", "page_fault");
 }
 
 TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[e2e]") {
@@ -117,7 +206,8 @@ TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[e2e]
 TEST_CASE("why has a table for people, and the processes that it is asked for", "[e2e]") {
     require_bpf();
     const Exporter exporter(enabled);
-    const Process loads = start(exporter, "why_loads", again({"pipe", "20", "burn", "4"}));
+    const Process loads =
+        start(exporter, "why_loads", again(training({"pipe", "20", "burn", "4"})));
     const Process other = start(exporter, "why_other", {});
     loads.signal(SIGUSR1);
     const Finished both = why(exporter, {"--comm=why_*", "--duration=500ms"});
@@ -130,6 +220,7 @@ TEST_CASE("why has a table for people, and the processes that it is asked for", 
     CHECK_THAT(one.output, ContainsSubstring(" s of its launching thread:\nData is the limit: "));
     CHECK_THAT(one.output, ContainsSubstring("\n  waiting for the GPU "));
     CHECK_THAT(one.output, ContainsSubstring(" s pipe (another process: a data loader)"));
+    CHECK_THAT(one.output, ContainsSubstring("\n  The GPU certainly had nothing to do for 0."));
     CHECK(one.output.find("why_other") == std::string::npos);
 }
 

@@ -31,11 +31,17 @@
 //   read PATH MIB       cold
 //   fault PATH PAGES    cold, through a mapping
 //   sync PATH N         writes a byte and waits for the disk, N times
+//   cold PATH PAGES     reads pages here and there, which are cold each time; the file has no name
+//                       from its first step on
+//
+//   touch MIB PAGES     writes to pages here and there in so much memory, which it keeps
 //
 // The notes are lines: "spent PHASE STATE NANOSECONDS", and "wall NANOSECONDS" since the launch,
 // with "ran" and "ready" by the kernel's account.
 
 #include "host/notes.h"
+#include "host/states.h"
+#include "host/storage.h"
 
 #include "cudart/cudart.h"
 #include "workload/kernels.h"
@@ -43,13 +49,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -58,174 +62,21 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
-#include <pty.h>
 #include <sched.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
 
-using spends::Notes;
+using spends::check;
+using spends::sleep_for;
 
-Notes notes;
+spends::Notes notes;
 const char *phase = "host";
 
 int number(const char *word) {
     return static_cast<int>(std::strtol(word, nullptr, 10));
-}
-
-void check(bool is_right, const char *what) {
-    if (!is_right) {
-        std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
-        std::exit(1);
-    }
-}
-
-void sleep_for(int ms) {
-    timespec left{ms / 1000, (ms % 1000) * 1'000'000L};
-    while (::nanosleep(&left, &left) != 0) {
-    }
-}
-
-void burn(int ms) {
-    for (const std::uint64_t end = spends::cpu_ns() + static_cast<std::uint64_t>(ms) * 1'000'000;
-         spends::cpu_ns() < end;) {
-    }
-}
-
-void burn_wall(int ms) {
-    for (const std::uint64_t end = spends::wall_ns() + static_cast<std::uint64_t>(ms) * 1'000'000;
-         spends::wall_ns() < end;) {
-    }
-}
-
-void wait_on_futex(int ms) {
-    std::uint32_t word = 0;
-    const timespec limit{ms / 1000, (ms % 1000) * 1'000'000L};
-    ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &limit, nullptr, 0);
-}
-
-// A thread that writes a byte after so long, or eight.
-std::thread writes_later(int descriptor, int ms) {
-    return std::thread([=] {
-        sleep_for(ms);
-        const std::uint64_t one = 1;
-        check(::write(descriptor, &one, sizeof(one)) > 0, "write");
-    });
-}
-
-// Blocks in `take` until the other end is written to.
-void take_from(int from, int to, int ms, const std::function<ssize_t(int, void *)> &take) {
-    std::thread writer = writes_later(to, ms);
-    std::uint64_t byte = 0;
-    check(take(from, &byte) > 0, "read");
-    writer.join();
-    ::close(from);
-    if (to != from) {
-        ::close(to);
-    }
-}
-
-ssize_t read_it(int from, void *to) {
-    return ::read(from, to, 8);
-}
-ssize_t receive_it(int from, void *to) {
-    return ::recv(from, to, 8, 0);
-}
-
-void read_pipe(int ms) {
-    std::array<int, 2> ends{};
-    check(::pipe2(ends.data(), O_CLOEXEC) == 0, "pipe");
-    take_from(ends[0], ends[1], ms, read_it);
-}
-
-void read_socket(int ms, const std::function<ssize_t(int, void *)> &take) {
-    std::array<int, 2> ends{};
-    check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, "socketpair");
-    take_from(ends[0], ends[1], ms, take);
-}
-
-void read_terminal(int ms) {
-    int master = -1;
-    int terminal = -1;
-    check(::openpty(&master, &terminal, nullptr, nullptr, nullptr) == 0, "openpty");
-    std::thread writer([=] {
-        sleep_for(ms);
-        check(::write(master, "line\n", 5) == 5, "write");
-    });
-    std::array<char, 8> line{};
-    check(::read(terminal, line.data(), line.size()) > 0, "read");
-    writer.join();
-    ::close(master);
-    ::close(terminal);
-}
-
-void read_event(int ms) {
-    const int event = ::eventfd(0, EFD_CLOEXEC);
-    take_from(event, event, ms, read_it);
-}
-
-void wait_for_child(int ms) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        sleep_for(ms);
-        ::_exit(0);
-    }
-    check(::waitpid(child, nullptr, 0) == child, "waitpid");
-}
-
-void stop(int ms) {
-    const pid_t self = ::getpid();
-    const pid_t child = ::fork();
-    if (child == 0) {
-        sleep_for(ms);
-        ::kill(self, SIGCONT);
-        ::_exit(0);
-    }
-    ::kill(self, SIGSTOP);
-    ::waitpid(child, nullptr, 0);
-}
-
-void compete(int ms) {
-    std::array<pid_t, 2> others{};
-    for (pid_t &other : others) {
-        other = ::fork();
-        if (other == 0) {
-            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            while (true) {
-            }
-        }
-    }
-    burn_wall(ms);
-    for (const pid_t other : others) {
-        ::kill(other, SIGKILL);
-        ::waitpid(other, nullptr, 0);
-    }
-}
-
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
-constexpr std::size_t kPage = 4096;
-
-// A file of so many bytes, none of which is in memory.
-int cold_file(const char *path, std::size_t bytes) {
-    const int file = ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    check(file >= 0, path);
-    const std::vector<char> data(kMiB, 'x');
-    for (std::size_t written = 0; written < bytes; written += kMiB) {
-        check(::write(file, data.data(), data.size()) > 0, "write");
-    }
-    check(::fsync(file) == 0, "fsync");
-    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    ::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
-    return file;
 }
 
 class Spender {
@@ -332,36 +183,18 @@ void Spender::wait() {
 }
 
 void Spender::with_file(const std::string &step, const char *path, int amount) {
-    const bool is_fault = step == "fault";
-    const std::size_t bytes = is_fault         ? static_cast<std::size_t>(amount) * kPage * 8
-                              : step == "read" ? static_cast<std::size_t>(amount) * kMiB
-                                               : kMiB;
+    const std::size_t bytes = step == "fault"  ? spends::Mapping::bytes(amount)
+                              : step == "read" ? static_cast<std::size_t>(amount) * spends::kMiB
+                                               : spends::kMiB;
     int file = -1;
-    notes.spend(phase, "file", [&] { file = cold_file(path, bytes); });
-    if (is_fault) {
-        const auto *const memory = static_cast<const volatile char *>(
-            ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0));
-        ::madvise(const_cast<char *>(memory), bytes, MADV_RANDOM);
-        note("page_fault", amount, [&](int pages) {
-            for (int i = 0; i < pages; i++) {
-                (void)memory[static_cast<std::size_t>(i) * kPage * 8];
-            }
-        });
-        ::munmap(const_cast<char *>(memory), bytes);
+    notes.spend(phase, "file", [&] { file = spends::cold_file(path, bytes); });
+    if (step == "fault") {
+        const spends::Mapping mapping(file, amount);
+        note("page_fault", amount, [&](int pages) { mapping.touch(pages); });
     } else if (step == "read") {
-        note("file", amount, [&](int mib) {
-            std::vector<char> data(kMiB);
-            for (int i = 0; i < mib; i++) {
-                check(::pread(file, data.data(), kMiB, static_cast<off_t>(i) * 1'048'576) > 0,
-                      "pread");
-            }
-        });
+        note("file", amount, [&](int mib) { spends::read_through(file, mib); });
     } else {
-        note("file", amount, [&](int times) {
-            for (int i = 0; i < times; i++) {
-                check(::pwrite(file, "a", 1, i) == 1 && ::fsync(file) == 0, "fsync");
-            }
-        });
+        note("file", amount, [&](int times) { spends::write_through(file, times); });
     }
     notes.spend(phase, "file", [&] {
         ::close(file);
@@ -437,19 +270,19 @@ void Spender::delegate(int ms) {
 
 int Spender::run(const std::string &step, char **words, int count) {
     static const std::map<std::string, std::pair<const char *, Step>> timed = {
-        {"burn", {"running", burn}},
-        {"burn_wall", {"running", burn_wall}},
-        {"compete", {"running", compete}},
+        {"burn", {"running", spends::burn}},
+        {"burn_wall", {"running", spends::burn_wall}},
+        {"compete", {"running", spends::compete}},
         {"sleep", {"sleep", sleep_for}},
-        {"futex", {"futex", wait_on_futex}},
+        {"futex", {"futex", spends::wait_on_futex}},
         {"poll", {"poll", [](int ms) { ::poll(nullptr, 0, ms); }}},
-        {"pipe", {"pipe", read_pipe}},
-        {"socket", {"socket", [](int ms) { read_socket(ms, read_it); }}},
-        {"recv", {"socket", [](int ms) { read_socket(ms, receive_it); }}},
-        {"terminal", {"device", read_terminal}},
-        {"event", {"other", read_event}},
-        {"child", {"child", wait_for_child}},
-        {"stop", {"stopped", stop}},
+        {"pipe", {"pipe", spends::read_pipe}},
+        {"socket", {"socket", spends::read_socket}},
+        {"recv", {"socket", spends::receive}},
+        {"terminal", {"device", spends::read_terminal}},
+        {"event", {"other", spends::read_event}},
+        {"child", {"child", spends::wait_for_child}},
+        {"stop", {"stopped", spends::stop}},
         {"delegate", {"futex", delegate}},
     };
     if (step == "launch") {
@@ -462,7 +295,7 @@ int Spender::run(const std::string &step, char **words, int count) {
     }
     if (step == "hang") {
         while (true) {
-            wait_on_futex(1'000'000);
+            spends::wait_on_futex(1'000'000);
         }
     }
     if (count < 1) {
@@ -493,6 +326,15 @@ int Spender::run(const std::string &step, char **words, int count) {
     }
     if (step == "crowd" && count > 1) {
         crowd(number(words[0]), number(words[1]));
+        return 2;
+    }
+    if (step == "cold" && count > 1) {
+        note("file", number(words[1]), [&](int pages) { spends::read_cold(words[0], pages); });
+        return 2;
+    }
+    if (step == "touch" && count > 1) {
+        note("page_fault", number(words[1]),
+             [&](int pages) { spends::touch_memory(number(words[0]), pages); });
         return 2;
     }
     if ((step == "read" || step == "fault" || step == "sync") && count > 1) {
