@@ -215,7 +215,7 @@ std::vector<http::Route> App::routes() {
         // A document holds a copy of a probe's data: one at a time.
         {.paths = {"/api/v1/allocations", "/api/v1/slow_calls", "/api/v1/functions",
                    "/api/v1/in_flight", "/api/v1/torch_allocations", "/api/v1/xids",
-                   "/api/v1/exits", "/api/v1/threads"},
+                   "/api/v1/exits", "/api/v1/threads", "/api/v1/launch_gaps"},
          .handler = [this](const auto &request) { return document_page(request); }},
         // One reload runs. Requests that wait cause one more reading of the file, so that no change
         // is missed.

@@ -10,6 +10,9 @@
 /* Gaps this long or longer are explained by the thread's states. */
 const volatile __u64 gap_min_ns = 1000000;
 
+/* Sends a record of each of these. */
+const volatile bool send_gaps = false;
+
 /* A thread publishes the ends of its submissions this often, and each end of another kind than the
  * one before. Shorter gaps are the thread's own, whatever other threads submit meanwhile. */
 #define PUBLISH_NS 500000
@@ -75,6 +78,7 @@ static __always_inline void begin_gap(struct host_account *account, const struct
 	gap->since_ns = thread->ended_ns;
 	gap->calls_ns = 0;
 	gap->drain = drain;
+	gap->function = CUDA_COOKIE_FUNCTION(thread->open.call[0].function);
 	*(volatile __u64 *)&gap->number += 1;
 	barrier();
 	if (is_other || gap->since_ns - gap->published_ns > PUBLISH_NS)
@@ -94,6 +98,7 @@ static __always_inline void cut_gap(struct host_account *account, __u64 until_ns
 	if ((submitted & ~DRAIN_BITS) <= until_ns - ended->own_ns)
 		return;
 	ended->drain = submitted & DRAIN_BITS;
+	ended->record.before = HOST_GAP_OTHER_THREAD;
 	ended->ns = until_ns > submitted ? until_ns - submitted : 0;
 }
 
@@ -118,6 +123,7 @@ static __always_inline void measure_gap(struct host_account *account, __u64 unti
 	ended->drain = account->gap.drain;
 	ended->own_ns = until_ns > account->gap.since_ns ? until_ns - account->gap.since_ns : 0;
 	ended->ns = ended->own_ns;
+	ended->record.before = account->gap.function;
 	if (ended->own_ns > PUBLISH_NS)
 		cut_gap(account, until_ns);
 }
@@ -172,6 +178,7 @@ static __always_inline __u64 share_of(const struct ended_gap *ended, __u64 ns)
 static __always_inline void explain_gap(struct host_account *account)
 {
 	struct ended_gap *ended = &account->ended;
+	__u64 *of_gap = ended->record.state_ns;
 	__u64 drain = ended->drain;
 	const __u64 *from;
 	__u64 *to;
@@ -189,13 +196,33 @@ static __always_inline void explain_gap(struct host_account *account)
 		if (part > ended->left_ns)
 			part = ended->left_ns;
 		ended->left_ns -= part;
+		of_gap[i] = part;
 		to[i] += part;
 	}
 	part = share_of(ended, ended->calls_ns);
 	if (part > ended->left_ns)
 		part = ended->left_ns;
+	of_gap[HOST_GAP_CUDA_CALL] = part;
 	to[HOST_GAP_CUDA_CALL] += part;
+	of_gap[HOST_STATE_running] += ended->left_ns - part;
 	to[HOST_STATE_running] += ended->left_ns - part;
+}
+
+static __always_inline void send_gap(struct host_account *account, const struct call *after)
+{
+	struct ended_gap *ended = &account->ended;
+	struct host_gap_record *record = &ended->record;
+
+	record->process = account->process;
+	record->ended_ns = after->started_ns;
+	record->ns = ended->ns;
+	record->tid = bpf_get_current_pid_tgid();
+	record->drain = ended->drain;
+	record->after = CUDA_COOKIE_FUNCTION(after->function);
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	account->times.gap_records += 1;
+	if (bpf_ringbuf_output(&cuda_gaps, record, sizeof(*record), BPF_RB_NO_WAKEUP))
+		account->times.gap_records_lost += 1;
 }
 
 /* The open call of a launching thread ended at thread->ended_ns. The device still has nothing to do
@@ -222,8 +249,11 @@ static __always_inline void end_gap(struct thread *thread)
 	measure_gap(account, call->started_ns);
 	count_gap(account);
 	begin_gap(account, thread);
-	if (account->ended.ns >= gap_min_ns)
-		explain_gap(account);
+	if (account->ended.ns < gap_min_ns)
+		return;
+	explain_gap(account);
+	if (send_gaps)
+		send_gap(account, call);
 }
 
 #endif

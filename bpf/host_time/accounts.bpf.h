@@ -12,6 +12,7 @@ struct launch_gap {
 	__u64 since_ns;
 	__u64 calls_ns; /* in CUDA calls that submit nothing */
 	__u64 drain;	/* enum host_drain */
+	__u64 function; /* the number of what it began with */
 	__u64 published_ns;
 };
 
@@ -37,6 +38,7 @@ struct ended_gap {
 	__u64 ready_ns;
 	__u64 throttled_ns;
 	__u64 left_ns; /* not explained yet */
+	struct host_gap_record record;
 };
 
 struct host_account {
@@ -69,6 +71,12 @@ struct {
 	__type(key, int);
 	__type(value, struct host_account);
 } cuda_times SEC(".maps");
+
+/* Records of explained gaps. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} cuda_gaps SEC(".maps");
 
 static const struct host_times no_times;
 

@@ -109,11 +109,14 @@ struct host_times {
 	__u64 gap_ns[HOST_DRAIN_COUNT];
 	__u64 gaps[HOST_DRAIN_COUNT][HOST_GAP_BUCKETS];
 	__u64 gap_state_ns[HOST_DRAIN_COUNT][HOST_GAP_STATES]; /* of those that are explained */
+	/* Records of explained gaps, and those of them that found no room in the ring. */
+	__u64 gap_records;
+	__u64 gap_records_lost;
 };
 #define HOST_TIME_WORDS                                                                            \
 	(1 + HOST_PHASE_COUNT + 1 * HOST_PHASE_COUNT * (1 * HOST_STATE_COUNT) + HOST_NODES + 1 +   \
 	 HOST_LATENCY_BUCKETS + 2 +                                                                \
-	 1 * HOST_DRAIN_COUNT * (1 + HOST_GAP_BUCKETS + 1 * HOST_GAP_STATES))
+	 1 * HOST_DRAIN_COUNT * (1 + HOST_GAP_BUCKETS + 1 * HOST_GAP_STATES) + 2)
 WIRE_SIZE(struct host_times, 8 * HOST_TIME_WORDS);
 
 /* A process, as in the table of followed processes. */
@@ -123,6 +126,23 @@ struct host_process {
 	__u32 reserved;
 };
 WIRE_SIZE(struct host_process, 16);
+
+/* A gap that is explained, of the thread that ended it. */
+struct host_gap_record {
+	struct host_process process;
+	__u64 ended_ns; /* CLOCK_MONOTONIC: the submission began that ended it */
+	__u64 ns;
+	__u32 tid;
+	__u32 drain; /* enum host_drain */
+	/* Functions as in the records of `cuda`: what it began with, and what ended it. */
+	__u16 before; /* HOST_GAP_OTHER_THREAD: another thread's call, which is not known */
+	__u16 after;
+	__u32 reserved;
+	char comm[16]; /* of the thread */
+	__u64 state_ns[HOST_GAP_STATES];
+};
+WIRE_SIZE(struct host_gap_record, 16 + 16 + 8 + 8 + 16 + 8 * (1 * HOST_GAP_STATES));
+#define HOST_GAP_OTHER_THREAD 0xffff
 
 /* A launching thread as it is now: with the interval and the call that are still open. */
 struct host_thread_record {

@@ -29,7 +29,8 @@ std::string links(const Facts &facts) {
            link("/api/v1/in_flight", "Calls in flight (JSON)") +
            link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/api/v1/xids", "Xids (JSON)") +
            link("/api/v1/exits", "Ends of processes (JSON)") +
-           link("/api/v1/threads", "Launching threads (JSON)") + link("/-/healthy", "Health") +
+           link("/api/v1/threads", "Launching threads (JSON)") +
+           link("/api/v1/launch_gaps", "Launch gaps (JSON)") + link("/-/healthy", "Health") +
            link("/-/ready", "Readiness") + "<li><a rel=\"noreferrer\" href=\"" + std::string(docs) +
            "\">Documentation</a></li>\n</ul>\n</nav>\n";
 }

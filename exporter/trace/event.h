@@ -23,10 +23,12 @@ struct Word {
 };
 
 using Size3 = std::array<std::uint32_t, 3>;
+// Nanoseconds by name.
+using Durations = std::vector<std::pair<std::string_view, std::uint64_t>>;
 
 // By the keys of docs/trace.md. The first is null in JSON, and omitted in text.
 using Value = std::variant<std::monostate, std::uint64_t, std::int64_t, Word, std::string, Size3,
-                           std::vector<Word>>;
+                           std::vector<Word>, Durations>;
 using Detail = std::pair<std::string_view, Value>;  // the key is a literal
 
 struct StackFrame {

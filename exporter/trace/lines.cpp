@@ -75,6 +75,13 @@ struct ToText {
         }
         return text.empty() ? "()" : text + ")";
     }
+    std::string operator()(const Durations &durations) const {
+        std::string text;
+        for (const auto &[name, ns] : durations) {
+            text += fmt::format("{}{}:{}", text.empty() ? "" : ",", name, human_duration(ns));
+        }
+        return text.empty() ? "-" : text;
+    }
 };
 
 struct ToJson {
@@ -90,6 +97,13 @@ struct ToJson {
             list.push_back(prefixed_hex(word.value));
         }
         return list;
+    }
+    ordered_json operator()(const Durations &durations) const {
+        ordered_json object = ordered_json::object();
+        for (const auto &[name, ns] : durations) {
+            object[std::string(name)] = ns;
+        }
+        return object;
     }
 };
 

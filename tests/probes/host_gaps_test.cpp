@@ -6,15 +6,19 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/trace.h"
 #include "tests/probes/host_time.h"
 
 using namespace harness;
 using namespace harness::host_time;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -26,6 +30,39 @@ double in_state(const Page &page, const std::string &comm, const std::string &dr
                 const std::string &state) {
     return page.sum("gpusnoop_host_launch_gap_state_seconds_total",
                     {{"comm", comm}, {"drain", drain}, {"state", state}});
+}
+
+// All gaps of a process that are explained, by the document.
+std::vector<Json> documented(const Exporter &exporter, const std::string &comm) {
+    const HttpAnswer answer = http(exporter.port(), "/api/v1/launch_gaps?comm=" + comm);
+    REQUIRE(answer.status == 200);
+    return Json::parse(answer.body).at("launch_gaps");
+}
+
+// Of gaps in the document, or in a trace.
+std::vector<Json> of_drain(std::vector<Json> all, const std::string &drain) {
+    std::erase_if(all, [&](const Json &gap) { return gap.at("drain") != drain; });
+    return all;
+}
+
+// Together they are what the page counts, state by state.
+void check_documented(const std::vector<Json> &all, const Page &page, const Labels &of) {
+    double seconds = 0;
+    std::map<std::string, double> states;
+    for (const Json &gap : all) {
+        seconds += gap.at("seconds").get<double>();
+        double sum = 0;
+        for (const auto &[state, value] : gap.at("states").items()) {
+            states[state] += value.get<double>();
+            sum += value.get<double>();
+        }
+        CHECK(std::abs(sum - gap.at("seconds").get<double>()) < 1e-9);
+    }
+    CHECK(std::abs(seconds - gaps(page, "sum", of)) < 1e-6);
+    for (const auto &[state, value] : states) {
+        CAPTURE(state);
+        CHECK(std::abs(value - in_state(page, of.at("comm"), of.at("drain"), state)) < 1e-6);
+    }
 }
 
 }  // namespace
@@ -73,6 +110,18 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     // All of these gaps are long enough to be explained.
     const double explained = page.sum("gpusnoop_host_launch_gap_state_seconds_total", after_device);
     CHECK(std::abs(explained - gaps(page, "sum", after_device)) < 1e-6);
+
+    const auto documented_gaps = of_drain(documented(exporter, "gapper"), "device");
+    CHECK(documented_gaps.size() == steps);
+    check_documented(documented_gaps, page, after_device);
+    for (const Json &gap : documented_gaps) {
+        CHECK(gap.at("before") == "cudaDeviceSynchronize");
+        CHECK(gap.at("after") == "cudaLaunchKernel");
+        CHECK(gap.at("pid") == process.pid());
+        CHECK(gap.at("tid") == process.pid());
+        CHECK(gap.at("thread") == "gapper");
+    }
+    CHECK(http(exporter.port(), "/api/v1/launch_gaps?state=pipe").status == 400);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }
@@ -98,6 +147,13 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
     // Each waited for its turn and then slept; half of its time is the other's gap.
     CHECK(in_state(page, "turner", "none", "sleep") > 0.4 * least / 1e9);
     CHECK(in_state(page, "turner", "none", "futex") > 0.3 * least / 1e9);
+    const auto documented_gaps = documented(exporter, "turner");
+    CHECK(documented_gaps.size() == 2 * (20 - 1));
+    check_documented(documented_gaps, page, of);
+    for (const Json &gap : documented_gaps) {
+        CHECK(gap.at("before").is_null());  // the other thread's launch
+        CHECK(gap.at("after") == "cudaLaunchKernel");
+    }
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }
@@ -158,9 +214,38 @@ TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") 
     Process process = start(exporter, words);
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
-    const Page page = exporter.scrape();
+    // Calls come through a ring, gaps with the scrape.
+    const Page page =
+        exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}, 500);
     CHECK(gaps(page, "count", {{"comm", "hurry"}, {"drain", "none"}}) == 499);
     CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}) == 500);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
+}
+
+TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]") {
+    require_bpf();
+    std::vector<std::string> words = {standin("spends"), "wait", "name", "shown", "launch"};
+    for (int i = 0; i < 10; i++) {
+        const std::vector<std::string> step = {"inside", "synchronize", "sleep", "1",  "sleep",
+                                               "25",     "launch",      "sleep", "10", "launch"};
+        words.insert(words.end(), step.begin(), step.end());
+    }
+    Process process(words);
+    process.wait_for_output("waiting 1");
+    Trace trace("gap", config("auto"), {"--comm=shown", "--min-duration=20ms"});
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    eventually("all gaps", [&] { return trace.calls().size() == 10; });
+    for (const Json &gap : trace.finish()) {
+        CAPTURE(gap.dump());
+        CHECK(gap.at("pid") == process.pid());
+        CHECK(gap.at("tid") == process.pid());
+        CHECK(gap.at("comm") == "shown");
+        CHECK(gap.at("drain") == "device");
+        CHECK(gap.at("before") == "cudaDeviceSynchronize");
+        CHECK(gap.at("after") == "cudaLaunchKernel");
+        CHECK(gap.at("duration_ns") >= 25'000'000);
+        CHECK(gap.at("states").at("sleep") >= 20'000'000);
+    }
 }

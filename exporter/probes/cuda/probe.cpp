@@ -37,6 +37,7 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
     cuda.follow = targets.follows_gpu_processes();
     cuda.keep_times = cuda.follow && config.of<HostTimeConfig>().enabled;
     cuda.gap_min = config.of<HostTimeConfig>().gap_min;
+    cuda.send_gaps = config.of<HostTimeConfig>().keep_gaps > 0;
     cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
     return cuda;
 }

@@ -76,7 +76,7 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
+          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U, config.send_gaps ? 1U : 0U,
           static_cast<std::uint32_t>(config.gap_min.count()),
           static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
@@ -113,7 +113,9 @@ void choose_times(cuda_bpf &skeleton, const CudaConfig &config) {
     skeleton.rodata->keep_times = keep_times;
     skeleton.rodata->gap_min_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.gap_min).count());
-    for (bpf_map *map : {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past}) {
+    skeleton.rodata->send_gaps = config.send_gaps;
+    for (bpf_map *map :
+         {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past, skeleton.maps.cuda_gaps}) {
         bpf_map__set_autocreate(map, keep_times);
     }
     for (bpf_program *program : {skeleton.progs.cuda_times_exit, skeleton.progs.cuda_times_exec}) {
@@ -139,6 +141,7 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     if (skeleton.rodata->keep_times) {
         pin(maps.cuda_times);
         pin(maps.cuda_times_past);
+        pin(maps.cuda_gaps);
     }
 }
 
@@ -163,6 +166,12 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
         return fail_errno("duplicate a descriptor");
     }
     return own;
+}
+
+// The name of the function that a record has.
+std::string_view symbol_of(std::uint16_t function) {
+    const std::size_t number = function & ~unsigned{CUDA_FUNCTION_FLAGS};
+    return number < cuda_functions().size() ? cuda_functions()[number].symbol : std::string_view();
 }
 
 void log_refused(const discovery::Library &library,
@@ -225,7 +234,7 @@ FollowMaps CudaPrograms::follow_maps() const {
 TimeMaps CudaPrograms::time_maps() const {
     const auto &maps = loaded_->skeleton->maps;
     return {bpf_map__fd(maps.cuda_threads), bpf_map__fd(maps.cuda_times),
-            bpf_map__fd(maps.cuda_times_past)};
+            bpf_map__fd(maps.cuda_times_past), bpf_map__fd(maps.cuda_gaps), symbol_of};
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

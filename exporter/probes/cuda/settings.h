@@ -53,6 +53,7 @@ struct CudaConfig {
     // Keep the accounts of launching threads, for the probe host_time. With `follow` only.
     bool keep_times = false;
     std::chrono::milliseconds gap_min{1};  // launch gaps this long or longer are explained
+    bool send_gaps = false;                // send a record of each of these
     bool operator==(const CudaConfig &) const = default;
 };
 

@@ -23,6 +23,7 @@ void read_host_time(config::Section &host, config::Config &config) {
     time.finish();
     config::Section gaps = host.section("launch_gaps");
     gaps.duration("min", value.gap_min, 1ms, 1h);
+    gaps.integer("keep", value.keep_gaps, 0, 1000);
     gaps.finish();
     config.set(value);
 }

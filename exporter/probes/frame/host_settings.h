@@ -2,7 +2,7 @@
 #pragma once
 
 #include <chrono>
-
+#include <cstdint>
 #include <string>
 
 #include "exporter/config/config.h"
@@ -22,6 +22,7 @@ struct HostTimeConfig {
     bool enabled = false;
     // Launch gaps this long or longer are explained.
     std::chrono::milliseconds gap_min{1};
+    std::uint32_t keep_gaps = 100;  // for /api/v1/launch_gaps
     bool operator==(const HostTimeConfig &) const = default;
 };
 

@@ -304,7 +304,8 @@ Result<> TargetProcesses::share_followed(const FollowMaps &maps) {
 }
 
 Result<> TargetProcesses::share_times(const TimeMaps &maps) {
-    return copy<3>({maps.threads, maps.times, maps.past}, time_maps_);
+    function_name_ = maps.function_name;
+    return copy<4>({maps.threads, maps.times, maps.past, maps.gaps}, time_maps_);
 }
 
 Result<FollowedProcesses *> TargetProcesses::follow() {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "exporter/base/fd.h"
@@ -35,6 +36,9 @@ struct TimeMaps {
     int threads = -1;
     int times = -1;
     int past = -1;
+    int gaps = -1;
+    // Of the functions in the records of gaps; empty: it has none.
+    std::string_view (*function_name)(std::uint16_t number) = nullptr;
 };
 
 // One for all probes. A process that matches by comm or container is found when it executes another
@@ -62,7 +66,8 @@ public:
     // The accounts of launching threads, which the CUDA probe's programs make.
     Result<> share_times(const TimeMaps &maps);
     [[nodiscard]] TimeMaps times() const {
-        return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get()};
+        return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get(), time_maps_[3].get(),
+                function_name_};
     }
 
     // Starts to follow processes, the first time; that takes start(), too. They live as long as
@@ -104,8 +109,9 @@ private:
     Fd gpu_processes_;
     Fd gpu_process_filter_;
     std::array<Fd, 4> follow_maps_;  // of the CUDA probe
-    std::array<Fd, 3> time_maps_;    // the same
-    std::mutex mutex_;               // start()
+    std::array<Fd, 4> time_maps_;    // the same
+    std::string_view (*function_name_)(std::uint16_t number) = nullptr;
+    std::mutex mutex_;  // start()
     std::optional<Result<>> started_;
     std::unique_ptr<Tracker> tracker_;
     std::unique_ptr<FollowedProcesses> followed_;  // uses the others

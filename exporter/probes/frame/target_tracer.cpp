@@ -26,11 +26,12 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
 }
 
 // Null if no probe knows GPU processes.
-std::unique_ptr<probes::Probe> make_gpu_processes(const Setup &setup,
+std::unique_ptr<probes::Probe> make_gpu_processes(const config::Config &config,
+                                                  const ebpf::Features &features,
                                                   const probes::TargetProcessesPtr &targets) {
     for (const probes::ProbeKind *const kind : probes::all_probes()) {
         if (kind->make_gpu_processes != nullptr) {
-            return kind->make_gpu_processes(setup.config, setup.features, targets);
+            return kind->make_gpu_processes(config, features, targets);
         }
     }
     return nullptr;
@@ -39,13 +40,14 @@ std::unique_ptr<probes::Probe> make_gpu_processes(const Setup &setup,
 }  // namespace
 
 Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
-    const config::Config &config = setup().config;
+    const config::Config config = settings();
     const probes::TargetsConfig chosen =
-        targets_of(setup().options, config.of<probes::TargetsConfig>());
+        needs_cuda() ? probes::TargetsConfig()
+                     : targets_of(setup().options, config.of<probes::TargetsConfig>());
     const auto targets = std::make_shared<probes::TargetProcesses>(
         chosen, config.discovery.rescan_interval, following());
     if (chosen.gpu_processes && !chosen.all_processes) {
-        gpu_processes_ = make_gpu_processes(setup(), targets);
+        gpu_processes_ = make_gpu_processes(config, setup().features, targets);
     }
     if (!gpu_processes_ && !chosen.all_processes && chosen.pids.empty() && chosen.parents.empty() &&
         chosen.comms.empty() && chosen.containers.empty()) {

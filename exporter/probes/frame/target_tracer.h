@@ -20,6 +20,10 @@ protected:
         const probes::TargetProcessesPtr &targets) = 0;
     // Of a host probe.
     [[nodiscard]] virtual probes::Following following() const { return {}; }
+    // Whether all events are of GPU processes, and only what `cuda` sees of them makes events.
+    [[nodiscard]] virtual bool needs_cuda() const { return false; }
+    // The settings of the probe, and of the one that knows GPU processes.
+    [[nodiscard]] virtual config::Config settings() const { return setup().config; }
 
 private:
     Result<std::unique_ptr<probes::Probe>> make_probe() final;

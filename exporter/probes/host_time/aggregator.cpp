@@ -102,6 +102,8 @@ void HostTimeAggregator::count(Process &process, const HostTimeSum &sum) {
     of_.gaps.count(process, process.gaps, sum.times);
     opened_ += grown(sum.times.opened, process.opened);
     settled_ += grown(sum.times.settled, process.settled);
+    gap_records_ += grown(sum.times.gap_records, process.gap_records);
+    gap_records_lost_ += grown(sum.times.gap_records_lost, process.gap_records_lost);
 }
 
 void HostTimeAggregator::add(Process &process, std::size_t phase, std::size_t state,

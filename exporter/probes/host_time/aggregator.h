@@ -63,6 +63,13 @@ public:
     // Times off the CPU: all that began, and those of them that are over.
     [[nodiscard]] std::uint64_t opened() const { return opened_; }
     [[nodiscard]] std::uint64_t settled() const { return settled_; }
+    // Records of gaps, and those of them that were lost.
+    [[nodiscard]] std::uint64_t gap_records() const { return gap_records_; }
+    [[nodiscard]] std::uint64_t gap_records_lost() const { return gap_records_lost_; }
+
+    [[nodiscard]] const ProcessIdentity &identity_of(const host_process &process) {
+        return processes_.of({process.tgid, process.since_ns});
+    }
 
 private:
     using Slots =
@@ -75,6 +82,8 @@ private:
         LaunchGaps::Counted gaps;
         std::uint64_t opened = 0;
         std::uint64_t settled = 0;
+        std::uint64_t gap_records = 0;
+        std::uint64_t gap_records_lost = 0;
     };
 
     void count(Process &process, const HostTimeSum &sum);
@@ -89,6 +98,8 @@ private:
     ProcessTable<Process> processes_;
     std::uint64_t opened_ = 0;
     std::uint64_t settled_ = 0;
+    std::uint64_t gap_records_ = 0;
+    std::uint64_t gap_records_lost_ = 0;
 };
 
 }  // namespace gpusnoop::probes

@@ -7,14 +7,17 @@
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
 #include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/record.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/long_gaps.h"
 #include "exporter/probes/host_time/reader.h"
 #include "exporter/probes/host_time/recent.h"
 #include "exporter/probes/host_time/threads.h"
+#include "exporter/probes/host_time/trace.h"
 #include "exporter/system/machine.h"
 #include "host_time.skel.h"
 
@@ -26,37 +29,49 @@ using std::chrono::nanoseconds;
 
 class HostTimeProbe final : public HostProbe<host_time_bpf, HostTimeAggregator> {
 public:
-    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets)
+    // `trace`: instead of the history of gaps.
+    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets, OnGap trace = {})
         : HostProbe("host_time", config, std::move(targets)),
-          read_interval_(config.of<HostConfig>().read_interval) {}
+          read_interval_(config.of<HostConfig>().read_interval),
+          trace_(std::move(trace)),
+          long_gaps_(config.of<HostTimeConfig>().keep_gaps) {}
 
     [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
     void add_to(Overview &overview) const override;
 
 private:
     Result<> configure_programs(host_time_bpf &skeleton) override;
-    std::vector<ProbeRing> rings(host_time_bpf & /*skeleton*/) override { return {}; }
+    std::vector<ProbeRing> rings(host_time_bpf &skeleton) override {
+        bpf_map *const map = skeleton.maps.cuda_gaps;
+        return {{map, bpf_map__max_entries(map), [this](auto bytes) { return on_gap(bytes); }}};
+    }
     Result<> attach(host_time_bpf &skeleton) override;
     void tick(nanoseconds now) override;
     void refresh() override { read(); }
     void add_others(probe_account &account) const override {
         HostProbe::add_others(account);
-        account.entered += opened_;
-        account.events += settled_;
+        account.entered += opened_ + gaps_;
+        account.events += settled_ + gaps_ - gaps_lost_;
+        account.lost[LOST_ring_full] += gaps_lost_;
     }
 
     void read();
+    bool on_gap(std::span<const std::byte> bytes);
 
     nanoseconds read_interval_;
     std::unique_ptr<HostTimeReader> reader_;
     LaunchingThreads threads_;
     RecentTimes recent_;
+    OnGap trace_;
+    LongGapHistory long_gaps_;
     nanoseconds counts_since_{};  // 0: not up
     nanoseconds read_at_{};
     bool has_ended_ = false;  // a GPU process, since the last reading
     // As of the last reading, for any thread.
     std::atomic<std::uint64_t> opened_ = 0;
     std::atomic<std::uint64_t> settled_ = 0;
+    std::atomic<std::uint64_t> gaps_ = 0;
+    std::atomic<std::uint64_t> gaps_lost_ = 0;
 };
 
 Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
@@ -77,7 +92,8 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
     classify_system_calls(skeleton.rodata->classes);
     for (const auto &[map, fd] : {std::pair(skeleton.maps.cuda_threads, maps.threads),
                                   std::pair(skeleton.maps.cuda_times, maps.times),
-                                  std::pair(skeleton.maps.cuda_times_past, maps.past)}) {
+                                  std::pair(skeleton.maps.cuda_times_past, maps.past),
+                                  std::pair(skeleton.maps.cuda_gaps, maps.gaps)}) {
         if (const int error = bpf_map__reuse_fd(map, fd); error != 0) {
             return fail_errno("share the accounts of launching threads", -error);
         }
@@ -127,10 +143,46 @@ void HostTimeProbe::read() {
     recent_.on_reading(aggregator(), read_at_);
     opened_ = aggregator().opened();
     settled_ = aggregator().settled();
+    gaps_ = aggregator().gap_records();
+    gaps_lost_ = aggregator().gap_records_lost();
+}
+
+bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
+    const auto record = ebpf::decode<host_gap_record>(bytes);
+    if (!record) {
+        return false;
+    }
+    const nanoseconds ended(static_cast<std::int64_t>(record->ended_ns));
+    if (ended < counts_since_) {
+        return true;  // an earlier exporter has not read it
+    }
+    followed().drain();  // who the process is
+    const ProcessIdentity &process = aggregator().identity_of(record->process);
+    const auto function_name = targets().times().function_name;
+    const nanoseconds to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+    const LongGap gap{
+        .began = ended - nanoseconds(static_cast<std::int64_t>(record->ns)) + to_realtime,
+        .record = *record,
+        .process = process,
+        .before = record->before == HOST_GAP_OTHER_THREAD ? std::string_view()
+                                                          : function_name(record->before),
+        .after = function_name(record->after)};
+    if (trace_) {
+        trace_(gap, process);
+    } else {
+        long_gaps_.add(gap);
+    }
+    return true;
 }
 
 std::vector<ApiResource> HostTimeProbe::documents(std::string_view name) {
-    if (name != threads_document_name || counts_since_ == nanoseconds::zero()) {
+    if (counts_since_ == nanoseconds::zero()) {
+        return {};
+    }
+    if (name == gaps_document_name) {
+        return {gaps_document(long_gaps_.list())};
+    }
+    if (name != threads_document_name) {
         return {};
     }
     read();
@@ -154,9 +206,12 @@ void HostTimeProbe::tick(nanoseconds now) {
     if (has_ended_ || now - read_at_ >= read_interval_) {
         read();
     }
+    long_gaps_.forget_old(now_on(CLOCK_REALTIME));
     followed().end_gone(aggregator().processes(), now);
     reader_->forget(aggregator().processes().tidy(now));
 }
+
+constexpr const trace::Kind *traces[] = {&trace::gap_trace};
 
 }  // namespace
 
@@ -167,6 +222,12 @@ constinit const ProbeKind host_time_kind = {
     .read_host = read_host_time,
     .follows_processes = is_enabled<HostTimeConfig>,
     .declare = declare_families<make_host_time_families>,
+    .named_traces = traces,
 };
+
+std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
+                                       const TargetProcessesPtr &targets, OnGap trace) {
+    return std::make_unique<HostTimeProbe>(config, targets, std::move(trace));
+}
 
 }  // namespace gpusnoop::probes

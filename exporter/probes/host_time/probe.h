@@ -1,13 +1,23 @@
 // The probe `host_time`: where the time of the threads goes that launch work on a GPU.
 #pragma once
 
-#include <optional>
-#include <string>
+#include <functional>
+#include <memory>
 
+#include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/host_time/long_gaps.h"
 
 namespace gpusnoop::probes {
 
 extern const ProbeKind host_time_kind;
+
+using OnGap = std::function<void(const LongGap &, const ProcessIdentity &)>;
+
+// For a trace: drain() passes on each gap, and keeps none.
+std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
+                                       const TargetProcessesPtr &targets, OnGap trace);
 
 }  // namespace gpusnoop::probes

@@ -1,0 +1,157 @@
+#include "exporter/probes/host_time/long_gaps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "exporter/base/glob.h"
+#include "exporter/base/label.h"
+#include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
+#include "exporter/config/units.h"
+#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/host_time/calls.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+
+struct Query {
+    std::string comm = "*";
+    std::optional<std::uint32_t> pid;
+    nanoseconds min{};
+    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+
+    [[nodiscard]] bool asks_for(const LongGap &gap) const {
+        return pid.value_or(gap.record.process.tgid) == gap.record.process.tgid &&
+               nanoseconds(gap.record.ns) >= min && matches_glob(comm, gap.process.comm);
+    }
+};
+
+Result<Query> read_query(const QueryParameters &parameters) {
+    Query query;
+    for (const auto &[name, value] : parameters) {
+        if (name == "comm") {
+            query.comm = value;
+        } else if (name == "pid" || name == "limit") {
+            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
+            if (!number) {
+                return tl::unexpected(number.error());
+            }
+            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
+        } else if (name == "min") {
+            const auto min = config::parse_short_duration(value);
+            if (!min) {
+                return fail(in_quotes(name) + " must be a duration, such as 500us or 20ms");
+            }
+            query.min = *min;
+        } else {
+            return fail(in_quotes(name) +
+                        " is not a parameter of this page; it has pid, comm, min and limit");
+        }
+    }
+    return query;
+}
+
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) / 1e9;
+}
+
+Json to_json(const LongGap &gap) {
+    const host_gap_record &record = gap.record;
+    Json json = {{"began", utc_time(gap.began)},
+                 {"seconds", seconds(record.ns)},
+                 {"pid", record.process.tgid},
+                 {"tid", record.tid}};
+    processes::add_names(json, gap.process);
+    json["thread"] = thread_name_of(record);
+    json["drain"] = host_drain_name(record.drain);
+    json["before"] = gap.before.empty() ? Json() : Json(gap.before);
+    json["after"] = gap.after.empty() ? Json() : Json(gap.after);
+    json["states"] = Json::object();
+    for (const auto &[state, ns] : states_of(record)) {
+        json["states"][std::string(state)] = seconds(ns);
+    }
+    return json;
+}
+
+std::string json_text(const std::vector<LongGap> &all, const Query &query) {
+    Json gaps = Json::array();
+    std::size_t left_out = 0;
+    for (const LongGap &gap : all) {
+        if (!query.asks_for(gap)) {
+            continue;
+        }
+        if (gaps.size() == query.limit) {
+            left_out++;
+        } else {
+            gaps.push_back(to_json(gap));
+        }
+    }
+    return to_text({{"launch_gaps", std::move(gaps)}, {"launch_gaps_left_out", left_out}}) + "\n";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, std::uint64_t>> states_of(const host_gap_record &record) {
+    std::vector<std::pair<std::string_view, std::uint64_t>> states;
+    for (std::uint32_t state = 0; state < HOST_GAP_STATES; state++) {
+        if (record.state_ns[state] > 0) {
+            states.emplace_back(host_gap_state_name(state), record.state_ns[state]);
+        }
+    }
+    std::ranges::stable_sort(states, std::ranges::greater{}, [](auto &one) { return one.second; });
+    return states;
+}
+
+std::string thread_name_of(const host_gap_record &record) {
+    return to_valid_utf8({record.comm, ::strnlen(record.comm, sizeof(record.comm))},
+                         max_label_bytes);
+}
+
+void LongGapHistory::add(LongGap gap) {
+    const std::uint64_t length = gap.record.ns;
+    if (gaps_.size() == keep_) {
+        if (keep_ == 0 || gaps_.begin()->first >= length) {
+            return;
+        }
+        gaps_.erase(gaps_.begin());
+    }
+    gaps_.emplace(length, std::move(gap));
+}
+
+void LongGapHistory::forget_old(nanoseconds now) {
+    constexpr std::chrono::hours age{1};
+    std::erase_if(gaps_, [&](const auto &entry) { return entry.second.began < now - age; });
+}
+
+std::vector<LongGap> LongGapHistory::list() const {
+    std::vector<LongGap> all;
+    all.reserve(gaps_.size());
+    for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
+        all.push_back(gap->second);
+    }
+    return all;
+}
+
+ApiResource gaps_document(std::vector<LongGap> all) {
+    const auto shared = std::make_shared<const std::vector<LongGap>>(std::move(all));
+    return {std::string(gaps_document_name),
+            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
+                const auto query = read_query(parameters);
+                if (!query) {
+                    return tl::unexpected(query.error());
+                }
+                return ApiResponse{"application/json", json_text(*shared, *query)};
+            }};
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,59 @@
+// The longest launch gaps of the last hour, for /api/v1/launch_gaps.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bpf/host_time/host_time.h"
+#include "exporter/probes/frame/api_resource.h"
+#include "exporter/processes/process_names.h"
+
+namespace gpusnoop::probes {
+
+inline constexpr std::string_view gaps_document_name = "launch_gaps";
+
+// The name of the function with this number; empty: not known.
+using FunctionName = std::string_view (*)(std::uint16_t number);
+
+struct LongGap {
+    std::chrono::nanoseconds began{};  // CLOCK_REALTIME
+    host_gap_record record{};
+    processes::ProcessNames process;
+    // Empty: another thread's call.
+    std::string_view before;
+    std::string_view after;
+};
+
+// The times of a gap by state, longest first, without what is 0.
+[[nodiscard]] std::vector<std::pair<std::string_view, std::uint64_t>> states_of(
+    const host_gap_record &record);
+// Of the thread: valid UTF-8.
+[[nodiscard]] std::string thread_name_of(const host_gap_record &record);
+
+// For the aggregating thread.
+class LongGapHistory {
+public:
+    explicit LongGapHistory(std::size_t keep) : keep_(keep) {}
+
+    // Replaces the shortest one, if there is no room.
+    void add(LongGap gap);
+    // Forgets those that began more than an hour before.
+    void forget_old(std::chrono::nanoseconds now);
+    // The longest first.
+    [[nodiscard]] std::vector<LongGap> list() const;
+
+private:
+    std::size_t keep_;
+    std::multimap<std::uint64_t, LongGap> gaps_;  // by their length
+};
+
+// "launch_gaps": docs/api.md describes the parameters and the members.
+[[nodiscard]] ApiResource gaps_document(std::vector<LongGap> all);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,85 @@
+#include "exporter/probes/host_time/trace.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "exporter/config/units.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/probe.h"
+#include "exporter/trace/lines.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string problem_of(const std::string &text) {
+    const auto parsed = config::parse_duration(text);
+    return parsed && *parsed >= 1ms && *parsed <= 1h ? "" : "must be from 1ms to 1h";
+}
+
+constexpr Option min_duration_option = {
+    .name = "--min-duration",
+    .takes = Option::Takes::duration,
+    .help = "Only gaps that are as long, 1ms to 1h; without it, as host.launch_gaps.min says.",
+    .problem = problem_of};
+constexpr Option own_options[] = {min_duration_option};
+
+class GapTracer final : public TargetTracer {
+public:
+    explicit GapTracer(const Setup &setup) : TargetTracer(setup) {}
+
+private:
+    [[nodiscard]] probes::Following following() const override {
+        return {.enabled = true, .descendants = false};
+    }
+    [[nodiscard]] bool needs_cuda() const override { return true; }
+    [[nodiscard]] config::Config settings() const override {
+        config::Config config = setup().config;
+        auto time = config.of<probes::HostTimeConfig>();
+        time.enabled = true;
+        time.keep_gaps = std::max(time.keep_gaps, 1U);
+        time.gap_min = setup().options.duration_of(min_duration_option).value_or(time.gap_min);
+        config.set(time);
+        return config;
+    }
+    std::unique_ptr<probes::Probe> make_probe_of(
+        const probes::TargetProcessesPtr &targets) override {
+        return probes::make_gap_tracer(settings(), targets,
+                                       [this](const probes::LongGap &gap, const auto &process) {
+                                           write(event_of(gap, process));
+                                       });
+    }
+};
+
+}  // namespace
+
+Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &process) {
+    const host_gap_record &record = gap.record;
+    Event event;
+    event.time_ns = gap.began.count();
+    event.duration_ns = record.ns;
+    event.pid = record.process.tgid;
+    event.tid = record.tid;
+    set_process(event, process);
+    event.kind = "after";
+    event.name = gap.after.empty() ? "unknown" : std::string(gap.after);
+    event.details = {{"before", text_or_null(std::string(gap.before))},
+                     {"drain", std::string(probes::host_drain_name(record.drain))},
+                     {"thread", printable(probes::thread_name_of(record), max_text_bytes)},
+                     {"states", probes::states_of(record)}};
+    return event;
+}
+
+constinit const Kind gap_trace = {
+    .name = "gap",
+    .help = "Times in which processes give their GPUs nothing, and what was done in them.",
+    .column = "ENDED BY",
+    .options = own_options,
+    .make = make<GapTracer>};
+
+}  // namespace gpusnoop::trace

@@ -1,0 +1,14 @@
+// `trace gap`: each launch gap that is explained.
+#pragma once
+
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/host_time/long_gaps.h"
+#include "exporter/trace/trace.h"
+
+namespace gpusnoop::trace {
+
+extern const Kind gap_trace;
+
+[[nodiscard]] Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &process);
+
+}  // namespace gpusnoop::trace
