@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bpf/host_time/host_time.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/host_time.h"
@@ -219,6 +220,41 @@ TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") 
         exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}, 500);
     CHECK(gaps(page, "count", {{"comm", "hurry"}, {"drain", "none"}}) == 499);
     CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}) == 500);
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
+
+TEST_CASE("a gap whose record finds no room is counted, and is lost for the document", "[kernel]") {
+    require_bpf();
+    Exporter exporter(config("auto"));
+    constexpr int launches = 1'600;
+    std::vector<std::string> words = {"name", "flooder"};
+    for (int i = 0; i < launches; i++) {
+        words.insert(words.end(), {"launch", "sleep", "1"});
+    }
+    words.insert(words.end(), {"launch", "wait"});
+    Process process = start(exporter, words);
+    exporter.process().signal(SIGSTOP);
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    exporter.process().signal(SIGCONT);
+    const Labels probe = {{"probe", "host_time"}};
+    const Page page = exporter.scrape();
+    CHECK(gaps(page, "count", {{"comm", "flooder"}}) == launches);
+    // The ring's size, and what the kernel adds to each record.
+    constexpr double room = (256 << 10) / (sizeof(host_gap_record) + 8);
+    Labels lost = probe;
+    lost["reason"] = "ring_full";
+    CHECK(page.sum("gpusnoop_probe_events_lost_total", lost) == launches - std::floor(room));
+    eventually("the account to balance", [&] {
+        const Page now = exporter.scrape();
+        return now.sum("gpusnoop_probe_entries_total", probe) ==
+               now.sum("gpusnoop_probe_events_total", probe) +
+                   now.sum("gpusnoop_probe_in_flight_calls", probe) +
+                   now.sum("gpusnoop_probe_stale_calls_total", probe) +
+                   now.sum("gpusnoop_probe_events_lost_total", probe);
+    });
+    CHECK(documented(exporter, "flooder").size() == 100);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }

@@ -203,3 +203,18 @@ TEST_CASE("launch gaps are counted once, by what came before them and by state")
     CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "device", "pipe"}) == 500);
     CHECK(bench.shown("launch_gap_seconds").size() == 2);
 }
+
+TEST_CASE("records of gaps and lost ones are added up over threads, also over ended ones") {
+    Bench bench;
+    auto one = thread(1, 1000);
+    one.times.gap_records = 5;
+    one.times.gap_records_lost = 2;
+    auto other = thread(2, 10);
+    other.times.gap_records = 1;
+    bench.aggregator.on_reading(reading({one, other}));
+    HostTimeReading next = reading({other});
+    next.past = {{one.process, one.times}};
+    bench.aggregator.on_reading(next);
+    CHECK(bench.aggregator.gap_records() == 6);
+    CHECK(bench.aggregator.gap_records_lost() == 2);
+}
