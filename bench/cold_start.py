@@ -10,20 +10,17 @@ the runtime calls, is on the node before the program starts. Needs root, cc, and
 --before, or the variable BEFORE_EXPORTER: another build of the exporter, which takes turns with this one. If it has no
 discovery.preattach, it knows nothing of the driver's library until a program maps it.
 """
-import ctypes
 import os
-import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 import figures
+from exporter import Exporter
 
 DELAYS = (0, 1, 5, 10, 20)  # ms from mapping to the first call
 CALLS, APART = 1000, 50  # µs: longer than attaching takes
@@ -78,43 +75,11 @@ int main(int argc, char **argv)
 """
 
 
-class Exporter:
-    """It runs until the end of the block, and ends when this process does, however that ends."""
-
-    def __init__(self, binary, folder, driver):
-        config = folder / "config.yaml"
-        config.write_text("cuda:\n  libraries: [" + ('"libcuda.so*", ' if driver else "") + '"libcudart.so*"]\n'
-                          "series: {budget: 100000}\nfunctions: {enabled: false}\npcie: {enabled: false}\n"
-                          "nvlink: {enabled: false}\nsyscall: {enabled: false}\nfence: {enabled: false}\n"
-                          + (f'discovery: {{preattach: ["{driver}"]}}\n' if driver and takes_preattach(binary) else ""))
-        libc = ctypes.CDLL(None)
-        self.log = open(folder / "log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [binary, f"--config.file={config}", "--web.listen-address=127.0.0.1:0"], stdout=subprocess.DEVNULL,
-            stderr=self.log, preexec_fn=lambda: libc.prctl(1, signal.SIGKILL))
-
-    def __enter__(self):
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self.process.poll() is None:
-            if found := re.search(r'msg="listening".* port=(\d+)', self.said()):
-                self.page = f"http://127.0.0.1:{found[1]}/metrics"
-                return self
-            time.sleep(0.01)
-        sys.exit(f"the exporter does not start: {self.said()}")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-    def said(self):
-        return Path(self.log.name).read_text(encoding="utf-8")
-
-    def counted(self, name):
-        with urllib.request.urlopen(self.page, timeout=60) as answer:
-            page = answer.read().decode()
-        return sum(int(float(line.rsplit(" ", 1)[1])) for line in page.splitlines()
-                   if line.startswith("gpusnoop_cuda_memory_allocations_total{") and f'comm="{name}"' in line)
+def config(binary, driver):
+    return ("cuda:\n  libraries: [" + ('"libcuda.so*", ' if driver else "") + '"libcudart.so*"]\n'
+            "series: {budget: 100000}\nfunctions: {enabled: false}\npcie: {enabled: false}\n"
+            "nvlink: {enabled: false}\nsyscall: {enabled: false}\nfence: {enabled: false}\n"
+            + (f'discovery: {{preattach: ["{driver}"]}}\n' if driver and takes_preattach(binary) else ""))
 
 
 def takes_preattach(binary):
@@ -134,12 +99,13 @@ def lost(options, binary, with_driver, delay, folder):
         shutil.copy(options.build / "standin" / RUNTIME, each)
         shutil.copy(options.build / "standin" / DRIVER, each)
     missing = []
-    with Exporter(binary, folder, f"{folder}/*/libcuda.so.1" if with_driver else None) as exporter:
+    with Exporter(binary, folder, config(binary, f"{folder}/*/libcuda.so.1" if with_driver else None)) as exporter:
         for n, each in enumerate(folders):
             name = f"start_{n}"
             subprocess.run([options.program, each / Path(RUNTIME).name, name, str(delay * 1_000_000), str(options.calls),
                             str(APART * 1000)], check=True)
-            missing.append(options.calls - exporter.counted(name))
+            counted = exporter.total("gpusnoop_cuda_memory_allocations_total", f'comm="{name}"')
+            missing.append(options.calls - int(counted))
             time.sleep(options.pause)
     return missing
 

@@ -23,7 +23,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
 # In the order in which they run: a script here, or else a program in the build's bench/.
-BENCHMARKS = ("call_cost", "syscall_cost", "consumer", "attach_time", "cold_start", "scrape", "memory", "micro")
+BENCHMARKS = ("training_step", "call_cost", "syscall_cost", "consumer", "attach_time", "cold_start", "scrape", "memory", "micro")
 FULL_SECONDS = 3600  # limit of one benchmark
 QUICK_SECONDS = 100
 TABLE_KEYS = {"title", "text", "columns", "rows"}

@@ -20,6 +20,8 @@ import run  # noqa: E402
 ENTRY = "nop5" if platform.machine() == "x86_64" else "int3"
 # table -> what its rows begin with, at least.
 ROWS = {
+    "What tracing takes from a training step": [f"{bound}-bound | {rate}" for bound in ("GPU", "launch")
+                                                for rate in ("5,000", "20,000", "50,000", "100,000", "150,000")],
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
                                           "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""What tracing takes from a training step: a loop like PyTorch's eager mode, on the stand-in libraries.
+
+A step is two copies to the device, 100 launches with time of the framework before each, a copy of the loss and one
+synchronization. A launch takes 4 µs of the host's time. Where the host is the bottleneck ("launch-bound"), the GPU needs half the
+time that the host needs; where the GPU is, the host has time to spare. The loop runs untraced, beside the exporter in each attach
+mode, and beside bpftrace, in turns. Needs root, and what `cmake --build --preset release --target bench` builds:
+
+    bench/training_step.py [--rounds 15] [--seconds 0.4] [--quick] [--json FILE]
+"""
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import bpftrace
+import figures
+from exporter import Exporter, total_of
+
+RATES = (5_000, 20_000, 50_000, 100_000, 150_000)  # launches a second, untraced
+LAUNCH_NS = 4000  # of the host: submit_ns in training_step/loop.cpp
+NAME = "training_loop"
+# The functions of the loop that the exporter counts, by the library's place in the build.
+FUNCTIONS = {
+    "standin/12/libcudart.so.12": ("cudaMemcpyAsync", "cudaLaunchKernel", "cudaStreamSynchronize"),
+    "standin/driver/libcuda.so.1": ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamSynchronize")}
+MODES = ("session", "multi", "perf")
+# A loop with a smaller part of its rate than this does not have it. The copies and the synchronization are in the rest.
+REACHED = 0.9
+
+
+class Load:
+    """One rate: what the host does before a launch, and what the GPU does after it."""
+
+    def __init__(self, bound, rate):
+        self.bound, self.rate = bound, rate
+        period = 1e9 / rate
+        spare = max(0.0, period - LAUNCH_NS)
+        self.framework_ns = spare if bound == "launch" else spare / 2
+        self.kernel_ns = period / 2 if bound == "launch" else period
+
+
+LOADS = [Load(bound, rate) for bound in ("GPU", "launch") for rate in RATES]
+
+
+class Loop:
+    """The program, until the end of the block."""
+
+    def __init__(self, options):
+        self.process = subprocess.Popen([options.build / "bench" / NAME, *options.speed], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.launches = 0
+        self.run(LOADS[-1], 0)  # it has loaded all when it has answered
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def run(self, load, seconds):
+        """(steps a second, ns for each launch)"""
+        self.process.stdin.write(f"{load.framework_ns:.0f} {load.kernel_ns:.0f} {seconds}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().split()
+        if len(answer) != 3:
+            sys.exit(f"{NAME} ended")
+        steps, launches, took = map(int, answer)
+        self.launches += launches
+        return steps / took * 1e9, took / launches
+
+
+def config(mode):
+    """The default configuration, but for the mode, and for what runs beside the tests."""
+    return (f"cuda: {{attach: {mode}}}\ntorch: {{attach: {mode}}}\nfunctions: {{attach: {mode}}}\n"
+            'discovery: {exclude: ["*/standin/company/*"]}\n')
+
+
+def wait_until_traced(exporter, loop):
+    """Until it has counted as many launches of a step as there are, twice."""
+    same = 0
+    for _ in range(300):
+        before = launches_on(exporter.page())
+        done = loop.launches
+        loop.run(LOADS[-1], 0)
+        time.sleep(0.02)
+        same = same + 1 if launches_on(exporter.page()) - before == loop.launches - done else 0
+        if same == 2:
+            return
+        time.sleep(0.05)
+    sys.exit(f"the exporter does not trace {NAME}: {exporter.said()}")
+
+
+def launches_on(page):
+    return total_of(page, "gpusnoop_cuda_kernel_launches_total", f'comm="{NAME}"')
+
+
+class Untraced:
+    name = "untraced"
+
+    def begin(self, _options, _loop, _stack):
+        """Nothing traces the loop. Every way returns what gives the launches that it counted since, or None."""
+        return lambda: None
+
+
+class Ours:
+    def __init__(self, mode):
+        self.mode, self.name = mode, f"exporter, {mode}"
+
+    def begin(self, options, loop, stack):
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        exporter = stack.enter_context(Exporter(options.build / "gpusnoop_exporter", folder, config(self.mode)))
+        wait_until_traced(exporter, loop)
+        before = launches_on(exporter.page())
+        return lambda: launches_on(exporter.page()) - before
+
+
+class Theirs:
+    def __init__(self, what, script):
+        self.name, self.script = f"bpftrace, {what}", script
+
+    def begin(self, options, _loop, stack):
+        functions = [(str((options.build / library).resolve()), name) for library, names in FUNCTIONS.items() for name in names]
+        tracer = stack.enter_context(bpftrace.Bpftrace(self.script(functions)))
+        counts = self.script is bpftrace.count
+        return lambda: tracer.counts().get("cuLaunchKernel", 0) if counts else None
+
+
+def all_ways():
+    ways = [Untraced(), *map(Ours, MODES)]
+    if bpftrace.path():
+        ways += [Theirs("counts", bpftrace.count), Theirs("latency histograms", bpftrace.latency)]
+    else:
+        print("training_step.py: no bpftrace here: its columns are left out", file=sys.stderr)
+    return ways
+
+
+def take_turn(options, way):
+    """load -> (steps a second, ns for each launch). The loads take turns, too, within the way's turn."""
+    with Loop(options) as loop, ExitStack() as stack:
+        counted = way.begin(options, loop, stack)
+        done = loop.launches
+        found = {load: loop.run(load, options.seconds) for load in LOADS}
+        seen = counted()
+        if seen is not None and seen != loop.launches - done:
+            sys.exit(f"{way.name} counted {seen:.0f} of {loop.launches - done} launches")
+    return found
+
+
+def rate_text(load, rounds):
+    """What the loop reached untraced, if that is not the rate that it should have."""
+    reached = statistics.median(1e9 / turn[load][1] for turn in rounds)
+    text = f"{load.rate:,}"
+    return text if reached >= REACHED * load.rate else f"{text} (reaches {reached:,.0f} here)"
+
+
+def table(results, options, ways, found):
+    rows = []
+    for load in LOADS:
+        untraced = found[ways[0]]
+        row = [f"{load.bound}-bound", rate_text(load, untraced), f"{statistics.median(turn[load][0] for turn in untraced):.1f}"]
+        for way in ways[1:]:
+            row.append(figures.ratio_text([turn[load][0] / before[load][0] for turn, before in zip(found[way], untraced)]))
+        rows.append(row)
+    results.table(
+        "What tracing takes from a training step",
+        "A loop like PyTorch's eager mode, on stand-in libraries: a step is two copies to the device, 100 launches of 4 µs with time of the framework "
+        "before each, a copy back and one synchronization. Launch-bound: the GPU waits for the host half of the time; GPU-bound: the host has time to "
+        "spare. Steps a second, untraced, and the ratio to that beside the exporter with its default configuration in each attach mode, and beside "
+        "bpftrace, which follows only the functions that the loop calls (its counts have one probe a function, its histograms two, as the exporter "
+        f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns.",
+        ["loop", "launches a second", "steps a second", *(way.name for way in ways[1:])], rows)
+
+
+def measure(options):
+    options.speed = subprocess.run([options.build / "bench" / NAME, "--calibrate"], stdout=subprocess.PIPE, check=True,
+                                   text=True).stdout.split()
+    ways = all_ways()
+    found = {way: [] for way in ways}
+    for number in range(options.rounds):
+        for at in range(len(ways)):
+            # Each round begins with another way, so that no way always follows the same one.
+            way = ways[(at + number) % len(ways)]
+            found[way].append(take_turn(options, way))
+    results = figures.Results()
+    table(results, options, ways, found)
+    results.give(options.json)
+
+
+def main():
+    parser = figures.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.4, help="of each load in a turn (0.4)")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 1, 0.02
+    if os.geteuid() != 0:
+        sys.exit("needs root, to attach")
+    measure(options)
+
+
+if __name__ == "__main__":
+    main()
