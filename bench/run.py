@@ -24,6 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
 # In the order in which they run: a script here, or else a program in the build's bench/.
 BENCHMARKS = ("training_step", "call_cost", "syscall_cost", "consumer", "attach_time", "cold_start", "scrape", "memory", "micro")
+# What users ask first: the page begins with these, in this order. The bars and the figures behind them are its appendix.
+FOR_USERS = ("training_step", "scrape", "memory")
 FULL_SECONDS = 3600  # limit of one benchmark
 QUICK_SECONDS = 100
 TABLE_KEYS = {"title", "text", "columns", "rows"}
@@ -105,26 +107,35 @@ def markdown_table(columns, rows):
     return "".join("| " + " | ".join(cell(one) for one in line) + " |\n" for line in lines)
 
 
+def tables(found, names):
+    text = ""
+    for name in names:
+        for table in found[name]["tables"]:
+            text += f"\n## {table['title']}\n\n{table['text']} (`{name}`)\n\n"
+            text += markdown_table(table["columns"], table["rows"])
+    return text
+
+
+def bars_table(found):
+    bars = [bar for results in found.values() for bar in results["bars"]]
+    return (f"\n## Appendix: bars\n\nWhat the figures are to be; {sum(1 for bar in bars if bar['met'])} of {len(bars)} are met. What was tried to meet "
+            "them is in [performance.md](performance.md). The tables behind the bars follow.\n\n"
+            + markdown_table(["what", "bar", "measured", "", "what limits it"],
+                             [[bar["what"], bar["bar"], bar["measured"], "met" if bar["met"] else "**missed**",
+                               "" if bar["met"] else bar["limit"]] for bar in bars]))
+
+
 def page(found, failed, command, on):
     """The document's text; `found`: name -> results, `failed`: name -> what went wrong."""
-    bars = [bar for results in found.values() for bar in results["bars"]]
     text = ("# Benchmarks\n\n"
             f"Measured on {on}, by:\n\n```\n{command}\n```\n\n"
             "Written by that command: do not edit. Compare the ratios, not the nanoseconds: those of another machine are others. Each ratio is of one\n"
             "run in which what is compared took turns: the median of the rounds and, in parentheses, the 10th and the 90th of a hundred. An exponent\n"
-            "tells how a cost grows with the load: 0 not at all, 1 in proportion. What was tried to meet the bars is in [performance.md](performance.md).\n\n"
-            "## Bars\n\n"
-            f"{sum(1 for bar in bars if bar['met'])} of {len(bars)} are met.\n\n")
-    text += markdown_table(["what", "bar", "measured", "", "what limits it"],
-                           [[bar["what"], bar["bar"], bar["measured"], "met" if bar["met"] else "**missed**",
-                             "" if bar["met"] else bar["limit"]] for bar in bars])
+            "shows how a cost grows with the load: 0 not at all, 1 in proportion.\n")
     for name, why in failed.items():
         text += f"\n`{name}` is missing here: {why}.\n"
-    for name, results in found.items():
-        for table in results["tables"]:
-            text += f"\n## {table['title']}\n\n{table['text']} (`{name}`)\n\n"
-            text += markdown_table(table["columns"], table["rows"])
-    return text
+    first = [name for name in FOR_USERS if name in found]
+    return text + tables(found, first) + bars_table(found) + tables(found, [name for name in found if name not in first])
 
 
 def build_all(build):

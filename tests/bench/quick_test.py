@@ -64,7 +64,7 @@ def problems(page):
             if not any(row.startswith(beginning) for row in tables.get(title, [])):
                 yield f"'{title}' has no row that begins with '{beginning}'"
     for bar in BARS:
-        if not any(bar in row for row in tables.get("Bars", [])):
+        if not any(bar in row for row in tables.get("Appendix: bars", [])):
             yield f"there is no bar '{bar}'"
     for name in run.BENCHMARKS:
         if f" (`{name}`)\n" not in page:

@@ -47,15 +47,18 @@ class RunTest(unittest.TestCase):
             code = run.main(["--no-build", "--quick", "--build", str(self.root / "build"), "--output", str(output)])
         return code, output.read_text(encoding="utf-8"), said.getvalue()
 
-    def test_the_page_has_the_bars_and_then_the_tables(self):
+    def test_the_page_has_what_users_ask_first_then_the_bars_and_the_rest(self):
         self.gives("one", RESULTS)
-        code, page, said = self.main("one")
+        self.gives("memory", {"tables": [dict(RESULTS["tables"][0], title="Memory")], "bars": []})
+        self.gives("training_step", {"tables": [dict(RESULTS["tables"][0], title="Steps")], "bars": []})
+        code, page, said = self.main("one", "memory", "training_step")
         self.assertEqual((code, said), (0, ""))
         self.assertIn("1 of 2 are met.", page)
         self.assertIn("| this | <= 1x | 0.5x | met |  |\n| that | <= 1x | 2x | **missed** | the kernel |\n", page)
         self.assertIn("## Some | cost\n\nDone so. (`one`)\n\n| a | b |\n| --- | --- |\n| 1 | x\\|y |\n| 2 |  |\n", page)
         self.assertIn("sudo bench/run.py --quick\n", page)
-        self.assertLess(page.index("## Bars"), page.index("## Some"))
+        order = [page.index(f"## {title}\n") for title in ("Steps", "Memory", "Appendix: bars", "Some | cost")]
+        self.assertEqual(order, sorted(order))
 
     def test_one_that_fails_does_not_stop_the_others(self):
         self.script("broken", "raise SystemExit(3)")
