@@ -101,15 +101,38 @@ def launches_on(page):
     return total_of(page, "gpusnoop_cuda_kernel_launches_total", f'comm="{NAME}"')
 
 
+class Nobody:
+    """Who watches the loop, and what it has seen since: the launches, and what the page says that they cost. None: not known."""
+
+    def launches(self):
+        return None
+
+    def cost(self):
+        return None
+
+
 class Untraced:
-    name = "untraced"
+    name, has_cost = "untraced", False
 
     def begin(self, _options, _loop, _stack):
-        """Nothing traces the loop. Every way returns what gives the launches that it counted since, or None."""
-        return lambda: None
+        return Nobody()
+
+
+class Page(Nobody):
+    def __init__(self, exporter):
+        self.exporter = exporter
+        self.before = launches_on(exporter.page())
+
+    def launches(self):
+        return launches_on(self.exporter.page()) - self.before
+
+    def cost(self):
+        return self.exporter.total("gpusnoop_overhead_seconds_total", f'comm="{NAME}"')
 
 
 class Ours:
+    has_cost = True
+
     def __init__(self, mode):
         self.mode, self.name = mode, f"exporter, {mode}"
 
@@ -117,19 +140,38 @@ class Ours:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         exporter = stack.enter_context(Exporter(options.build / "gpusnoop_exporter", folder, config(self.mode)))
         wait_until_traced(exporter, loop)
-        before = launches_on(exporter.page())
-        return lambda: launches_on(exporter.page()) - before
+        return Page(exporter)
+
+
+class Counts(Nobody):
+    def __init__(self, tracer):
+        self.tracer = tracer
+
+    def launches(self):
+        return self.tracer.counts().get("cuLaunchKernel", 0)
 
 
 class Theirs:
+    has_cost = False
+
     def __init__(self, what, script):
         self.name, self.script = f"bpftrace, {what}", script
 
     def begin(self, options, _loop, stack):
         functions = [(str((options.build / library).resolve()), name) for library, names in FUNCTIONS.items() for name in names]
         tracer = stack.enter_context(bpftrace.Bpftrace(self.script(functions)))
-        counts = self.script is bpftrace.count
-        return lambda: tracer.counts().get("cuLaunchKernel", 0) if counts else None
+        return Counts(tracer) if self.script is bpftrace.count else Nobody()
+
+
+class Measured:
+    """One load in one turn."""
+
+    def __init__(self, loop, watch, load, seconds):
+        before, done = watch.cost(), loop.launches
+        self.rate, self.launch_ns = loop.run(load, seconds)
+        after = watch.cost()
+        # By the page, for each launch.
+        self.cost_ns = None if after is None else (after - before) * 1e9 / (loop.launches - done)
 
 
 def all_ways():
@@ -142,12 +184,12 @@ def all_ways():
 
 
 def take_turn(options, way):
-    """load -> (steps a second, ns for each launch). The loads take turns, too, within the way's turn."""
+    """load -> Measured"""
     with Loop(options) as loop, ExitStack() as stack:
-        counted = way.begin(options, loop, stack)
+        watch = way.begin(options, loop, stack)
         done = loop.launches
-        found = {load: loop.run(load, options.seconds) for load in LOADS}
-        seen = counted()
+        found = {load: Measured(loop, watch, load, options.seconds) for load in LOADS}
+        seen = watch.launches()
         if seen is not None and seen != loop.launches - done:
             sys.exit(f"{way.name} counted {seen:.0f} of {loop.launches - done} launches")
     return found
@@ -155,7 +197,7 @@ def take_turn(options, way):
 
 def rate_text(load, rounds):
     """What the loop reached untraced, if that is not the rate that it should have."""
-    reached = statistics.median(1e9 / turn[load][1] for turn in rounds)
+    reached = statistics.median(1e9 / turn[load].launch_ns for turn in rounds)
     text = f"{load.rate:,}"
     return text if reached >= REACHED * load.rate else f"{text} (reaches {reached:,.0f} here)"
 
@@ -164,9 +206,9 @@ def table(results, options, ways, found):
     rows = []
     for load in LOADS:
         untraced = found[ways[0]]
-        row = [f"{load.bound}-bound", rate_text(load, untraced), f"{statistics.median(turn[load][0] for turn in untraced):.1f}"]
+        row = [f"{load.bound}-bound", rate_text(load, untraced), f"{statistics.median(turn[load].rate for turn in untraced):.1f}"]
         for way in ways[1:]:
-            row.append(figures.ratio_text([turn[load][0] / before[load][0] for turn, before in zip(found[way], untraced)]))
+            row.append(figures.ratio_text([turn[load].rate / before[load].rate for turn, before in zip(found[way], untraced)]))
         rows.append(row)
     results.table(
         "What tracing takes from a training step",
@@ -176,6 +218,33 @@ def table(results, options, ways, found):
         "bpftrace, which follows only the functions that the loop calls (its counts have one probe a function, its histograms two, as the exporter "
         f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns.",
         ["loop", "launches a second", "steps a second", *(way.name for way in ways[1:])], rows)
+
+
+def says_over_loses(load, rounds, untraced):
+    """What the page says that a launch costs, over what the launch-bound loop loses with each."""
+    return [turn[load].cost_ns / max(1.0, turn[load].launch_ns - before[load].launch_ns) for turn, before in zip(rounds, untraced)]
+
+
+def overhead_table(results, ways, found):
+    untraced, ours = found[ways[0]], [way for way in ways if way.has_cost]
+    loads = [load for load in LOADS if load.bound == "launch"]
+    rows = []
+    for load in loads:
+        for way in ours:
+            loses = statistics.median(turn[load].launch_ns - before[load].launch_ns for turn, before in zip(found[way], untraced))
+            says = statistics.median(turn[load].cost_ns for turn in found[way])
+            rows.append([rate_text(load, untraced), way.name, f"{loses:.0f}", f"{says:.0f}",
+                         figures.ratio_text(says_over_loses(load, found[way], untraced))])
+    results.table(
+        "What the exporter says that it costs",
+        "Of the launch-bound loop above, in nanoseconds for each launch: what it takes longer than untraced, and what "
+        "`gpusnoop_overhead_seconds_total` says. At a low rate, the loop's own time varies by more than a launch costs.",
+        ["launches a second", "traced by", "loses", "says", "says over loses"], rows)
+    for way in ours:
+        ratios = says_over_loses(loads[-1], found[way], untraced)
+        results.bar(f"gpusnoop_overhead_seconds_total over what the launch-bound loop loses, {way.name}", "0.75x to 1.25x",
+                    figures.ratio_text(ratios), 0.75 <= statistics.median(ratios) <= 1.25,
+                    "the cost of a probe is measured on a function of the exporter, whose code and data are in the caches")
 
 
 def measure(options):
@@ -190,6 +259,7 @@ def measure(options):
             found[way].append(take_turn(options, way))
     results = figures.Results()
     table(results, options, ways, found)
+    overhead_table(results, ways, found)
     results.give(options.json)
 
 

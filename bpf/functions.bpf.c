@@ -43,7 +43,7 @@ static __always_inline long func_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 cookie, dead;
 
-	if (any_muted && is_muted(bpf_get_attach_cookie(regs)))
+	if (any_muted && is_muted(call_cookie(regs)))
 		return 1;
 	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
 		return 1;
@@ -54,20 +54,23 @@ static __always_inline long func_enter(struct pt_regs *regs)
 		ACCOUNT(lost[LOST_no_state], 1);
 		return 1;
 	}
+	thread->cookie = bpf_get_attach_cookie(regs);
+	if (!thread->since_ns)
+		enter_process(thread);
+	if (thread->since_ns)
+		add_func_cost(thread, cost_of_entry(thread->cookie));
 	if (thread->open.depth) {
-		if (is_same_call(&thread->open, regs, bpf_get_attach_cookie(regs)))
+		if (is_same_call(&thread->open, regs, thread->cookie & ~CALL_STEPPED))
 			return 1;
 		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
 		if (dead)
 			ACCOUNT(stale, dead);
 	}
 	ACCOUNT(entered, 1);
-	if (!thread->since_ns) {
-		enter_process(thread);
-		if (!thread->since_ns)
-			return 1;
-	}
-	cookie = bpf_get_attach_cookie(regs);
+	if (!thread->since_ns)
+		return 1;
+	add_func_cost(thread, costs.record);
+	cookie = thread->cookie & ~CALL_STEPPED;
 	if (cookie & FUNC_ENTRY_ONLY) {
 		thread->ended_ns = bpf_ktime_get_ns();
 		if (within_budget(thread))
@@ -102,6 +105,8 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	__u64 dead = 0;
 
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (thread && thread->since_ns)
+		add_func_cost(thread, costs.ending);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
 		if (!is_muted(cookie))
@@ -125,6 +130,9 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs)
 	__u64 dead = 0;
 
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (thread && thread->since_ns)
+		add_func_cost(thread,
+			      cookie & FUNC_AT_TAIL_CALL ? costs.entry : costs.stepped_entry);
 	call = thread
 		   ? call_end_at(&thread->open, CALL_SP(regs), cookie & ~FUNC_AT_TAIL_CALL, &dead)
 		   : NULL;
@@ -164,11 +172,12 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	}
 }
 
-FORGET_THREAD(func_threads, thread->open.depth, report_unreturned)
+FORGET_THREAD(func_threads, func_procs, thread->open.depth, report_unreturned)
 
 static __always_inline void forget_process(__u32 tgid)
 {
-	const __u64 since_ns = remove_process(&func_procs, &tgid);
+	__u64 cost_ns = 0;
+	const __u64 since_ns = remove_process(&func_procs, &tgid, &cost_ns);
 	struct func_exit_record *record;
 
 	if (!since_ns)
@@ -177,6 +186,7 @@ static __always_inline void forget_process(__u32 tgid)
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_head(&record->head, since_ns, tgid, FUNC_RECORD_EXIT);
+	record->cost_ns = cost_ns;
 	SUBMIT(record);
 }
 

@@ -131,7 +131,15 @@ WIRE_SIZE(struct func_process_record,
 
 struct func_exit_record {
 	struct func_record head;
+	__u64 cost_ns; /* as in struct process_entry */
 };
-WIRE_SIZE(struct func_exit_record, 24);
+WIRE_SIZE(struct func_exit_record, 32);
+
+/* The value of the table of processes. */
+struct func_process {
+	struct process_entry entry;
+	struct call_budget budget;
+};
+WIRE_SIZE(struct func_process, 40);
 
 #endif

@@ -4,6 +4,7 @@
 #define GPUSNOOP_FUNC_MAPS_BPF_H
 
 #include "bpf/functions_threads.bpf.h"
+#include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
@@ -56,6 +57,11 @@ struct {
 	__type(key, __u32);
 	__type(value, struct func_process);
 } func_procs SEC(".maps");
+
+static __always_inline void add_func_cost(struct thread *thread, __u32 ns)
+{
+	add_cost(&func_procs, &thread->tgid, &thread->cost_ns, ns);
+}
 
 static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
 				      enum func_record_type type)

@@ -148,6 +148,7 @@ static __always_inline bool send_slow(struct thread *thread, const struct call *
 		__sync_fetch_and_add(&slow_details_lost, 1);
 		return false;
 	}
+	add_func_cost(thread, costs.stack);
 	fill_call(&record->arguments.call, thread, call->function, call->started_ns,
 		  PT_REGS_RC(regs), type);
 	fill_arguments(&record->arguments, call, pointer);

@@ -11,11 +11,6 @@
 #define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
 #include "bpf/lib/call.bpf.h"
 
-struct func_process {
-	struct process_entry entry;
-	struct call_budget budget;
-};
-
 #define FUNC_UNIQUE_ID_BYTES 128 /* NCCL_UNIQUE_ID_BYTES */
 #define FUNC_AWAITED	     16
 
@@ -23,6 +18,8 @@ struct thread {
 	struct call_stack open;
 	__u64 since_ns; /* the process's; 0: not known yet */
 	__u64 lease;	/* calls left */
+	__u64 cost_ns;	/* that its process does not have yet */
+	__u64 cookie;	/* the attach cookie, at an entry */
 	__u64 ended_ns; /* of the call that ends now */
 	__u32 tgid;
 	__u32 tid;

@@ -17,13 +17,16 @@
 
 #define CALL_DEPTH 1 /* no call is followed to its end */
 #include "bpf/lib/call.bpf.h"
+#include "bpf/lib/cost.bpf.h"
 
 /* Keep the whole stack of each allocation, not only where the call returns to? */
 const volatile bool keep_stacks = true;
 
 struct thread {
 	struct traced_thread traced;
-	__u64 caller; /* of the present call */
+	__u64 cost_ns;	/* that its process does not have yet */
+	__u64 function; /* of the present call, and where it comes from */
+	__u64 caller;
 	__s32 stack;
 };
 
@@ -80,22 +83,28 @@ static __always_inline void fill_arguments(struct torch_record *record, struct p
 	record->device = (__s8)(device >> 8);
 }
 
+static __always_inline void add_torch_cost(struct thread *thread, __u32 ns)
+{
+	add_cost(&torch_procs, &thread->traced.tgid, &thread->cost_ns, ns);
+}
+
 /* Where the call comes from, of an allocation: a free needs no site. */
-static __always_inline void note_site(struct thread *thread, struct pt_regs *regs, __u64 function)
+static __always_inline void note_site(struct thread *thread, struct pt_regs *regs)
 {
 	thread->caller = 0;
 	thread->stack = -1;
-	if (function == TORCH_REPORTS_OUT_OF_MEMORY || (__s64)PT_REGS_PARM2(regs) <= 0)
+	if (thread->function == TORCH_REPORTS_OUT_OF_MEMORY || (__s64)PT_REGS_PARM2(regs) <= 0)
 		return;
 	thread->caller = call_caller(regs);
-	if (keep_stacks)
+	if (keep_stacks) {
 		thread->stack = bpf_get_stackid(regs, &torch_stacks, BPF_F_USER_STACK);
+		add_torch_cost(thread, costs.stack);
+	}
 }
 
 static __always_inline long torch_enter(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 function = bpf_get_attach_cookie(regs);
 	struct torch_record *record;
 	struct thread *thread;
 
@@ -107,16 +116,20 @@ static __always_inline long torch_enter(struct pt_regs *regs)
 	}
 	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task))
 		return 1;
+	thread->function = bpf_get_attach_cookie(regs);
+	add_torch_cost(thread, cost_of_entry(thread->function) + costs.record);
+	thread->function &= ~CALL_STEPPED;
 	record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);
 	if (!record) {
 		ACCOUNT(lost[LOST_ring_full], 1);
 		return 1;
 	}
 	/* After the reservation: nobody would remove the stack of a record that is lost. */
-	note_site(thread, regs, function);
+	note_site(thread, regs);
 	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid,
-		    function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY : TORCH_USAGE);
-	fill_arguments(record, regs, function);
+		    thread->function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY
+								    : TORCH_USAGE);
+	fill_arguments(record, regs, thread->function);
 	record->caller = thread->caller;
 	record->stack = thread->stack;
 	SUBMIT(record);
@@ -133,6 +146,12 @@ CALL_PROGRAMS(torch_enter, torch_leave)
 
 static __always_inline void forget_thread(struct task_struct *task)
 {
+	struct thread *thread = bpf_task_storage_get(&torch_threads, task, NULL, 0);
+
+	if (!thread)
+		return;
+	if (thread->cost_ns)
+		hand_over_cost(&torch_procs, &thread->traced.tgid, &thread->cost_ns);
 	bpf_task_storage_delete(&torch_threads, task);
 }
 

@@ -143,6 +143,9 @@ Result<> App::start_probes() {
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
     }
+    calibration_.emplace(probes::attach_modes_in_use(config_, features_), features_);
+    features_.costs = calibration_->costs();
+    features_.list.push_back(calibration_->feature());
     probes_ = probes::make_probes(config_, features_);
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
@@ -262,6 +265,7 @@ Result<std::string> App::render(metrics::Format format) {
         {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
          discovery_->progress().slow_files()}));
     families.push_back(metrics::feature_family(features_));
+    families.push_back(metrics::cost_family(features_.costs));
     append(metrics::reload_families(last_reload_.last()));
     families.push_back(metrics::build_info(ebpf::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "exporter/base/single_flight.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/http/server.h"
 #include "exporter/metrics/reload_record.h"
@@ -78,6 +80,7 @@ private:
     const Notifier manager_ = Notifier::from_environment();
     Heartbeat heartbeat_{watchdog_timeout()};  // for the pipeline's thread
     ebpf::Features features_;
+    std::optional<ebpf::Calibration> calibration_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::unique_ptr<discovery::Discovery> discovery_;
     std::unique_ptr<probes::Pipeline> pipeline_;

@@ -293,6 +293,7 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 	SUBMIT(record);
 }
 
-FORGET_THREAD(cuda_threads, thread->open.depth + thread->profiler.depth, report_unreturned)
+FORGET_THREAD(cuda_threads, cuda_procs, thread->open.depth + thread->profiler.depth,
+	      report_unreturned)
 
 #endif

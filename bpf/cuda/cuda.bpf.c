@@ -88,8 +88,12 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	struct call *call;
 	__u64 dead;
 
-	if (is_operation_of(event_operations, bpf_get_attach_cookie(regs)) && !is_capturing())
+	if (is_operation_of(event_operations, bpf_get_attach_cookie(regs)) && !is_capturing()) {
+		thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+		if (thread && thread->since_ns)
+			add_cuda_cost(thread, cost_of_entry(bpf_get_attach_cookie(regs)));
 		return 1;
+	}
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -104,6 +108,9 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	}
 	if (!thread->since_ns)
 		enter_process(thread);
+	if (thread->since_ns)
+		add_cuda_cost(thread, cost_of_entry(thread->cookie));
+	thread->cookie &= ~CALL_STEPPED;
 	if (is_operation_of(profiler_operations, thread->cookie))
 		return enter_profiler(thread, regs);
 	if (thread->open.depth) {
@@ -130,6 +137,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 	if (!call)
 		return 1;
 	thread->nested = 0;
+	add_cuda_cost(thread, costs.record);
 	begin(thread, call, regs);
 	call_start(call);
 	return !!(call->function & CUDA_EXITS);
@@ -319,6 +327,8 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
 		return; /* the programs of a pair run here, too */
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (thread && thread->since_ns)
+		add_cuda_cost(thread, costs.ending);
 	if (is_operation_of(profiler_operations, function)) {
 		leave_profiler(thread, regs, function, now_ns);
 		return;
@@ -345,6 +355,9 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
 	if (!thread)
 		return;
+	if (thread->since_ns)
+		add_cuda_cost(thread,
+			      costs.stepped_entry);   /* the instruction is a return, mostly */
 	thread->cookie = bpf_get_attach_cookie(regs); /* scratch: no call begins */
 	if (is_operation_of(profiler_operations, thread->cookie)) {
 		call = call_end_at(&thread->profiler, CALL_SP(regs), thread->cookie, &dead);

@@ -163,8 +163,9 @@ WIRE_SIZE(struct cuda_process_record,
 struct cuda_exit_record {
 	struct cuda_record head;
 	__u64 lost_allocations; /* as in struct cuda_live_process */
+	__u64 cost_ns;		/* the same */
 };
-WIRE_SIZE(struct cuda_exit_record, 48);
+WIRE_SIZE(struct cuda_exit_record, 56);
 
 /* CUDA_RECORD_COPY, and with neither source nor kind CUDA_RECORD_SET */
 struct cuda_copy_record {
@@ -309,6 +310,7 @@ WIRE_SIZE(struct cuda_live, 56);
 struct cuda_live_process {
 	__u64 since_ns;
 	__u64 start_boottime_ns;
+	__u64 cost_ns;		/* as in struct process_entry */
 	__u64 lost_allocations; /* records about its memory that had no room in the ring */
 	__u64 untabled;		/* allocations that had no room in the table */
 	__u64 ended_ns;		/* in the table of ended ones */
@@ -320,7 +322,7 @@ struct cuda_live_process {
 	__u64 captures;	    /* that began and did not end */
 	__u64 graph_losses; /* records about its graphs that were lost: what they hold is unknown */
 };
-WIRE_SIZE(struct cuda_live_process, 56 + 8 * CUDA_MAX_DEVICES + 32);
+WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 32);
 
 /* The captures of all processes. While none lasts, no call looks for its stream. */
 struct cuda_captures {

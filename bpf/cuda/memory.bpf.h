@@ -58,6 +58,8 @@ static __always_inline void begin_allocation(struct thread *thread, struct pt_re
 {
 	thread->caller = call_caller(regs);
 	thread->stack = keep_stacks ? bpf_get_stackid(regs, &cuda_stacks, BPF_F_USER_STACK) : -1;
+	if (keep_stacks)
+		add_cuda_cost(thread, costs.stack);
 }
 
 /* Reads the result of the call into thread->key.address and thread->live.bytes. */

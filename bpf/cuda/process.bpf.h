@@ -6,6 +6,7 @@
 
 #include "bpf/cuda/captures.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
+#include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/follow.bpf.h"
 #include "bpf/lib/process.bpf.h"
@@ -93,7 +94,9 @@ static __always_inline void enter_process(struct thread *thread)
 	struct cuda_process_record *record;
 
 	_Static_assert(__builtin_offsetof(struct cuda_live_process, start_boottime_ns) ==
-			   __builtin_offsetof(struct process_entry, start_boottime_ns),
+			       __builtin_offsetof(struct process_entry, start_boottime_ns) &&
+			   __builtin_offsetof(struct cuda_live_process, cost_ns) ==
+			       __builtin_offsetof(struct process_entry, cost_ns),
 		       "a table's values begin with a struct process_entry");
 	thread->tgid = task->tgid;
 	fresh->start_boottime_ns = task->group_leader->start_boottime;
@@ -111,6 +114,11 @@ static __always_inline void enter_process(struct thread *thread)
 	} else if (record) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 	}
+}
+
+static __always_inline void add_cuda_cost(struct thread *thread, __u32 ns)
+{
+	add_cost(&cuda_procs, &thread->tgid, &thread->cost_ns, ns);
 }
 
 /* May the process record one more call in the calls ring? */
@@ -202,6 +210,7 @@ static __always_inline void forget_process(__u32 tgid)
 	if (record) {
 		fill_head(&record->head, process->since_ns, tgid, CUDA_RECORD_EXIT);
 		record->lost_allocations = process->lost_allocations;
+		record->cost_ns = process->cost_ns;
 	}
 	/* Before the record is sent: its reader must not find the process running. */
 	bpf_map_delete_elem(&cuda_procs, &tgid);

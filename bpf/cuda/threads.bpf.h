@@ -39,6 +39,7 @@ struct thread {
 	__u64 since_ns;		    /* the process's; 0: not known yet */
 	__u64 lease;		    /* calls left */
 	struct in_calls in_calls;
+	__u64 cost_ns; /* that its process does not have yet */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

@@ -9,6 +9,7 @@
 #ifndef GPUSNOOP_CALL_BPF_H
 #define GPUSNOOP_CALL_BPF_H
 
+#include "bpf/lib/cost.h"
 #include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/names.bpf.h"
 
@@ -240,6 +241,12 @@ static __always_inline bool session_is_return(void *context)
 	return false;
 }
 
+/* The cookie of the probe that runs. */
+static __always_inline __u64 call_cookie(struct pt_regs *regs)
+{
+	return bpf_get_attach_cookie(regs) & ~CALL_STEPPED;
+}
+
 /* Defines the programs of a probe from its two ends:
  *   long enter(struct pt_regs *regs)                   non-zero: the return is of no interest
  *   void leave(struct pt_regs *regs, __u64 function)
@@ -259,7 +266,7 @@ static __always_inline bool session_is_return(void *context)
 	static __always_inline int guarded_leave(struct pt_regs *regs)                             \
 	{                                                                                          \
 		guard_begin();                                                                     \
-		leave(regs, bpf_get_attach_cookie(regs));                                          \
+		leave(regs, call_cookie(regs));                                                    \
 		guard_end();                                                                       \
 		return 0;                                                                          \
 	}                                                                                          \

@@ -53,8 +53,9 @@ WIRE_SIZE(struct process_details, 16 + 256 + 320 + 6 * 64);
 struct process_entry {
 	__u64 since_ns; /* when its first traced call was: it and the tgid are the process */
 	__u64 start_boottime_ns;
+	__u64 cost_ns; /* what probes on functions have cost it: bpf/lib/cost.h */
 };
-WIRE_SIZE(struct process_entry, 16);
+WIRE_SIZE(struct process_entry, 24);
 
 /* Bits of the kernel's own enum syscall_work_bit (include/linux/thread_info.h). */
 #define SYSTEM_CALLS_TRACED	(1U << 2) /* ptrace(PTRACE_SYSCALL) */

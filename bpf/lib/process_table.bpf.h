@@ -57,9 +57,9 @@ static __always_inline bool add_process(void *processes, const __u32 *tgid,
 	return false;
 }
 
-/* Takes the process out of the table. Gives its since_ns to one caller only, and 0 to others: two
- * last threads can both see no other one alive. */
-static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
+/* Takes the process out of the table. Gives its since_ns, and what probes have cost it, to one
+ * caller only, and 0 to others: two last threads can both see no other one alive. */
+static __always_inline __u64 remove_process(void *processes, const __u32 *tgid, __u64 *cost_ns)
 {
 	const struct process_entry *known = bpf_map_lookup_elem(processes, tgid);
 	__u64 since_ns;
@@ -67,6 +67,7 @@ static __always_inline __u64 remove_process(void *processes, const __u32 *tgid)
 	if (!known)
 		return 0;
 	since_ns = known->since_ns;
+	*cost_ns = known->cost_ns;
 	return bpf_map_delete_elem(processes, tgid) ? 0 : since_ns;
 }
 

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_THREAD_ENDS_BPF_H
 #define GPUSNOOP_THREAD_ENDS_BPF_H
 
+#include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
@@ -10,9 +11,10 @@
 const volatile __u64 unreturned_after_ns = 0;
 
 /* Defines forget_thread(), which forgets the calls that the current thread will never return from.
- * `threads` is the probe's task storage; `calls`, an expression of `thread`, is how many are open;
- * `report(task, thread)` sends a record of each in `thread->open` that was open for so long. */
-#define FORGET_THREAD(threads, calls, report)                                                      \
+ * `threads` is the probe's task storage, `processes` its table of processes; `calls`, an expression
+ * of `thread`, is how many are open; `report(task, thread)` sends a record of each in
+ * `thread->open` that was open for so long. */
+#define FORGET_THREAD(threads, processes, calls, report)                                           \
 	static __always_inline void forget_thread(struct task_struct *task)                        \
 	{                                                                                          \
 		struct thread *thread = bpf_task_storage_get(&(threads), task, NULL, 0);           \
@@ -23,6 +25,8 @@ const volatile __u64 unreturned_after_ns = 0;
 			report(task, thread);                                                      \
 		if (calls)                                                                         \
 			ACCOUNT(stale, calls);                                                     \
+		if (thread->cost_ns)                                                               \
+			hand_over_cost(&(processes), &thread->tgid, &thread->cost_ns);             \
 		bpf_task_storage_delete(&(threads), task);                                         \
 	}
 

@@ -66,15 +66,17 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 
 static __always_inline void leave_traced(__u32 tgid)
 {
-	const __u64 since_ns = remove_process(&NAMED(procs), &tgid);
-	struct traced_record *record;
+	__u64 cost_ns = 0;
+	const __u64 since_ns = remove_process(&NAMED(procs), &tgid, &cost_ns);
+	struct traced_end_record *record;
 
 	if (!since_ns)
 		return;
 	record = bpf_ringbuf_reserve(&NAMED(events), sizeof(*record), 0);
 	if (!record)
 		return; /* the exporter finds by itself that the process is gone */
-	fill_traced(record, since_ns, tgid, PROCESS_ENDED);
+	fill_traced(&record->head, since_ns, tgid, PROCESS_ENDED);
+	record->cost_ns = cost_ns;
 	SUBMIT(record);
 }
 

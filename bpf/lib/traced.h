@@ -7,7 +7,7 @@
 
 enum traced_record_type {
 	PROCESS_STARTED, /* struct traced_start_record */
-	PROCESS_ENDED,	 /* struct traced_record: it ended, or became another program by exec */
+	PROCESS_ENDED,	 /* struct traced_end_record: it ended, or became another program by exec */
 };
 
 /* Other records of the same ring begin in this way too, and have other types. */
@@ -18,6 +18,12 @@ struct traced_record {
 	__u32 type;
 };
 WIRE_SIZE(struct traced_record, 24);
+
+struct traced_end_record {
+	struct traced_record head;
+	__u64 cost_ns; /* as in struct process_entry */
+};
+WIRE_SIZE(struct traced_end_record, 32);
 
 struct traced_start_record {
 	struct traced_record head;

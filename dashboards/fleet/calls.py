@@ -18,6 +18,8 @@ class Calls:
             self.of.counter("gpusnoop_function_calls_total", labels, function.activity, number)
             self.of.histogram("gpusnoop_function_duration_seconds", labels, buckets.FUNCTIONS, function.activity,
                               number, function.mean, function.spread)
+            self.of.counter("gpusnoop_overhead_seconds_total", {"probe": "functions"}, function.activity, number * 2.1e-6,
+                            whole=False)
             slow = 1 - buckets.share_below(function.slow, function.mean, function.spread)
             self.of.counter("gpusnoop_function_slow_calls_total", labels, function.activity, number * slow)
         self.extremes()

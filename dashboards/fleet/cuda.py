@@ -5,6 +5,7 @@ from collections import deque
 from fleet import buckets, work
 
 AGES = {"1m": 60, "10m": 600, "1h": 3600}
+LAUNCH_COST = 2 * 1.7e-6 + 0.4e-6  # of the probes: the runtime calls the driver, and there is one record
 LINGER = 120.0  # seconds for which counters are there after the end of the last process
 
 
@@ -178,6 +179,8 @@ class Cuda:
                 if not kernel.grid:
                     self.graphs(kernel, gpu)
                     continue
+                self.counter("gpusnoop_overhead_seconds_total", {"probe": "cuda"}, kernel.activity,
+                             kernel.per_step * LAUNCH_COST, whole=False)
                 self.counter("gpusnoop_cuda_kernel_launches_total",
                              {"kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "via": "stream", **gpu},
                              kernel.activity, kernel.per_step)

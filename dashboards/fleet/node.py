@@ -11,7 +11,7 @@ PROBES = ("cuda", "functions", "torch", "pcie", "nvlink", "syscall", "fence", "h
 # Of the reasons for which events are lost, those that operators meet.
 LOST = ("ring_full", "throttled", "allocation_table", "skipped", "forgotten")
 FEATURES = ("btf", "kernel_reads", "ring_buffer", "uprobe_multi", "uprobe_session", "uprobe_perf", "kprobes",
-            "dma_fence_tracepoints")
+            "dma_fence_tracepoints", "probe_cost")
 HOST = {"container_id": "", "script": "", "slurm_job_id": ""}
 
 
@@ -147,6 +147,8 @@ def exporter(store, node, events):
     store.gauge("gpusnoop_discovery_last_round_age_seconds", {}, clock.sampled(
         lambda second, shape=wobble(node.name + " age", 2, 400): 0.008 * abs(shape(second))), whole=False)
     store.constant("gpusnoop_discovery_slow_files", {}, 0)
+    for part, seconds in (("entry", 8.6e-7), ("stepped_entry", 9.4e-6), ("return", 8.4e-7), ("record", 4.1e-7), ("stack", 1.2e-6)):
+        store.gauge("gpusnoop_probe_cost_seconds", {"mode": "session", "part": part}, [seconds] * count, whole=False)
     for feature in FEATURES:
         store.constant("gpusnoop_kernel_feature", {"feature": feature}, 1)
     everything = [sum(values) for values in zip(*events.values())] if events else [0.0] * count

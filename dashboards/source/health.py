@@ -75,9 +75,15 @@ def _probes():
                    "it only while kernel.bpf_stats_enabled is 1.", "s",
                    (lines(10, f"{total(BY_PROBE, rate('probe_run_seconds_total'))}\n  / "
                               f"{total(BY_PROBE, rate('probe_runs_total'))}"), PROBE)),
-        timeseries("What programs pay", "Time inside the probe's programs: what traced calls take longer, all together. "
-                   "100% is one core. The kernel measures it only while kernel.bpf_stats_enabled is 1.", "percentunit",
-                   (lines(10, total(BY_PROBE, rate("probe_run_seconds_total"))), PROBE)),
+        timeseries("What the exporter costs each process", "Its calls times what a probe costs on its node, of the ten "
+                   "programs that pay the most on each node: 100% is one core.", "percentunit",
+                   (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
+                    "{{cluster}} {{instance}} {{comm}} {{probe}}")),
+        timeseries("What a probe costs", "Measured on each node when its exporter started. A call has an entry and mostly a "
+                   "return, and a record if it is not inside another one; an entry is stepped where the kernel cannot "
+                   "emulate its instruction.", "s",
+                   (lines(10, total("instance, mode, part", own("probe_cost_seconds"))),
+                    "{{cluster}} {{instance}} {{mode}} {{part}}")),
         timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason; the log says "
                    "which.", "short",
                    (lines(10, total("instance, probe, reason",

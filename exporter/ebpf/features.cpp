@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 
 #include "exporter/ebpf/filtered_child.h"
 #include "exporter/ebpf/nothing.h"
+#include "exporter/ebpf/own_code.h"
 #include "exporter/system/capabilities.h"
 
 namespace gpusnoop::ebpf {
@@ -24,31 +24,6 @@ namespace {
 // A function of the exporter to attach to. Only survives_without() calls it.
 __attribute__((noinline, used)) void attach_target() {
     asm volatile("nop");
-}
-
-// The offset in the program's file of the code at `address`, by the loader's program headers. 0:
-// the address is in no segment.
-std::uint64_t file_offset(std::uintptr_t address) {
-    struct Search {
-        std::uintptr_t address;
-        std::uint64_t offset;
-    } search{address, 0};
-    ::dl_iterate_phdr(
-        [](dl_phdr_info *object, std::size_t, void *data) {
-            auto &wanted = *static_cast<Search *>(data);
-            for (ElfW(Half) i = 0; i < object->dlpi_phnum; i++) {
-                const ElfW(Phdr) &part = object->dlpi_phdr[i];
-                const std::uintptr_t start = object->dlpi_addr + part.p_vaddr;
-                if (part.p_type == PT_LOAD && wanted.address >= start &&
-                    wanted.address - start < part.p_filesz) {
-                    wanted.offset = wanted.address - start + part.p_offset;
-                    return 1;
-                }
-            }
-            return 0;
-        },
-        &search);
-    return search.offset;
 }
 
 constexpr std::array<std::pair<AttachMode, std::string_view>, 3> attach_features = {{
@@ -167,6 +142,11 @@ std::vector<AttachMode> Features::attach_modes() const {
         }
     }
     return modes;
+}
+
+probe_costs Features::costs_of(AttachMode mode) const {
+    const auto found = costs.find(mode);
+    return found == costs.end() ? probe_costs{} : found->second;
 }
 
 Features probe_features() {

@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "bpf/lib/cost.h"
 #include "exporter/system/capabilities.h"
 
 namespace gpusnoop::ebpf {
@@ -244,6 +245,9 @@ Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, const 
     });
     if (wanted.empty()) {
         return {};
+    }
+    for (AttachPoint &point : wanted) {
+        point.cookie |= point.is_expensive ? CALL_STEPPED : 0;
     }
     return mode == AttachMode::perf
                ? link_each(program, target, wanted, at_return, refused)

@@ -3,6 +3,7 @@
 #include <prometheus/metric_family.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,7 @@ std::vector<prometheus::MetricFamily> own_families(
         self.push_back(std::move(family));
     }
     self.push_back(feature_family({{{"btf", true, ""}}}));
+    self.push_back(cost_family({{ebpf::AttachMode::session, {}}}));
     for (auto &family : reload_families({})) {
         self.push_back(std::move(family));
     }
@@ -164,11 +166,14 @@ std::string metrics_reference() {
         "the same thing, and the fields of DCGM that show the GPU's side of it. OBI "
         "traces fewer functions, of allocations only `cudaMalloc`, and counts copies and memsets "
         "when they begin, whether they fail or not.\n\n";
+    std::set<std::string> seen;  // several probes have the same family
     for (const auto &[title, families] : every.of_probes) {
         text += "## " + title + "\n\n";
         text += "| family | type | labels | meaning | elsewhere |\n|---|---|---|---|---|\n";
         for (const series::FamilySnapshot &family : families) {
-            text += row(*family.description);
+            if (seen.insert(family.description->name).second) {
+                text += row(*family.description);
+            }
         }
         text += '\n';
     }

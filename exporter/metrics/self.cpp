@@ -255,6 +255,26 @@ MetricFamily feature_family(const ebpf::Features &features) {
     return builder.take();
 }
 
+MetricFamily cost_family(const std::map<ebpf::AttachMode, probe_costs> &costs) {
+    Builder builder("probe_cost_seconds",
+                    "What a probe on a function costs a call on this machine, as measured when the "
+                    "exporter started. entry: a probe on the entry; stepped_entry: the same where "
+                    "the kernel cannot emulate the instruction; return: a return probe; record: "
+                    "what is done for a call that is recorded; stack: reading its stack.",
+                    MetricType::Gauge);
+    for (const auto &[mode, cost] : costs) {
+        for (const auto &[part, nanoseconds] : {std::pair("entry", cost.entry),
+                                                {"stepped_entry", cost.stepped_entry},
+                                                {"return", cost.ending},
+                                                {"record", cost.record},
+                                                {"stack", cost.stack}}) {
+            builder.add({{"mode", std::string(ebpf::to_string(mode))}, {"part", part}},
+                        static_cast<double>(nanoseconds) / 1e9);
+        }
+    }
+    return builder.take();
+}
+
 std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapshot> &families,
                                           const std::map<std::string, std::uint64_t> &folded) {
     Builder series("series", "Label sets of each metric family now.", MetricType::Gauge);

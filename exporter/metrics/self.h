@@ -31,6 +31,9 @@ std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &s
 // gpusnoop_kernel_feature.
 prometheus::MetricFamily feature_family(const ebpf::Features &features);
 
+// gpusnoop_probe_cost_seconds.
+prometheus::MetricFamily cost_family(const std::map<ebpf::AttachMode, probe_costs> &costs);
+
 // gpusnoop_series and gpusnoop_series_folded_total, for the families on the same page.
 std::vector<prometheus::MetricFamily> series_families(
     const std::vector<series::FamilySnapshot> &families,

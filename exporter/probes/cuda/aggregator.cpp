@@ -20,6 +20,17 @@ std::uint32_t type_of(std::span<const std::byte> bytes) {
     return head ? head->type : ~0U;
 }
 
+bool began_before(const Process &process, nanoseconds moment) {
+    return process.key.since_ns < static_cast<std::uint64_t>(moment.count());
+}
+
+// With pins, the count of a process goes on, and an earlier exporter has shown what it was.
+void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns) {
+    if (process.overhead.noted_ns == 0) {
+        process.overhead.noted_ns = cost_ns;
+    }
+}
+
 }  // namespace
 
 CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
@@ -46,6 +57,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
       graphs_(families_),
       events_(families_),
       errors_(families_),
+      overhead_(make_overhead_family(families_), "cuda"),
       reconciler_(memory_, processes_.table(), callbacks_) {}
 
 // ---- from the rings ----
@@ -200,8 +212,12 @@ void CudaAggregator::apply(const cuda_graph_record &record) {
 void CudaAggregator::apply(const cuda_exit_record &record) {
     const ProcessKey key{record.head.tgid, record.head.since_ns};
     if (Process *const process = processes_.table().find(key)) {
+        const bool is_older = began_before(*process, settings_.started);
+        if (is_older) {
+            leave_out_earlier_cost(*process, record.cost_ns);
+        }
+        overhead_.note(*process, record.cost_ns);
         // Only the kernel's table has the allocations from before this exporter.
-        const bool is_older = key.since_ns < static_cast<std::uint64_t>(settings_.started.count());
         end(*process, ended_at(record.head), is_older || record.lost_allocations > 0);
     }
 }
@@ -265,6 +281,12 @@ void CudaAggregator::look_for_missed_calls() {
 // ---- the page ----
 
 std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
+    processes_.table().for_each([this](Process &process) {
+        if (!process.ended && began_before(process, settings_.started)) {
+            leave_out_earlier_cost(process, callbacks_.cost_of(process.key));
+        }
+    });
+    overhead_.note_running(processes_.table(), callbacks_.cost_of);
     series::FamilySet gauges(settings_.budget, true);
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);

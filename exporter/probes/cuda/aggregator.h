@@ -25,6 +25,7 @@
 #include "exporter/probes/cuda/pending_events.h"
 #include "exporter/probes/cuda/processes.h"
 #include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/overhead.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -145,6 +146,7 @@ private:
     CudaGraphs graphs_;
     CudaEvents events_;
     CudaErrors errors_;
+    Overhead overhead_;
     Reconciler reconciler_;
     PendingEvents pending_;
     std::map<std::string, std::uint64_t> folded_gauges_;

@@ -9,6 +9,7 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/frame/overhead.h"
 
 namespace gpusnoop::probes {
 
@@ -31,6 +32,7 @@ struct CudaCallbacks {
     std::function<bool(const Process &)> has_all_calls = [](const Process &) { return true; };
     // Does a running process have a profiler that uses CUPTI?
     std::function<bool(const ProcessKey &)> has_profiler = [](const ProcessKey &) { return false; };
+    CostOf cost_of = [](const auto &) { return 0; };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

@@ -1,5 +1,7 @@
 #include "exporter/probes/cuda/families.h"
 
+#include "exporter/probes/frame/overhead.h"
+
 namespace gpusnoop::probes {
 
 namespace {
@@ -152,6 +154,7 @@ void make_cuda_families(series::FamilySet &set) {
     (void)make_graph_families(set);
     (void)make_event_families(set);
     (void)make_error_families(set);
+    (void)make_overhead_family(set);
 }
 
 EventFamilies make_event_families(series::FamilySet &set) {

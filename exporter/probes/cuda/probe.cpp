@@ -184,6 +184,10 @@ CudaCallbacks CudaProbe::callbacks() {
             .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
             .has_profiler =
                 [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
+            .cost_of =
+                [this](const ProcessKey &key) {
+                    return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
+                },
             .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
             .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); }};
 }

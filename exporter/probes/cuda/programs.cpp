@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "bpf/lib/cost.h"
 #include "cuda.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
@@ -252,7 +253,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &confi
     Error last{"no way to attach to functions works on this machine"};
     const CudaConfig allowed = as_is_harmless(config, features);
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, allowed, tracing);
+        auto programs = load_as(mode, allowed, tracing, features.costs_of(mode));
         if (programs) {
             return programs;
         }
@@ -263,7 +264,8 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &confi
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
                                                             const CudaConfig &config,
-                                                            const CudaTracing *tracing) {
+                                                            const CudaTracing *tracing,
+                                                            const probe_costs &costs) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(cuda_bpf::open());
     if (!loaded->skeleton) {
@@ -277,6 +279,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     size_tables(*loaded->skeleton, config);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
+    loaded->skeleton->rodata->costs = costs;
     loaded->skeleton->rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
     loaded->skeleton->rodata->follow = config.follow;
@@ -304,7 +307,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
                 {{"pins", config.pin_path}, {"reason", failed.value().message}});
             loaded->pins->pins().remove_all();
             loaded.reset();  // the lock, too
-            return load_as(mode, config, tracing);
+            return load_as(mode, config, tracing, costs);
         }
         return failed;
     }

@@ -83,7 +83,8 @@ private:
     CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<CudaPrograms>> load_as(ebpf::AttachMode mode,
                                                          const CudaConfig &config,
-                                                         const CudaTracing *tracing);
+                                                         const CudaTracing *tracing,
+                                                         const probe_costs &costs);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

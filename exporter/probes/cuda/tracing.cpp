@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bpf/cuda/cuda.h"
+#include "bpf/lib/cost.h"
 #include "cuda.skel.h"
 
 namespace gpusnoop::probes {

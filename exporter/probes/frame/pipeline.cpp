@@ -1,5 +1,7 @@
 #include "exporter/probes/frame/pipeline.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "exporter/system/priority.h"
@@ -13,6 +15,17 @@ void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
     for (std::promise<Answer> &one : waiting) {
         one.set_value(with);
     }
+}
+
+// A family that several probes have is one on the page: its parts follow each other.
+void bring_together(std::vector<series::FamilySnapshot> &families) {
+    std::map<std::string_view, std::size_t> first;
+    for (const series::FamilySnapshot &family : families) {
+        first.try_emplace(family.description->name, first.size());
+    }
+    std::ranges::stable_sort(families, {}, [&](const series::FamilySnapshot &family) {
+        return first.at(family.description->name);
+    });
 }
 
 }  // namespace
@@ -65,8 +78,11 @@ Snapshot Pipeline::take() {
         auto families = probe->report();
         snapshot.families.insert(snapshot.families.end(), std::make_move_iterator(families.begin()),
                                  std::make_move_iterator(families.end()));
-        snapshot.folded.merge(probe->folded());
+        for (const auto &[family, folded] : probe->folded()) {
+            snapshot.folded[family] += folded;
+        }
     }
+    bring_together(snapshot.families);
     return snapshot;
 }
 

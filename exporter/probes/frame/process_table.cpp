@@ -62,11 +62,12 @@ bool ProcessTableBase::on_record(std::span<const std::byte> bytes) {
         (void)start({record->head.tgid, record->head.since_ns}, record->identity, record->details);
         return true;
     }
-    const auto record = ebpf::decode<traced_record>(bytes);
-    if (!record || record->type != PROCESS_ENDED) {
+    const auto record = ebpf::decode<traced_end_record>(bytes);
+    if (!record || record->head.type != PROCESS_ENDED) {
         return false;
     }
-    end({record->tgid, record->since_ns}, nanoseconds(static_cast<std::int64_t>(record->at_ns)));
+    end({record->head.tgid, record->head.since_ns},
+        nanoseconds(static_cast<std::int64_t>(record->head.at_ns)));
     return true;
 }
 

@@ -42,6 +42,11 @@ struct KnownProcess : ProcessIdentity {
     series::LabelValues labels;  // the process's, of all families
     series::Owner owner = 0;
     std::optional<std::chrono::nanoseconds> ended;
+    // What the probe has cost it: for Overhead.
+    struct {
+        std::uint64_t noted_ns = 0;
+        std::optional<series::Slot> slot;
+    } overhead;
 };
 
 // The part that does not depend on a probe's data of a process; see ProcessTable.

@@ -1,6 +1,7 @@
 #include "exporter/probes/frame/registry.h"
 
 #include <algorithm>
+#include <set>
 
 #include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
@@ -120,13 +121,23 @@ std::chrono::milliseconds drain_interval(const config::Config &config) {
     return shortest;
 }
 
-bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
-    return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
+std::vector<ebpf::AttachMode> attach_modes_in_use(const config::Config &config,
+                                                  const ebpf::Features &features) {
+    std::set<ebpf::AttachMode> in_use;
+    for (const ProbeKind *const kind : kinds) {
         const auto attach = kind->attach == nullptr ? std::nullopt : kind->attach(config);
         const auto modes =
             attach ? ebpf::attach_modes(*attach, features) : std::vector<ebpf::AttachMode>();
-        return !modes.empty() && modes.front() == ebpf::AttachMode::perf;
-    });
+        if (!modes.empty()) {
+            in_use.insert(modes.front());
+        }
+    }
+    return {in_use.begin(), in_use.end()};
+}
+
+bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
+    const auto modes = attach_modes_in_use(config, features);
+    return std::ranges::find(modes, ebpf::AttachMode::perf) != modes.end();
 }
 
 bool reads_kernel_log(const config::Config &config) {

@@ -33,6 +33,10 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 // The shortest drain interval that any probe's settings have.
 [[nodiscard]] std::chrono::milliseconds drain_interval(const config::Config &config);
 
+// How the probes that are switched on attach to functions, each way once, best first.
+[[nodiscard]] std::vector<ebpf::AttachMode> attach_modes_in_use(const config::Config &config,
+                                                                const ebpf::Features &features);
+
 // Will the exporter attach to functions by perf events, which needs CAP_SYS_ADMIN?
 [[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 

@@ -71,7 +71,11 @@ public:
                        .on_entry = setup_.tracing ? setup_.tracing->on_call : reporter_.on_entry(),
                        .to_realtime = [this](nanoseconds at) { return reporter_.to_realtime(at); },
                        .script_label = config.labels.script,
-                       .boot_id = boot_id()},
+                       .boot_id = boot_id(),
+                       .cost_of =
+                           [this](const ProcessKey &process) {
+                               return cost_in<func_process>(programs_->processes_map(), process);
+                           }},
                       ids_, [this](ProcessIdentity &process) {
                           sandboxes_.look(process);
                           return look_up(process);

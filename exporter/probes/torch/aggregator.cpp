@@ -31,6 +31,7 @@ std::string label_of(const std::vector<symbols::Frame> &frames) {
 TorchAggregator::TorchAggregator(TorchSettings settings)
     : CountingAggregator(settings.series),
       settings_(std::move(settings)),
+      overhead_(of_.overhead, "torch"),
       names_({.find = [this](const ProcessKey &key) -> ProcessSites * {
                   TorchProcess *const process = processes_.find(key);
                   return process == nullptr ? nullptr : &process->sites;
@@ -55,9 +56,10 @@ bool TorchAggregator::on_record(std::span<const std::byte> bytes) {
     if (!processes_.on_record(bytes)) {
         return false;
     }
-    const auto head = ebpf::decode<traced_record>(bytes);
+    const auto end = ebpf::decode<traced_end_record>(bytes);
     if (TorchProcess *const ended =
-            head ? processes_.find({head->tgid, head->since_ns}) : nullptr) {
+            end ? processes_.find({end->head.tgid, end->head.since_ns}) : nullptr) {
+        overhead_.note(*ended, end->cost_ns);
         release(*ended);
     }
     return true;
@@ -147,6 +149,7 @@ void TorchAggregator::tidy(nanoseconds now) {
 }
 
 std::vector<series::FamilySnapshot> TorchAggregator::report() {
+    overhead_.note_running(processes_, settings_.cost_of);
     series::FamilySet gauges(settings_.series.budget, true);
     add_torch_gauges(gauges, processes_, settings_.max_call_sites);
     // Each page has its own gauges, so this is the largest number folded on any one page.

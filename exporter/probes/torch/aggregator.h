@@ -15,6 +15,7 @@
 #include "bpf/torch.h"
 #include "exporter/probes/frame/call_sites.h"
 #include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/overhead.h"
 #include "exporter/probes/frame/process_allocations.h"
 #include "exporter/probes/torch/blocks.h"
 #include "exporter/probes/torch/devices.h"
@@ -49,6 +50,7 @@ struct TorchSettings {
     std::function<void(std::uint64_t ticket, const TorchProcess &, const Site &)> ask_for_site =
         [](auto, const auto &, const auto &) {};
     std::function<void(std::int32_t stack)> forget_stack = [](auto) {};
+    CostOf cost_of = [](const auto &) { return 0; };
 };
 
 class TorchAggregator : public CountingAggregator<make_torch_families, TorchProcess> {
@@ -77,6 +79,7 @@ private:
     void release(TorchProcess &process);
 
     TorchSettings settings_;
+    Overhead overhead_;
     SiteNames names_;
     std::size_t live_ = 0;  // blocks of all processes
     std::uint64_t forgotten_ = 0;

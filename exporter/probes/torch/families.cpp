@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "exporter/probes/frame/overhead.h"
+
 namespace gpusnoop::probes {
 
 namespace {
@@ -35,6 +37,7 @@ TorchFamilies make_torch_families(series::FamilySet &set) {
                                      "freed what they cached: the program gets an "
                                      "OutOfMemoryError.",
                                      of_device),
+        .overhead = make_overhead_family(set),
     };
 }
 

@@ -8,7 +8,7 @@ namespace gpusnoop::probes {
 
 struct TorchFamilies {
     series::Family &allocations, &allocation_bytes, &frees, &free_bytes, &untracked_frees,
-        &out_of_memory;
+        &out_of_memory, &overhead;
 };
 
 TorchFamilies make_torch_families(series::FamilySet &set);

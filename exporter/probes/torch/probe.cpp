@@ -32,7 +32,11 @@ public:
                    [this](std::uint64_t ticket, const TorchProcess &process, const Site &site) {
                        consumer_->ask_for_site(ticket, process, site);
                    },
-               .forget_stack = [this](std::int32_t stack) { consumer_->forget_stack(stack); }}) {}
+               .forget_stack = [this](std::int32_t stack) { consumer_->forget_stack(stack); },
+               .cost_of =
+                   [this](const ProcessKey &process) {
+                       return cost_in<process_entry>(programs_->processes_map(), process);
+                   }}) {}
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bpf/lib/cost.h"
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
@@ -61,6 +62,9 @@ int TorchPrograms::events_ring() const {
 int TorchPrograms::stacks_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.torch_stacks);
 }
+int TorchPrograms::processes_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.torch_procs);
+}
 int TorchPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.torch_account);
 }
@@ -72,7 +76,7 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load(const TorchConfig &co
                                                            const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config);
+        auto programs = load_as(mode, config, features.costs_of(mode));
         if (programs) {
             return programs;
         }
@@ -82,7 +86,8 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load(const TorchConfig &co
 }
 
 Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
-                                                              const TorchConfig &config) {
+                                                              const TorchConfig &config,
+                                                              const probe_costs &costs) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(torch_bpf::open());
     if (!loaded->skeleton) {
@@ -93,6 +98,7 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
     bpf_map__set_max_entries(loaded->skeleton->maps.torch_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
+    loaded->skeleton->rodata->costs = costs;
     if (const int error = torch_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }

@@ -36,6 +36,7 @@ public:
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     [[nodiscard]] int events_ring() const;
     [[nodiscard]] int stacks_map() const;
+    [[nodiscard]] int processes_map() const;  // its values are process_entry
     [[nodiscard]] int account_map() const;
     [[nodiscard]] ebpf::Runs runs() const;
 
@@ -43,7 +44,8 @@ private:
     struct Loaded;
     TorchPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<TorchPrograms>> load_as(ebpf::AttachMode mode,
-                                                          const TorchConfig &config);
+                                                          const TorchConfig &config,
+                                                          const probe_costs &costs);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

@@ -184,6 +184,7 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "host_io_",
                                                "host_memory_bytes`",
                                                "host_reclaim_",
+                                               "overhead_seconds_total`",
                                                "process_info`"},
             [&](const std::string &name) { return line.starts_with("| `gpusnoop_" + name); });
         families += is_of_probe ? 1 : 0;

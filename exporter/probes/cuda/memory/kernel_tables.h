@@ -42,6 +42,9 @@ public:
     // Does the process have a profiler that was seen to attach to CUPTI?
     [[nodiscard]] bool has_profiler(const ProcessKey &process) const;
 
+    // The map of processes; its values are cuda_live_process.
+    [[nodiscard]] int processes() const { return maps_.processes; }
+
     // The addresses of a call site, innermost first.
     [[nodiscard]] std::vector<std::uint64_t> addresses_of(const Site &site) const;
     void forget_stack(std::int32_t stack) const;

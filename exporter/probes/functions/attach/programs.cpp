@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bpf/functions.h"
+#include "bpf/lib/cost.h"
 #include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
@@ -106,6 +107,9 @@ std::uint64_t FunctionPrograms::entries_lost() const {
 int FunctionPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.func_account);
 }
+int FunctionPrograms::processes_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.func_procs);
+}
 int FunctionPrograms::threads_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.func_threads);
 }
@@ -118,7 +122,7 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const Functions
                                                                  const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config, details);
+        auto programs = load_as(mode, config, details, features.costs_of(mode));
         if (programs) {
             return programs;
         }
@@ -129,7 +133,8 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const Functions
 
 Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode mode,
                                                                     const FunctionsConfig &config,
-                                                                    Details details) {
+                                                                    Details details,
+                                                                    const probe_costs &costs) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(functions_bpf::open());
     if (!loaded->skeleton) {
@@ -140,6 +145,7 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode m
     bpf_map__set_max_entries(loaded->skeleton->maps.func_events, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.func_slow, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
+    loaded->skeleton->rodata->costs = costs;
     loaded->skeleton->rodata->send_entries = details.entries;
     loaded->skeleton->rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(details.unreturned_after.count());
@@ -233,7 +239,8 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
         entries.push_back({attached.entry_probe.file_offset, cookie,
-                           attached.ending != ExitStrategy::return_probe});
+                           attached.ending != ExitStrategy::return_probe,
+                           attached.entry_probe.is_expensive});
         for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});

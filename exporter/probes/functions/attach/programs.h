@@ -75,6 +75,7 @@ public:
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
     [[nodiscard]] int account_map() const;
+    [[nodiscard]] int processes_map() const;  // its values are func_process
     // The task storage with the open calls of threads.
     [[nodiscard]] int threads_map() const;
     // Slow calls whose record had no room in their ring. They were sent as other calls are.
@@ -88,7 +89,8 @@ private:
     FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
     static Result<std::unique_ptr<FunctionPrograms>> load_as(ebpf::AttachMode mode,
                                                              const FunctionsConfig &config,
-                                                             Details details);
+                                                             Details details,
+                                                             const probe_costs &costs);
     Result<FunctionLink> attach_all(const discovery::Library &library,
                                     const std::vector<SelectedFunction> &functions,
                                     const std::set<std::uint64_t> &without_exits,

@@ -50,6 +50,9 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
             break;
         case FUNC_RECORD_EXIT:
             if (const auto record = ebpf::decode<func_exit_record>(bytes)) {
+                if (Process *const ended = processes_.find(key_of(record->head))) {
+                    overhead_.note(*ended, record->cost_ns);
+                }
                 return processes_.end(key_of(record->head), at(record->head));
             }
             break;
@@ -283,6 +286,7 @@ void FunctionsAggregator::tidy(nanoseconds now) {
 }
 
 std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now) {
+    overhead_.note_running(processes_, settings_.cost_of);
     series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
     const FunctionGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {

@@ -17,6 +17,7 @@
 
 #include "bpf/functions.h"
 #include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/overhead.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/functions/attach/function_ids.h"
@@ -41,6 +42,7 @@ struct FunctionsSettings {
     std::function<std::chrono::nanoseconds(std::chrono::nanoseconds)> to_realtime{};
     bool script_label = true;
     std::string boot_id{};  // of this node
+    CostOf cost_of = [](const auto &) { return 0; };
 };
 
 // All times are of the kernel's monotonic clock.
@@ -151,6 +153,7 @@ private:
     const FunctionIds *table_;
     series::FamilySet family_set_;
     FunctionFamilies families_;
+    Overhead overhead_{families_.overhead, "functions"};
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;

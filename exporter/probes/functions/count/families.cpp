@@ -1,5 +1,7 @@
 #include "exporter/probes/functions/count/families.h"
 
+#include "exporter/probes/frame/overhead.h"
+
 namespace gpusnoop::probes {
 
 namespace {
@@ -51,6 +53,7 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
             "Size of what the operations were asked to communicate: the call's number of elements "
             "times their size, of types that are known.",
             of_nccl_operation),
+        .overhead = make_overhead_family(set),
     };
 }
 

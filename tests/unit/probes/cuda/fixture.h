@@ -33,6 +33,7 @@ struct Fixture {
     std::vector<LiveEntry> briefly_missing;
     std::vector<std::vector<std::byte>> late;
     std::set<std::uint32_t> profiled;  // pids
+    std::uint64_t cost_ns = 0;         // of a running process, as the kernel's table has it
     bool complete = true;
     bool complete_by_driver = false;  // once the process is seen to call the driver
     CudaSettings settings;
@@ -70,6 +71,7 @@ struct Fixture {
                     return complete || (complete_by_driver && one.calls_driver);
                 },
             .has_profiler = [this](const ProcessKey &one) { return profiled.contains(one.tgid); },
+            .cost_of = [this](const ProcessKey &) { return cost_ns; },
             .forget_live =
                 [this](std::span<const LiveEntry> entries) {
                     forgotten.insert(forgotten.end(), entries.begin(), entries.end());

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "bpf/cuda/functions.h"
+#include "bpf/lib/cost.h"
 #include "tests/unit/probes/cuda/fixture.h"
 
 using namespace gpusnoop;
@@ -110,6 +111,7 @@ TEST_CASE("the numbers of functions are in range for every position of a cookie"
         CHECK(one.entry_only == (operation_in(one.cookie) == CUDA_REGISTER));
         CHECK(variant_in(one.cookie) < 8);
         CHECK((one.cookie & CUDA_EXITS) == 0);
+        CHECK((one.cookie & CALL_STEPPED) == 0);
         CHECK(((one.cookie & CUDA_OF_DRIVER) != 0) == one.is_driver());
         CHECK((one.cookie >> 61) < HOST_PHASE_COUNT);
     }

@@ -104,7 +104,7 @@ TEST_CASE("a process is known a while behind its end, when its files are closed"
     Fixture bench;
     bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
-    CHECK(bench.aggregator.on_record(bytes_of(traced_record{1, 1, 7, PROCESS_ENDED})));
+    CHECK(bench.aggregator.on_record(bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0})));
     (void)bench.aggregator.processes().tidy(seconds(5));
     bench.happen(7, FENCE_destroy, "a");
     CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);

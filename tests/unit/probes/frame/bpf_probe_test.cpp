@@ -53,8 +53,8 @@ struct Counted {
         CHECK(processes.on_record(bytes_of(record)));
     }
     void go(const ProcessKey &key, std::chrono::nanoseconds at) {
-        CHECK(processes.on_record(bytes_of(traced_record{static_cast<std::uint64_t>(at.count()),
-                                                         key.since_ns, key.tgid, PROCESS_ENDED})));
+        CHECK(processes.on_record(bytes_of(traced_end_record{
+            {static_cast<std::uint64_t>(at.count()), key.since_ns, key.tgid, PROCESS_ENDED}, 0})));
     }
     [[nodiscard]] std::size_t series() const { return families.snapshots()[0].labels.size(); }
 };

@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
@@ -133,4 +135,41 @@ TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
     CHECK(overview.error().message == impatient.error().message);
     probe.slow = false;
     CHECK(pipeline.snapshot().has_value());
+}
+
+TEST_CASE("a family of several probes is one on the page, and what is folded of it is the sum") {
+    struct Shared final : probes::Probe {
+        std::string own;
+        explicit Shared(std::string name) : own(std::move(name)) {}
+        Result<> start() override { return {}; }
+        void drain() override {}
+        static series::FamilySnapshot family(const std::string &name, const std::string &probe) {
+            series::Family family({.name = name,
+                                   .help = "Of all.",
+                                   .type = series::Type::counter,
+                                   .labels = {{"probe"}}},
+                                  10);
+            family.add(family.slot(1, {probe}), 1);
+            return family.snapshot();
+        }
+        std::vector<series::FamilySnapshot> report() override {
+            return {family(own + "_total", own), family("shared_total", own)};
+        }
+        [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
+            return {{"shared_total", 2}};
+        }
+        [[nodiscard]] probes::Health health() const override { return {}; }
+    };
+    Shared first("one");
+    Shared second("two");
+    probes::Pipeline pipeline({&first, &second}, 1h);
+    const auto snapshot = pipeline.snapshot();
+    REQUIRE(snapshot);
+    std::vector<std::string> names;
+    for (const auto &family : snapshot->families) {
+        names.push_back(family.description->name);
+    }
+    CHECK(names ==
+          std::vector<std::string>{"one_total", "shared_total", "shared_total", "two_total"});
+    CHECK(snapshot->folded.at("shared_total") == 4);
 }

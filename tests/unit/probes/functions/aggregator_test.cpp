@@ -228,6 +228,7 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
                                             {"gpusnoop_nccl_operations_total", 0},
                                             {"gpusnoop_nccl_bytes_total", 0},
                                             {"gpusnoop_nccl_sequence", 0},
+                                            {"gpusnoop_overhead_seconds_total", 0},
                                             {"gpusnoop_nccl_last_operation_timestamp_seconds", 0}});
 }
 

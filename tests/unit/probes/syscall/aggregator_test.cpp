@@ -32,7 +32,8 @@ struct Fixture {
         CHECK(aggregator.on_record(bytes_of(record)));
     }
     void go(std::uint32_t tgid, std::uint64_t since, std::uint64_t at) {
-        CHECK(aggregator.on_record(bytes_of(traced_record{at, since, tgid, PROCESS_ENDED})));
+        CHECK(
+            aggregator.on_record(bytes_of(traced_end_record{{at, since, tgid, PROCESS_ENDED}, 0})));
     }
 
     // The sum of a counter, or of a histogram's buckets, over the label sets with these values.

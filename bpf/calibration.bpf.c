@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* What a probe costs on this machine: probes on functions of the exporter itself, which do as much
+ * as those of the probes on libraries do for a call. */
+#define PROBE calib
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/calibration.h"
+#include "bpf/lib/emit.bpf.h"
+
+#define CALL_DEPTH 1
+#define CALL_SLOTS 8
+#include "bpf/lib/call.bpf.h"
+
+/* enum calibrated_work; the exporter changes it while nothing calls its functions. */
+__u32 work;
+
+struct thread {
+	struct call_stack open;
+	__s32 stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} calib_threads SEC(".maps");
+
+/* Nobody reads it: the records are discarded, and none has room when it is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 19);
+} calib_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 64);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, CALIBRATION_STACK_FRAMES * sizeof(__u64));
+} calib_stacks SEC(".maps");
+
+static __always_inline long calibration_enter(struct pt_regs *regs)
+{
+	struct thread *thread;
+	struct call *call;
+
+	if (work == CALIBRATED_NOTHING)
+		return call_cookie(regs) & CALIBRATION_ENTRY_ONLY;
+	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		return 1;
+	ACCOUNT(entered, 1);
+	thread->open.depth = 0; /* of a call whose end is not seen */
+	call = call_begin(&thread->open, regs, call_cookie(regs));
+	if (!call)
+		return 1;
+	if (work == CALIBRATED_STACK)
+		thread->stack = bpf_get_stackid(regs, &calib_stacks, BPF_F_USER_STACK);
+	call_start(call);
+	return call->function & CALIBRATION_ENTRY_ONLY;
+}
+
+static __always_inline void calibration_leave(struct pt_regs *regs, __u64 function)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct calibration_record *record;
+	struct thread *thread;
+	struct call *call;
+	__u64 dead = 0;
+
+	if (work == CALIBRATED_NOTHING)
+		return;
+	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL, 0);
+	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
+	if (!call)
+		return;
+	record = bpf_ringbuf_reserve(&calib_events, sizeof(*record), 0);
+	if (!record)
+		return;
+	record->duration_ns = now_ns - call->started_ns;
+	for (int i = 0; i < CALIBRATION_ARGUMENTS; i++)
+		record->argument[i] = call->argument[i + 1];
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	ACCOUNT(events, 1);
+}
+
+CALL_PROGRAMS(calibration_enter, calibration_leave)
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

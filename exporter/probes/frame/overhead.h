@@ -1,0 +1,60 @@
+// What a probe on functions costs the processes that call them: gpusnoop_overhead_seconds_total.
+#pragma once
+
+#include <bpf/bpf.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "bpf/lib/process.h"
+#include "exporter/probes/frame/process_table.h"
+#include "exporter/series/family_set.h"
+
+namespace gpusnoop::probes {
+
+// Each probe on functions has this family; on the page they are one.
+series::Family &make_overhead_family(series::FamilySet &set);
+
+// The nanoseconds that the programs have counted for a running process.
+using CostOf = std::function<std::uint64_t(const ProcessKey &)>;
+
+class Overhead {
+public:
+    // The family is one of the probe's.
+    Overhead(series::Family &family, std::string probe)
+        : family_(family), probe_(std::move(probe)) {}
+
+    // `cost_ns` counts from the process's first traced call on.
+    void note(KnownProcess &process, std::uint64_t cost_ns);
+
+    template <typename Process>
+    void note_running(const ProcessTable<Process> &processes, const CostOf &cost_of) {
+        processes.for_each([&](Process &process) {
+            if (!process.ended) {
+                note(process, cost_of(process.key));
+            }
+        });
+    }
+
+private:
+    series::Family &family_;
+    std::string probe_;
+};
+
+// From the table of processes of the probe's programs, whose values are `Value`.
+template <typename Value>
+std::uint64_t cost_in(int table, const ProcessKey &process) {
+    Value value{};
+    if (bpf_map_lookup_elem(table, &process.tgid, &value) != 0) {
+        return 0;
+    }
+    static_assert(sizeof(value) >= sizeof(process_entry));
+    process_entry entry{};
+    std::memcpy(&entry, &value, sizeof(entry));  // such a value begins with it
+    return entry.since_ns == process.since_ns ? entry.cost_ns : 0;
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,32 @@
+// What the probe costs each process, from the kernel's table and the record of the end.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/probes/cuda/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+TEST_CASE("what CUDA calls cost a process is on the page, and its end brings the rest") {
+    Fixture bench;
+    bench.calls(launch(0x10, 1));
+    CHECK(bench.page("overhead_seconds_total").empty());
+    bench.cost_ns = 500;
+    CHECK(bench.sum("overhead_seconds_total") == 500);
+    bench.allocations(exited(9'000, 0, 700));
+    bench.cost_ns = 0;
+    bench.apply_all();
+    CHECK(bench.sum("overhead_seconds_total") == 700);
+}
+
+TEST_CASE("what an earlier exporter has shown of a process's cost is not shown again") {
+    Fixture bench({.started = 1h});
+    bench.cost_ns = 500;
+    bench.calls(launch(0x10, 1));
+    CHECK(bench.page("overhead_seconds_total").empty());
+    bench.cost_ns = 650;
+    CHECK(bench.sum("overhead_seconds_total") == 150);
+    bench.allocations(exited(9'000, 0, 700));
+    bench.apply_all();
+    CHECK(bench.sum("overhead_seconds_total") == 200);
+}

@@ -1,0 +1,120 @@
+// What a probe costs each process, from the totals that its programs count.
+#include "exporter/probes/frame/overhead.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exporter/ebpf/calibration.h"
+#include "exporter/metrics/page.h"
+#include "exporter/metrics/self.h"
+#include "tests/unit/probes/driver_records.h"
+#include "tests/unit/probes/functions/fixture.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t since = 1'000;  // as the fixture's records have it
+
+// Processes of the probe `functions`, and what its programs have counted for each.
+struct Costs {
+    std::map<std::uint32_t, std::uint64_t> counted;  // by tgid
+    FunctionsFixture bench;
+
+    explicit Costs(std::uint32_t budget = 100)
+        : bench(FunctionsSettings{.budget = [budget](std::string_view) { return budget; },
+                                  .retention = 1min,
+                                  .cost_of =
+                                      [this](const ProcessKey &key) {
+                                          const auto found = counted.find(key.tgid);
+                                          return found == counted.end() ? 0 : found->second;
+                                      }}) {}
+
+    void call(std::uint32_t tgid, const std::string &comm) {
+        bench.proc[tgid] = comm;
+        bench.tell(of(tgid, since, probes::call(number)));
+    }
+    // By the label comm.
+    [[nodiscard]] std::map<std::string, std::uint64_t> shown() const {
+        std::map<std::string, std::uint64_t> all;
+        for (const auto &[labels, values] :
+             values_of(bench.aggregator->report(0ns), "overhead_seconds_total")) {
+            CHECK(labels.back() == "functions");
+            all[labels.front()] += values.front();
+        }
+        return all;
+    }
+
+    std::uint32_t number = bench.number("f");
+};
+
+using Shown = std::map<std::string, std::uint64_t>;
+
+}  // namespace
+
+TEST_CASE("what a process costs is what its programs have counted since the last page") {
+    Costs costs;
+    costs.call(7, "train");
+    CHECK(costs.shown().empty());
+    costs.counted[7] = 1'000;
+    CHECK(costs.shown() == Shown{{"train", 1'000}});
+    CHECK(costs.shown() == Shown{{"train", 1'000}});
+    costs.counted[7] = 2'500;
+    CHECK(costs.shown() == Shown{{"train", 2'500}});
+}
+
+TEST_CASE("the end of a process brings the rest of its cost, and its id is free for another") {
+    Costs costs;
+    costs.call(7, "train");
+    costs.counted[7] = 1'000;
+    CHECK(costs.shown() == Shown{{"train", 1'000}});
+    costs.bench.tell(of(7, since, exit_at(9'000, 4'000)));
+    costs.counted[7] = 50;  // of the next process of this id
+    CHECK(costs.shown() == Shown{{"train", 4'000}});
+}
+
+TEST_CASE("a process that ends before any page was made has its cost all the same") {
+    Costs costs;
+    costs.call(7, "short");
+    costs.bench.tell(of(7, since, exit_at(9'000, 700)));
+    CHECK(costs.shown() == Shown{{"short", 700}});
+}
+
+TEST_CASE("the cost of processes with the same labels is their sum, and past the budget other") {
+    Costs costs(2);
+    for (std::uint32_t tgid = 1; tgid <= 5; tgid++) {
+        costs.call(tgid, tgid <= 2 ? "same" : "p" + std::to_string(tgid));
+        costs.counted[tgid] = 100;
+    }
+    std::uint64_t all = 0;
+    const Shown shown = costs.shown();  // the first two, whichever these are
+    for (const auto &[comm, cost] : shown) {
+        CHECK(cost == (comm == "same" ? 200 : comm == "other" ? cost : 100));
+        all += cost;
+    }
+    CHECK(all == 500);
+    CHECK(shown.contains("other"));
+    CHECK(shown.size() == 3);
+}
+
+TEST_CASE("the cost of a probe is the median of its batches, and no less than nothing") {
+    CHECK(ebpf::cost_of({2'000, 90'000, 1'900, 2'100, 2'050.4}) == 2'050);
+    CHECK(ebpf::cost_of({-40, 900, -50}) == 0);
+}
+
+TEST_CASE("what a probe costs on this machine is on the page, by mode and part") {
+    const std::string text = metrics::to_text(
+        {metrics::cost_family({{ebpf::AttachMode::multi, {1'500, 9'000, 1'200, 600, 700}}})});
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="entry"} 1.5e-06)") !=
+          std::string::npos);
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stepped_entry"} 9e-06)") !=
+          std::string::npos);
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stack"} 7e-07)") !=
+          std::string::npos);
+}
