@@ -23,6 +23,7 @@ class Results:
     def __init__(self):
         self.tables = []
         self.bars = []
+        self.readme = ""  # Markdown for the README, if there is any
 
     def table(self, title, text, columns, rows):
         self.tables.append({"title": title, "text": text, "columns": columns, "rows": rows})
@@ -43,7 +44,7 @@ class Results:
             print(f"{bar['what']}: {bar['measured']} (bar {bar['bar']}): "
                   f"{'met' if bar['met'] else 'MISSED'}{', ' if bar['limit'] else ''}{bar['limit']}")
         if path:
-            path.write_text(json.dumps({"tables": self.tables, "bars": self.bars}, indent=2) + "\n", encoding="utf-8")
+            path.write_text(json.dumps({"tables": self.tables, "bars": self.bars, "readme": self.readme}, indent=2) + "\n", encoding="utf-8")
 
 
 def parser(description, **more):

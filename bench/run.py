@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Builds and runs the benchmarks, one after the other, and writes what they have found to docs/benchmarks.md.
+"""Builds and runs the benchmarks, one after the other, and writes what they have found to docs/benchmarks.md, and four numbers of
+it to README.md.
 
     sudo bench/run.py                           all of them, which takes a while: on a machine that does nothing else
     sudo bench/run.py --only consumer           one of them (or several), printed and not written
@@ -22,6 +23,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
+README = ROOT / "README.md"
+README_BEGIN, README_END = "<!-- bench/run.py writes this -->\n", "<!-- until here -->\n"
 # In the order in which they run: a script here, or else a program in the build's bench/.
 BENCHMARKS = ("training_step", "call_cost", "syscall_cost", "consumer", "attach_time", "cold_start", "scrape", "memory", "micro")
 # What users ask first: the page begins with these, in this order. The bars and the figures behind them are its appendix.
@@ -138,6 +141,14 @@ def page(found, failed, command, on):
     return text + tables(found, first) + bars_table(found) + tables(found, [name for name in found if name not in first])
 
 
+def with_numbers(readme, found):
+    """The README's text, with what the benchmarks say there. Without any, what it said stays."""
+    text = "".join(results.get("readme", "") for results in found.values())
+    before, begin, rest = readme.partition(README_BEGIN)
+    _, end, after = rest.partition(README_END)
+    return before + begin + text + end + after if text and end else readme
+
+
 def build_all(build):
     """As who has called sudo, so that what is built is not root's."""
     owner = os.environ.get("SUDO_USER")
@@ -180,6 +191,8 @@ def main(arguments=None):
         command = "sudo bench/run.py" + (" --quick" if options.quick else "")
         output.write_text(page(found, failed, command, machine()), encoding="utf-8")
         print(f"\nwritten to {output}")
+    if output == PAGE:
+        README.write_text(with_numbers(README.read_text(encoding="utf-8"), found), encoding="utf-8")
     if failed:
         print(f"run.py: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

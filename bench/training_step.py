@@ -220,6 +220,19 @@ def table(results, options, ways, found):
         ["loop", "launches a second", "steps a second", *(way.name for way in ways[1:])], rows)
 
 
+def readme_text(ways, found):
+    """The four numbers of README.md."""
+    rates = (20_000, 100_000)
+    text = ("What a training step keeps of its speed beside the exporter, on stand-in libraries ([docs/benchmarks.md](docs/benchmarks.md) has more):\n\n"
+            "| what the step waits for | " + " | ".join(f"{rate:,} launches a second" for rate in rates) + " |\n|---|---|---|\n")
+    best = next(way for way in ways if way.has_cost)
+    for bound, name in (("GPU", "the GPU"), ("launch", "the host, which launches")):
+        loads = [next(load for load in LOADS if (load.bound, load.rate) == (bound, rate)) for rate in rates]
+        kept = [statistics.median(turn[load].rate / before[load].rate for turn, before in zip(found[best], found[ways[0]])) for load in loads]
+        text += f"| {name} | " + " | ".join(f"{one:.0%}" for one in kept) + " |\n"
+    return text
+
+
 def says_over_loses(load, rounds, untraced):
     """What the page says that a launch costs, over what the launch-bound loop loses with each."""
     return [turn[load].cost_ns / max(1.0, turn[load].launch_ns - before[load].launch_ns) for turn, before in zip(rounds, untraced)]
@@ -260,6 +273,7 @@ def measure(options):
     results = figures.Results()
     table(results, options, ways, found)
     overhead_table(results, ways, found)
+    results.readme = readme_text(ways, found)
     results.give(options.json)
 
 

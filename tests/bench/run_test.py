@@ -18,7 +18,7 @@ import run  # noqa: E402
 RESULTS = {"tables": [{"title": "Some | cost", "text": "Done so.", "columns": ["a", "b"], "rows": [["1", "x|y"], ["2", ""]]}],
            "bars": [{"what": "this", "bar": "<= 1x", "measured": "0.5x", "met": True, "limit": "nothing"},
                     {"what": "that", "bar": "<= 1x", "measured": "2x", "met": False, "limit": "the kernel"}]}
-WRITE = "import json, sys; open(sys.argv[sys.argv.index('--json') + 1], 'w').write('''{}''')"
+WRITE = "import json, sys; open(sys.argv[sys.argv.index('--json') + 1], 'w').write(r'''{}''')"
 
 
 class RunTest(unittest.TestCase):
@@ -59,6 +59,22 @@ class RunTest(unittest.TestCase):
         self.assertIn("sudo bench/run.py --quick\n", page)
         order = [page.index(f"## {title}\n") for title in ("Steps", "Memory", "Appendix: bars", "Some | cost")]
         self.assertEqual(order, sorted(order))
+
+    def test_a_full_run_writes_its_numbers_into_the_readme(self):
+        (self.root / "docs").mkdir()
+        readme = self.root / "README.md"
+        for said, expected in (("", "old\n"), ("| new |\n", "| new |\n")):
+            readme.write_text(f"Before.\n{run.README_BEGIN}old\n{run.README_END}After.\n", encoding="utf-8")
+            self.gives("one", dict(RESULTS, readme=said))
+            with mock.patch.object(run, "PAGE", self.root / "docs/benchmarks.md"), mock.patch.object(run, "README", readme), \
+                    mock.patch.object(run, "BENCHMARKS", ("one",)), mock.patch("os.geteuid", return_value=0), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(run.main(["--no-build", "--build", str(self.root / "build")]), 0)
+            self.assertEqual(readme.read_text(encoding="utf-8"), f"Before.\n{run.README_BEGIN}{expected}{run.README_END}After.\n")
+
+    def test_the_readme_has_a_place_for_the_numbers(self):
+        text = pathlib.Path(run.__file__).resolve().parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+        self.assertIn("| new |\n" + run.README_END, run.with_numbers(text, {"one": {"readme": "| new |\n"}}))
 
     def test_one_that_fails_does_not_stop_the_others(self):
         self.script("broken", "raise SystemExit(3)")
