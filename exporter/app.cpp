@@ -143,9 +143,6 @@ Result<> App::start_probes() {
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
     }
-    calibration_.emplace(probes::attach_modes_in_use(config_, features_), features_);
-    features_.costs = calibration_->costs();
-    features_.list.push_back(calibration_->feature());
     probes_ = probes::make_probes(config_, features_);
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
@@ -163,6 +160,13 @@ Result<> App::start_probes() {
             attachers.push_back(attacher);
         }
     }
+    calibration_.emplace(probes::attach_modes_in_use(config_, features_),
+                         features_.has_harmless_return_probes(),
+                         [this](const ebpf::ProbeCosts &costs) {
+                             for (const auto &probe : probes_) {
+                                 probe->set_costs(costs);
+                             }
+                         });
     auto discovery =
         discovery::Discovery::open(probes::discovery_settings(config_), std::move(attachers));
     if (!discovery) {
@@ -264,8 +268,12 @@ Result<std::string> App::render(metrics::Format format) {
     append(metrics::discovery_families(
         {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
          discovery_->progress().slow_files()}));
-    families.push_back(metrics::feature_family(features_));
-    families.push_back(metrics::cost_family(features_.costs));
+    ebpf::Features features = features_;
+    if (const auto measured = calibration_->measured()) {
+        features.list.push_back(measured->feature);
+        families.push_back(metrics::cost_family(measured->costs));
+    }
+    families.push_back(metrics::feature_family(features));
     append(metrics::reload_families(last_reload_.last()));
     families.push_back(metrics::build_info(ebpf::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));

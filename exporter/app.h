@@ -80,8 +80,8 @@ private:
     const Notifier manager_ = Notifier::from_environment();
     Heartbeat heartbeat_{watchdog_timeout()};  // for the pipeline's thread
     ebpf::Features features_;
-    std::optional<ebpf::Calibration> calibration_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
+    std::optional<ebpf::Calibration> calibration_;
     std::unique_ptr<discovery::Discovery> discovery_;
     std::unique_ptr<probes::Pipeline> pipeline_;
 

@@ -7,7 +7,7 @@
 #include "bpf/lib/cost.h"
 #include "bpf/lib/process.h"
 
-const volatile struct probe_costs costs = {};
+struct probe_costs costs;
 
 /* A thread keeps so much to itself, as its process's entry belongs to all threads. */
 #define COST_KEPT_NS (1ULL << 15)

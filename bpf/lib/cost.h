@@ -5,8 +5,8 @@
 
 #include "bpf/lib/wire.h"
 
-/* In nanoseconds, as the exporter measured them on this machine when it started. All 0: it did not
- * measure them, and nothing is counted. */
+/* In nanoseconds, as the exporter measures them on this machine when it starts. All 0: it has not
+ * measured them, and nothing is counted. */
 struct probe_costs {
 	__u32 entry;	     /* a probe on the entry */
 	__u32 stepped_entry; /* the same, on an instruction that the kernel cannot emulate */

@@ -109,7 +109,7 @@ Result<std::unique_ptr<Attached>> attach(AttachMode mode, bool sees_returns) {
 }
 
 // The parts take turns, so that what else the machine does affects all of them.
-probe_costs costs_of(const Attached &attached, double without) {
+probe_costs costs_of(const Attached &attached, double without, const std::stop_token &stop) {
     std::vector<double> entry, stepped_entry, ending, record, stack;
     const nanoseconds until = now_on(CLOCK_MONOTONIC) + longest;
     for (std::size_t round = 0; round <= most_rounds; round++) {
@@ -127,7 +127,7 @@ probe_costs costs_of(const Attached &attached, double without) {
         ending.push_back(both - one);
         record.push_back(recorded - both);
         stack.push_back(with_stack - recorded);
-        if (now_on(CLOCK_MONOTONIC) > until) {
+        if (now_on(CLOCK_MONOTONIC) > until || stop.stop_requested()) {
             break;
         }
     }
@@ -138,6 +138,15 @@ probe_costs costs_of(const Attached &attached, double without) {
             .stack = cost_of(std::move(stack))};
 }
 
+// Before anything is attached to the functions.
+double cost_untraced() {
+    std::vector<double> batches;
+    for (std::size_t round = 0; round < most_rounds; round++) {
+        batches.push_back(nanoseconds_a_call(gpusnoop_calibrated_call));
+    }
+    return cost_of(std::move(batches));
+}
+
 }  // namespace
 
 std::uint32_t cost_of(std::vector<double> batches) {
@@ -146,29 +155,42 @@ std::uint32_t cost_of(std::vector<double> batches) {
     return static_cast<std::uint32_t>(std::llround(std::max(0.0, *middle)));
 }
 
-Calibration::Calibration(std::span<const AttachMode> modes, const Features &features) {
-    // Nothing is attached to the functions yet.
-    std::vector<double> untraced;
-    for (std::size_t round = 0; round < most_rounds; round++) {
-        untraced.push_back(nanoseconds_a_call(gpusnoop_calibrated_call));
-    }
-    const std::uint32_t without = cost_of(std::move(untraced));
-    std::vector<std::unique_ptr<Attached>> done;
-    for (const AttachMode mode : modes) {
-        auto attached = attach(mode, features.has_harmless_return_probes());
+Calibration::Calibration(std::vector<AttachMode> modes, bool sees_returns,
+                         std::function<void(const ProbeCosts &)> on_measured)
+    : modes_(std::move(modes)),
+      sees_returns_(sees_returns),
+      on_measured_(std::move(on_measured)),
+      thread_([this](const std::stop_token &stop) { run(stop); }) {}
+
+std::optional<Calibration::Measured> Calibration::measured() const {
+    const std::lock_guard lock(mutex_);
+    return measured_;
+}
+
+void Calibration::run(const std::stop_token &stop) {
+    Measured measured;
+    const double without = cost_untraced();
+    std::vector<std::unique_ptr<Attached>> done;  // detached last, which takes the longest
+    for (const AttachMode mode : modes_) {
+        if (stop.stop_requested()) {
+            return;
+        }
+        auto attached = attach(mode, sees_returns_);
         if (!attached) {
             log::warn(
                 "cannot measure what probes cost, so gpusnoop_overhead_seconds_total is missing: "
                 "gpusnoop_exporter doctor shows what the exporter lacks",
                 {{"mode", to_string(mode)}, {"reason", attached.error().message}});
-            feature_.available = false;
-            feature_.reason = attached.error().message;
+            measured.feature.available = false;
+            measured.feature.reason = attached.error().message;
             continue;
         }
-        costs_.emplace(mode, costs_of(**attached, without));
+        measured.costs.emplace(mode, costs_of(**attached, without, stop));
         done.push_back(std::move(*attached));
     }
-    detaching_ = std::jthread([done = std::move(done)]() mutable { done.clear(); });
+    on_measured_(measured.costs);
+    const std::lock_guard lock(mutex_);
+    measured_ = std::move(measured);
 }
 
 }  // namespace gpusnoop::ebpf

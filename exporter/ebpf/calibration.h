@@ -1,36 +1,55 @@
 // What a probe on a function costs on this machine, measured on functions of the exporter itself.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
-#include <span>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "bpf/lib/cost.h"
-#include "exporter/base/result.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/uprobe.h"
 
 namespace gpusnoop::ebpf {
 
+// By how the probe is attached. A way that was not measured is missing.
+using ProbeCosts = std::map<AttachMode, probe_costs>;
+
 // Of a part of the cost, in nanoseconds, by batches of calls: the median, or 0 if that is less.
 [[nodiscard]] std::uint32_t cost_of(std::vector<double> batches);
 
+// Measures on a thread of its own, as the kernel takes longer to attach than the measurement does.
 class Calibration {
 public:
-    // Takes a few hundredths of a second for each mode. A mode that cannot be measured is missing
-    // in the costs; the log and the feature say why.
-    Calibration(std::span<const AttachMode> modes, const Features &features);
+    // Calls `on_measured` on that thread. Without `sees_returns`, return probes are left out.
+    Calibration(std::vector<AttachMode> modes, bool sees_returns,
+                std::function<void(const ProbeCosts &)> on_measured);
+    // Waits for the thread, which ends soon.
+    ~Calibration() = default;
+    Calibration(const Calibration &) = delete;
+    Calibration &operator=(const Calibration &) = delete;
 
-    [[nodiscard]] const std::map<AttachMode, probe_costs> &costs() const { return costs_; }
-    // Available if all modes were measured.
-    [[nodiscard]] const Feature &feature() const { return feature_; }
+    struct Measured {
+        ProbeCosts costs;
+        // Available if all modes were measured; else the log says why, too.
+        Feature feature{"probe_cost", true, ""};
+    };
+    // Nothing until all modes have been tried. For any thread.
+    [[nodiscard]] std::optional<Measured> measured() const;
 
 private:
-    std::map<AttachMode, probe_costs> costs_;
-    Feature feature_{"probe_cost", true, ""};
-    // Detaches, for which the kernel takes longer than the measurement.
-    std::jthread detaching_;
+    void run(const std::stop_token &stop);
+
+    const std::vector<AttachMode> modes_;
+    const bool sees_returns_;
+    const std::function<void(const ProbeCosts &)> on_measured_;
+    mutable std::mutex mutex_;
+    std::optional<Measured> measured_;
+    std::jthread thread_;
 };
 
 }  // namespace gpusnoop::ebpf

@@ -144,11 +144,6 @@ std::vector<AttachMode> Features::attach_modes() const {
     return modes;
 }
 
-probe_costs Features::costs_of(AttachMode mode) const {
-    const auto found = costs.find(mode);
-    return found == costs.end() ? probe_costs{} : found->second;
-}
-
 Features probe_features() {
     Features features;
     features.list.push_back(verdict("btf", try_btf()));

@@ -1,11 +1,9 @@
 // Finds what this kernel and the exporter's privileges allow, by trying it, never from the version.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "bpf/lib/cost.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/uprobe.h"
 
@@ -19,8 +17,6 @@ struct Feature {
 
 struct Features {
     std::vector<Feature> list;
-    // What probes cost, by how they are attached (calibration.h). Empty: it was not measured.
-    std::map<AttachMode, probe_costs> costs = {};
 
     [[nodiscard]] const Feature *find(std::string_view name) const;
     // False: a program would die at the first return if its seccomp filter does not know the system
@@ -28,8 +24,6 @@ struct Features {
     [[nodiscard]] bool has_harmless_return_probes() const;
     // The ways to attach to a call that work on this machine, best first.
     [[nodiscard]] std::vector<AttachMode> attach_modes() const;
-    // All 0: not known.
-    [[nodiscard]] probe_costs costs_of(AttachMode mode) const;
 };
 
 // Loads one-instruction programs and attaches them to a function of this program.

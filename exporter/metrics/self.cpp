@@ -255,7 +255,7 @@ MetricFamily feature_family(const ebpf::Features &features) {
     return builder.take();
 }
 
-MetricFamily cost_family(const std::map<ebpf::AttachMode, probe_costs> &costs) {
+MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
     Builder builder("probe_cost_seconds",
                     "What a probe on a function costs a call on this machine, as measured when the "
                     "exporter started. entry: a probe on the entry; stepped_entry: the same where "

@@ -9,6 +9,7 @@
 
 #include <prometheus/metric_family.h>
 
+#include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/series/family.h"
@@ -32,7 +33,7 @@ std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &s
 prometheus::MetricFamily feature_family(const ebpf::Features &features);
 
 // gpusnoop_probe_cost_seconds.
-prometheus::MetricFamily cost_family(const std::map<ebpf::AttachMode, probe_costs> &costs);
+prometheus::MetricFamily cost_family(const ebpf::ProbeCosts &costs);
 
 // gpusnoop_series and gpusnoop_series_folded_total, for the families on the same page.
 std::vector<prometheus::MetricFamily> series_families(

@@ -26,6 +26,13 @@ double cost(const Page &page, const std::string &mode, const std::string &part) 
     return page.sum("gpusnoop_probe_cost_seconds", labels);
 }
 
+Page wait_for_costs(const Exporter &exporter, const std::string &mode) {
+    eventually("the cost of a probe to be measured", [&] {
+        return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
+    });
+    return exporter.scrape();
+}
+
 // Makes `iterations` rounds of calls in each of two threads, and ends. Returns how often it called
 // calls_plain().
 double call_plain(const std::string &comm, const std::string &iterations) {
@@ -53,7 +60,7 @@ TEST_CASE("what named functions cost a process is its calls times the cost of on
                             "      functions: [calls_plain]\n");
     const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
-    const Page before = exporter.scrape();
+    const Page before = wait_for_costs(exporter, mode);
     // Which one it is, the compiler decides: both are the same for all calls.
     const double entry = cost(before, mode, "entry");
     const double stepped = cost(before, mode, "stepped_entry");
@@ -90,6 +97,7 @@ TEST_CASE("what CUDA calls cost a process is the runs of the programs times what
     const Exporter exporter(attached_by(mode));
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    const Page page = wait_for_costs(exporter, mode);
     const auto calls = [&](const std::string &which) {
         return exporter.scrape().sum("gpusnoop_probe_" + which + "_total", {{"probe", "cuda"}});
     };
@@ -103,11 +111,10 @@ TEST_CASE("what CUDA calls cost a process is the runs of the programs times what
     const double nested = calls("nested_calls") - nested_before;
     REQUIRE(entered > 1000);
     CAPTURE(entered, nested);
-    const Page page = exporter.scrape();
     // In nanoseconds: a whole number.
     const auto of = [&](const std::string &part) { return cost(page, mode, part) * 1e9; };
     const double returns = mode == "session" ? entered : entered + nested;
-    const double stacks = page.sum("gpusnoop_cuda_memory_allocations_total", {{"comm", "traced"}});
+    const double stacks = number(truth_of(counts.path(), "traced").entered.at("cudaMalloc"));
     const double least = (entered + nested) * of("entry") + returns * of("return") +
                          entered * of("record") + stacks * of("stack");
     // How many of the entries are stepped, the compiler decides: some whole number.

@@ -11,7 +11,6 @@
 #include <set>
 #include <string_view>
 
-#include "bpf/lib/cost.h"
 #include "cuda.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
@@ -247,13 +246,19 @@ CudaTables::Maps CudaPrograms::tables() const {
         bpf_map__fd(maps.cuda_capturing), bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
+void CudaPrograms::set_costs(const ebpf::ProbeCosts &costs) {
+    if (const auto known = costs.find(calls_.mode); known != costs.end()) {
+        loaded_->skeleton->bss->costs = known->second;
+    }
+}
+
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &config,
                                                          const ebpf::Features &features,
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
     const CudaConfig allowed = as_is_harmless(config, features);
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, allowed, tracing, features.costs_of(mode));
+        auto programs = load_as(mode, allowed, tracing);
         if (programs) {
             return programs;
         }
@@ -264,8 +269,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &confi
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
                                                             const CudaConfig &config,
-                                                            const CudaTracing *tracing,
-                                                            const probe_costs &costs) {
+                                                            const CudaTracing *tracing) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(cuda_bpf::open());
     if (!loaded->skeleton) {
@@ -279,7 +283,6 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     size_tables(*loaded->skeleton, config);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
-    loaded->skeleton->rodata->costs = costs;
     loaded->skeleton->rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
     loaded->skeleton->rodata->follow = config.follow;
@@ -307,7 +310,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
                 {{"pins", config.pin_path}, {"reason", failed.value().message}});
             loaded->pins->pins().remove_all();
             loaded.reset();  // the lock, too
-            return load_as(mode, config, tracing, costs);
+            return load_as(mode, config, tracing);
         }
         return failed;
     }

@@ -11,6 +11,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/uprobe.h"
@@ -59,6 +60,8 @@ public:
                                                   ebpf::UprobeSet kept = {}) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    // From now on the programs add up what they cost. For any thread.
+    void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int lifecycle_ring() const;
     [[nodiscard]] int allocations_ring() const;
     [[nodiscard]] int calls_ring() const;
@@ -83,8 +86,7 @@ private:
     CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<CudaPrograms>> load_as(ebpf::AttachMode mode,
                                                          const CudaConfig &config,
-                                                         const CudaTracing *tracing,
-                                                         const probe_costs &costs);
+                                                         const CudaTracing *tracing);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

@@ -14,6 +14,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/calibration.h"
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/probe_state.h"
@@ -76,6 +77,10 @@ public:
     // Applies the settings that can change while the exporter runs. True: the attacher must be
     // offered all files again. On the thread of the attacher; never for a probe that is down.
     virtual bool reconfigure(const config::Config & /*config*/) { return false; }
+
+    // What probes on functions cost is known now, for gpusnoop_overhead_seconds_total. For any
+    // thread.
+    virtual void set_costs(const ebpf::ProbeCosts & /*costs*/) {}
 
     // Reads all records in its rings.
     virtual void drain() = 0;

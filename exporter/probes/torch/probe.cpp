@@ -40,6 +40,11 @@ public:
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
+    void set_costs(const ebpf::ProbeCosts &costs) override {
+        if (programs_) {
+            programs_->set_costs(costs);
+        }
+    }
     void drain() override;
     std::vector<series::FamilySnapshot> report() override { return aggregator_.report(); }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "bpf/lib/cost.h"
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
@@ -72,11 +71,17 @@ ebpf::Runs TorchPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
+void TorchPrograms::set_costs(const ebpf::ProbeCosts &costs) {
+    if (const auto known = costs.find(calls_.mode); known != costs.end()) {
+        loaded_->skeleton->bss->costs = known->second;
+    }
+}
+
 Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load(const TorchConfig &config,
                                                            const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config, features.costs_of(mode));
+        auto programs = load_as(mode, config);
         if (programs) {
             return programs;
         }
@@ -86,8 +91,7 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load(const TorchConfig &co
 }
 
 Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
-                                                              const TorchConfig &config,
-                                                              const probe_costs &costs) {
+                                                              const TorchConfig &config) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(torch_bpf::open());
     if (!loaded->skeleton) {
@@ -98,7 +102,6 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
     bpf_map__set_max_entries(loaded->skeleton->maps.torch_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;
-    loaded->skeleton->rodata->costs = costs;
     if (const int error = torch_bpf::load(loaded->skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }

@@ -7,6 +7,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/uprobe.h"
@@ -34,18 +35,19 @@ public:
                                                                 ebpf::UprobeSet kept) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    // From now on the programs add up what they cost. For any thread.
+    void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int events_ring() const;
     [[nodiscard]] int stacks_map() const;
-    [[nodiscard]] int processes_map() const;  // its values are process_entry
     [[nodiscard]] int account_map() const;
+    [[nodiscard]] int processes_map() const;  // its values are process_entry
     [[nodiscard]] ebpf::Runs runs() const;
 
 private:
     struct Loaded;
     TorchPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<TorchPrograms>> load_as(ebpf::AttachMode mode,
-                                                          const TorchConfig &config,
-                                                          const probe_costs &costs);
+                                                          const TorchConfig &config);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bpf/functions.h"
-#include "bpf/lib/cost.h"
 #include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
@@ -117,12 +116,18 @@ ebpf::Runs FunctionPrograms::runs() const {
     return ebpf::runs_of(loaded_->skeleton->obj);
 }
 
+void FunctionPrograms::set_costs(const ebpf::ProbeCosts &costs) {
+    if (const auto known = costs.find(calls_.mode); known != costs.end()) {
+        loaded_->skeleton->bss->costs = known->second;
+    }
+}
+
 Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const FunctionsConfig &config,
                                                                  Details details,
                                                                  const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config, details, features.costs_of(mode));
+        auto programs = load_as(mode, config, details);
         if (programs) {
             return programs;
         }
@@ -133,8 +138,7 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const Functions
 
 Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode mode,
                                                                     const FunctionsConfig &config,
-                                                                    Details details,
-                                                                    const probe_costs &costs) {
+                                                                    Details details) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(functions_bpf::open());
     if (!loaded->skeleton) {
@@ -145,7 +149,6 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode m
     bpf_map__set_max_entries(loaded->skeleton->maps.func_events, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.func_slow, config.slow_calls.ring_bytes);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
-    loaded->skeleton->rodata->costs = costs;
     loaded->skeleton->rodata->send_entries = details.entries;
     loaded->skeleton->rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(details.unreturned_after.count());

@@ -13,6 +13,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/uprobe.h"
@@ -71,6 +72,8 @@ public:
     void mute(std::uint32_t number, bool on);
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    // From now on the programs add up what they cost. For any thread.
+    void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int lifecycle_ring() const;
     [[nodiscard]] int calls_ring() const;
     [[nodiscard]] int slow_ring() const;
@@ -89,8 +92,7 @@ private:
     FunctionPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls, Details details);
     static Result<std::unique_ptr<FunctionPrograms>> load_as(ebpf::AttachMode mode,
                                                              const FunctionsConfig &config,
-                                                             Details details,
-                                                             const probe_costs &costs);
+                                                             Details details);
     Result<FunctionLink> attach_all(const discovery::Library &library,
                                     const std::vector<SelectedFunction> &functions,
                                     const std::set<std::uint64_t> &without_exits,
