@@ -38,8 +38,8 @@ newer="libbpf-dev bpftool catch2"
 # What makes the manifests from the chart, and holds them against Kubernetes' API.
 [ $with_tests = no ] || packages="$packages golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
     python3-jsonschema"
-# What bench/call_cost compares with.
-[ $with_tests = no ] || packages="$packages bpftrace libbpf-tools"
+# What the benchmarks compare with, and a load of theirs.
+[ $with_tests = no ] || packages="$packages bpftrace libbpf-tools rt-tests"
 # The guests of tests/vm run kernels for amd64, emulated.
 with_guests=no
 if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then

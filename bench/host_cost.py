@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""What the probes of the host cost: of a switch from one thread to another, and of a machine that does nothing else.
+
+Two threads give one CPU to each other, in a process that nobody follows (a bystander) and in one whose threads launch kernels.
+Without a program at the switch, with an empty one, beside runqlat of libbpf-tools and beside the exporter with all probes of the
+host, in turns. Then the same for hackbench, which keeps all CPUs busy with switches. Needs root, and what
+`cmake --build --preset release --target bench` builds:
+
+    bench/host_cost.py [--rounds 11] [--switches 40000] [--quick] [--json FILE]
+"""
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import figures
+from exporter import Exporter
+
+# Nothing but these probes and what they follow processes by; and not what runs beside the tests.
+CONFIG = """
+host:
+  read_interval: 1s
+  time: {enabled: true}
+  life: {enabled: true}
+  tasks: {enabled: true}
+  pressure: {enabled: true}
+  memory: {enabled: true}
+functions: {enabled: false}
+discovery: {exclude: ["*/standin/company/*"]}
+"""
+RUNQLAT_HOOKS = 3
+HACKBENCH = ("hackbench", "--groups", "4")
+LIMIT = ("a program at the hook is called, which an empty one is, too; then a look at the filter of processes, and for a followed "
+         "thread two readings of the clock and the account in its task storage")
+
+
+class Switches:
+    """The program with the two threads, until the end of the block."""
+
+    def __init__(self, options):
+        self.process = subprocess.Popen([options.build / "bench" / "switches"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def say(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer:
+            sys.exit("switches ended")
+        return answer
+
+    def cost(self, by, switches):
+        """Nanoseconds of a switch, after some that are not counted."""
+        self.say(f"{by} {max(1, switches // 20)}")
+        return float(self.say(f"{by} {switches}"))
+
+
+@contextmanager
+def nothing(_options, _followed):
+    yield
+
+
+@contextmanager
+def empty(options, _followed):
+    with Switches(options) as holder:
+        holder.say("attach")
+        yield
+
+
+@contextmanager
+def runqlat(_options, _followed):
+    process = subprocess.Popen(["runqlat", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        descriptors = Path(f"/proc/{process.pid}/fd")
+        until = time.monotonic() + 30
+        while sum("link" in os.readlink(one) for one in descriptors.iterdir()) < RUNQLAT_HOOKS:
+            if time.monotonic() > until or process.poll() is not None:
+                sys.exit("runqlat does not attach")
+            time.sleep(0.02)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def ours(options, followed):
+    with tempfile.TemporaryDirectory() as folder, Exporter(options.build / "gpusnoop_exporter", folder, CONFIG) as exporter:
+        until = time.monotonic() + 30
+        while followed and exporter.total("gpusnoop_host_launch_threads", 'comm="switches"') != 2:
+            if time.monotonic() > until:
+                sys.exit(f"the exporter does not follow the launching threads: {exporter.said()}")
+            followed.say("launch")
+            time.sleep(0.02)
+        yield
+
+
+WAYS = {"no program": nothing, "empty program": empty, "runqlat": runqlat, "ours": ours}
+
+
+def in_turns(options, turn):
+    """way -> what `turn(way)` gives, by round; each round begins with another way."""
+    names = [name for name in WAYS if name != "runqlat" or shutil.which("runqlat")]
+    found = {name: [] for name in names}
+    for number in range(options.rounds):
+        for at in range(len(names)):
+            name = names[(at + number) % len(names)]
+            found[name].append(turn(WAYS[name]))
+    return found
+
+
+def added(found, name, to, cell):
+    """The ratio of what two ways add, by round."""
+    none = [turn[cell] for turn in found["no program"]]
+    return [(turn[cell] - base) / (other[cell] - base) for turn, other, base in zip(found[name], found[to], none)]
+
+
+def bar(results, what, ratios, most):
+    ratio = statistics.median(ratios)
+    results.bar(what, f"<= {most}x", figures.ratio_text(ratios), ratio <= most, LIMIT)
+
+
+def switches(results, options):
+    cells = [(of, by) for of in ("bystander", "launching threads") for by in ("futex", "pipe")]
+
+    def turn(way):
+        with Switches(options) as bystander, Switches(options) as followed, way(options, followed):
+            programs = {"bystander": bystander, "launching threads": followed}
+            return {cell: programs[cell[0]].cost(cell[1], options.switches) for cell in cells}
+
+    found = in_turns(options, turn)
+    rows = []
+    for cell in cells:
+        base = statistics.median(turn[cell] for turn in found["no program"])
+        for name in found:
+            cost = statistics.median(turn[cell] for turn in found[name])
+            over = name not in ("no program", "empty program")
+            rows.append([f"{cell[0]}, by {cell[1]}", name, f"{cost:.0f}", "" if name == "no program" else f"{cost - base:.0f}",
+                         figures.ratio_text(added(found, name, "empty program", cell)) if over else ""])
+    results.table("Cost of a switch between threads",
+                  f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds, in which the ways "
+                  "take turns: wall time of a switch, medians. Nobody follows the bystander; the launching threads have launched a kernel.",
+                  ["", "", "ns a switch", "added ns", "added, over the empty program"], rows)
+    for cell, most in zip(cells, (1.35, 1.35, 3, 5)):
+        bar(results, f"switch, {cell[0]}, by {cell[1]}: over an empty program", added(found, "ours", "empty program", cell), most)
+    if "runqlat" in found:
+        for cell, most in zip(cells, (0.2, 0.2, 0.35, 0.5)):
+            bar(results, f"switch, {cell[0]}, by {cell[1]}: over runqlat", added(found, "ours", "runqlat", cell), most)
+
+
+def switches_so_far():
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        if line.startswith("ctxt "):
+            return int(line.split()[1])
+    raise ValueError("/proc/stat has no line ctxt")
+
+
+def hackbench(results, options):
+    if not shutil.which("hackbench"):
+        sys.exit("host_cost.py: no hackbench here: scripts/setup.sh --tests installs it")
+
+    def turn(way):
+        with way(options, None):
+            before, began = switches_so_far(), time.monotonic()
+            subprocess.run([*HACKBENCH, "--loops", str(options.loops)], stdout=subprocess.DEVNULL, check=True)
+            return (switches_so_far() - before) / (time.monotonic() - began)
+
+    found = in_turns(options, turn)
+    ratios = {name: [rate / base for rate, base in zip(found[name], found["empty program"])] for name in found}
+    results.table("Switches of a busy machine",
+                  f"{' '.join(HACKBENCH)} --loops {options.loops}, {options.rounds} rounds, in which the ways take turns: switches of the whole "
+                  "machine a second, and their ratio to those with an empty program.",
+                  ["", "switches a second", "over the empty program"],
+                  [[name, f"{statistics.median(found[name]):,.0f}", "" if name == "empty program" else figures.ratio_text(ratios[name])]
+                   for name in found])
+    ratio = statistics.median(ratios["ours"])
+    results.bar("switches a second under hackbench: over an empty program", ">= 0.97x", figures.ratio_text(ratios["ours"]),
+                ratio >= 0.97, LIMIT)
+
+
+def main():
+    parser = figures.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--switches", type=int, default=40_000, help="of each thread in a turn (40000)")
+    parser.add_argument("--loops", type=int, default=1500, help="of hackbench in a turn (1500)")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.switches, options.loops = 1, 1000, 20
+    if os.geteuid() != 0:
+        sys.exit("needs root, to attach")
+    results = figures.Results()
+    switches(results, options)
+    hackbench(results, options)
+    results.give(options.json)
+
+
+if __name__ == "__main__":
+    main()
