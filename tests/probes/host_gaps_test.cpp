@@ -113,7 +113,7 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     CHECK(std::abs(explained - gaps(page, "sum", after_device)) < 1e-6);
 
     const auto documented_gaps = of_drain(documented(exporter, "gapper"), "device");
-    CHECK(documented_gaps.size() == steps);
+    CHECK(static_cast<int>(documented_gaps.size()) == steps);
     check_documented(documented_gaps, page, after_device);
     for (const Json &gap : documented_gaps) {
         CHECK(gap.at("before") == "cudaDeviceSynchronize");
