@@ -3,12 +3,14 @@
 
 A step is two copies to the device, 100 launches with time of the framework before each, a copy of the loss and one
 synchronization. A launch takes 4 µs of the host's time. Where the host is the bottleneck ("launch-bound"), the GPU needs half the
-time that the host needs; where the GPU is, the host has time to spare. The loop runs untraced, beside the exporter in each attach
-mode, and beside bpftrace, in turns. Needs root, and what `cmake --build --preset release --target bench` builds:
+time that the host needs; where the GPU is, the host has time to spare. The exporter in each attach mode, and bpftrace, take turns.
+Beside each of them two loops take turns, a slice of time each: one is traced, the other uses copies of the libraries that nobody
+traces, so that what else the machine does affects both. Needs root, and what `cmake --build --preset release --target bench` builds:
 
     bench/training_step.py [--rounds 15] [--seconds 0.4] [--quick] [--json FILE]
 """
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,8 @@ FUNCTIONS = {
     "standin/12/libcudart.so.12": ("cudaMemcpyAsync", "cudaLaunchKernel", "cudaStreamSynchronize"),
     "standin/driver/libcuda.so.1": ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamSynchronize")}
 MODES = ("session", "multi", "perf")
+UNTRACED = "training_step_untraced"  # the folder with the copies that nobody traces
+SLICE = 0.05  # seconds
 # A loop with a smaller part of its rate than this does not have it. The copies and the synchronization are in the rest.
 REACHED = 0.9
 
@@ -50,9 +54,11 @@ LOADS = [Load(bound, rate) for bound in ("GPU", "launch") for rate in RATES]
 class Loop:
     """The program, until the end of the block."""
 
-    def __init__(self, options):
+    def __init__(self, options, libraries=None):
+        """`libraries`: the folder with those that it uses; the build's, if there is none."""
         self.process = subprocess.Popen([options.build / "bench" / NAME, *options.speed], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})))
         self.launches = 0
         self.run(LOADS[-1], 0)  # it has loaded all when it has answered
 
@@ -79,7 +85,7 @@ class Loop:
 def config(mode):
     """The default configuration, but for the mode, and for what runs beside the tests."""
     return (f"cuda: {{attach: {mode}}}\ntorch: {{attach: {mode}}}\nfunctions: {{attach: {mode}}}\n"
-            'discovery: {exclude: ["*/standin/company/*"]}\n')
+            f'discovery: {{exclude: ["*/standin/company/*", "*/{UNTRACED}/*"]}}\n')
 
 
 def wait_until_traced(exporter, loop):
@@ -109,13 +115,6 @@ class Nobody:
 
     def cost(self):
         return None
-
-
-class Untraced:
-    name, has_cost = "untraced", False
-
-    def begin(self, _options, _loop, _stack):
-        return Nobody()
 
 
 class Page(Nobody):
@@ -166,16 +165,26 @@ class Theirs:
 class Measured:
     """One load in one turn."""
 
-    def __init__(self, loop, watch, load, seconds):
-        before, done = watch.cost(), loop.launches
-        self.rate, self.launch_ns = loop.run(load, seconds)
+    def __init__(self, traced, untraced, watch, load, seconds):
+        before, done = watch.cost(), traced.launches
+        pairs = []
+        for number in range(max(1, round(seconds / SLICE))):
+            loops = (untraced, traced) if number % 2 == 0 else (traced, untraced)
+            ran = {loop: loop.run(load, min(SLICE, seconds)) for loop in loops}
+            pairs.append((ran[untraced], ran[traced]))
         after = watch.cost()
+        self.rate = statistics.median(plain[0] for plain, _ in pairs)  # untraced
+        self.kept = statistics.median(slow[0] / plain[0] for plain, slow in pairs)
+        self.loses_ns = statistics.median(slow[1] - plain[1] for plain, slow in pairs)  # with each launch
         # By the page, for each launch.
-        self.cost_ns = None if after is None else (after - before) * 1e9 / (loop.launches - done)
+        self.cost_ns = None if after is None else (after - before) * 1e9 / (traced.launches - done)
+
+    def says_over_loses(self):
+        return self.cost_ns / max(1.0, self.loses_ns)
 
 
 def all_ways():
-    ways = [Untraced(), *map(Ours, MODES)]
+    ways = [*map(Ours, MODES)]
     if bpftrace.path():
         ways += [Theirs("counts", bpftrace.count), Theirs("latency histograms", bpftrace.latency)]
     else:
@@ -185,79 +194,84 @@ def all_ways():
 
 def take_turn(options, way):
     """load -> Measured"""
-    with Loop(options) as loop, ExitStack() as stack:
-        watch = way.begin(options, loop, stack)
-        done = loop.launches
-        found = {load: Measured(loop, watch, load, options.seconds) for load in LOADS}
+    with Loop(options) as traced, Loop(options, options.untraced) as untraced, ExitStack() as stack:
+        watch = way.begin(options, traced, stack)
+        done = traced.launches
+        found = {load: Measured(traced, untraced, watch, load, options.seconds) for load in LOADS}
         seen = watch.launches()
-        if seen is not None and seen != loop.launches - done:
-            sys.exit(f"{way.name} counted {seen:.0f} of {loop.launches - done} launches")
+        if seen is not None and seen != traced.launches - done:
+            sys.exit(f"{way.name} counted {seen:.0f} of {traced.launches - done} launches")
     return found
 
 
-def rate_text(load, rounds):
+def rate_text(load, found):
     """What the loop reached untraced, if that is not the rate that it should have."""
-    reached = statistics.median(1e9 / turn[load].launch_ns for turn in rounds)
+    reached = 100 * untraced_rate(load, found)
     text = f"{load.rate:,}"
     return text if reached >= REACHED * load.rate else f"{text} (reaches {reached:,.0f} here)"
 
 
-def table(results, options, ways, found):
+def untraced_rate(load, found):
+    """Steps a second."""
+    return statistics.median(turn[load].rate for turns in found.values() for turn in turns)
+
+
+def table(results, options, found):
     rows = []
     for load in LOADS:
-        untraced = found[ways[0]]
-        row = [f"{load.bound}-bound", rate_text(load, untraced), f"{statistics.median(turn[load].rate for turn in untraced):.1f}"]
-        for way in ways[1:]:
-            row.append(figures.ratio_text([turn[load].rate / before[load].rate for turn, before in zip(found[way], untraced)]))
-        rows.append(row)
+        row = [f"{load.bound}-bound", rate_text(load, found), f"{untraced_rate(load, found):.1f}"]
+        rows.append(row + [figures.ratio_text([turn[load].kept for turn in turns]) for turns in found.values()])
     results.table(
         "What tracing takes from a training step",
         "A loop like PyTorch's eager mode, on stand-in libraries: a step is two copies to the device, 100 launches of 4 µs with time of the framework "
         "before each, a copy back and one synchronization. Launch-bound: the GPU waits for the host half of the time; GPU-bound: the host has time to "
         "spare. Steps a second, untraced, and the ratio to that beside the exporter with its default configuration in each attach mode, and beside "
         "bpftrace, which follows only the functions that the loop calls (its counts have one probe a function, its histograms two, as the exporter "
-        f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns.",
-        ["loop", "launches a second", "steps a second", *(way.name for way in ways[1:])], rows)
+        f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns, and a traced loop with an untraced one.",
+        ["loop", "launches a second", "steps a second", *(way.name for way in found)], rows)
 
 
-def readme_text(ways, found):
+def readme_text(found):
     """The four numbers of README.md."""
     rates = (20_000, 100_000)
     text = ("What a training step keeps of its speed beside the exporter, on stand-in libraries ([docs/benchmarks.md](docs/benchmarks.md) has more):\n\n"
             "| what the step waits for | " + " | ".join(f"{rate:,} launches a second" for rate in rates) + " |\n|---|---|---|\n")
-    best = next(way for way in ways if way.has_cost)
+    best = next(way for way in found if way.has_cost)
     for bound, name in (("GPU", "the GPU"), ("launch", "the host, which launches")):
         loads = [next(load for load in LOADS if (load.bound, load.rate) == (bound, rate)) for rate in rates]
-        kept = [statistics.median(turn[load].rate / before[load].rate for turn, before in zip(found[best], found[ways[0]])) for load in loads]
+        kept = [statistics.median(turn[load].kept for turn in found[best]) for load in loads]
         text += f"| {name} | " + " | ".join(f"{one:.0%}" for one in kept) + " |\n"
     return text
 
 
-def says_over_loses(load, rounds, untraced):
-    """What the page says that a launch costs, over what the launch-bound loop loses with each."""
-    return [turn[load].cost_ns / max(1.0, turn[load].launch_ns - before[load].launch_ns) for turn, before in zip(rounds, untraced)]
-
-
-def overhead_table(results, ways, found):
-    untraced, ours = found[ways[0]], [way for way in ways if way.has_cost]
+def overhead_table(results, found):
     loads = [load for load in LOADS if load.bound == "launch"]
+    ours = [way for way in found if way.has_cost]
     rows = []
     for load in loads:
         for way in ours:
-            loses = statistics.median(turn[load].launch_ns - before[load].launch_ns for turn, before in zip(found[way], untraced))
-            says = statistics.median(turn[load].cost_ns for turn in found[way])
-            rows.append([rate_text(load, untraced), way.name, f"{loses:.0f}", f"{says:.0f}",
-                         figures.ratio_text(says_over_loses(load, found[way], untraced))])
+            turns = [turn[load] for turn in found[way]]
+            rows.append([rate_text(load, found), way.name, f"{statistics.median(turn.loses_ns for turn in turns):.0f}",
+                         f"{statistics.median(turn.cost_ns for turn in turns):.0f}",
+                         figures.ratio_text([turn.says_over_loses() for turn in turns])])
     results.table(
         "What the exporter says that it costs",
         "Of the launch-bound loop above, in nanoseconds for each launch: what it takes longer than untraced, and what "
         "`gpusnoop_overhead_seconds_total` says. At a low rate, the loop's own time varies by more than a launch costs.",
         ["launches a second", "traced by", "loses", "says", "says over loses"], rows)
     for way in ours:
-        ratios = says_over_loses(loads[-1], found[way], untraced)
+        ratios = [turn[loads[-1]].says_over_loses() for turn in found[way]]
         results.bar(f"gpusnoop_overhead_seconds_total over what the launch-bound loop loses, {way.name}", "0.75x to 1.25x",
                     figures.ratio_text(ratios), 0.75 <= statistics.median(ratios) <= 1.25,
                     "the cost of a probe is measured on a function of the exporter, whose code and data are in the caches")
+
+
+def copy_libraries(options, folder):
+    untraced = Path(folder, UNTRACED)
+    untraced.mkdir()
+    for library in FUNCTIONS:
+        shutil.copy(options.build / library, untraced)
+    return untraced
 
 
 def measure(options):
@@ -265,22 +279,24 @@ def measure(options):
                                    text=True).stdout.split()
     ways = all_ways()
     found = {way: [] for way in ways}
-    for number in range(options.rounds):
-        for at in range(len(ways)):
-            # Each round begins with another way, so that no way always follows the same one.
-            way = ways[(at + number) % len(ways)]
-            found[way].append(take_turn(options, way))
+    with tempfile.TemporaryDirectory() as folder:
+        options.untraced = copy_libraries(options, folder)
+        for number in range(options.rounds):
+            for at in range(len(ways)):
+                # Each round begins with another way, so that no way always follows the same one.
+                way = ways[(at + number) % len(ways)]
+                found[way].append(take_turn(options, way))
     results = figures.Results()
-    table(results, options, ways, found)
-    overhead_table(results, ways, found)
-    results.readme = readme_text(ways, found)
+    table(results, options, found)
+    overhead_table(results, found)
+    results.readme = readme_text(found)
     results.give(options.json)
 
 
 def main():
     parser = figures.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.4, help="of each load in a turn (0.4)")
+    parser.add_argument("--seconds", type=float, default=0.4, help="of each load and loop in a turn (0.4)")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.02
