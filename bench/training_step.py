@@ -71,15 +71,15 @@ class Loop:
         self.process.stdout.close()
 
     def run(self, load, seconds):
-        """(steps a second, ns for each launch)"""
+        """(steps a second, ns of CPU time for each launch)"""
         self.process.stdin.write(f"{load.framework_ns:.0f} {load.kernel_ns:.0f} {seconds}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
-        if len(answer) != 3:
+        if len(answer) != 4:
             sys.exit(f"{NAME} ended")
-        steps, launches, took = map(int, answer)
+        steps, launches, took, cpu = map(int, answer)
         self.launches += launches
-        return steps / took * 1e9, took / launches
+        return steps / took * 1e9, cpu / launches
 
 
 def config(mode):
@@ -256,7 +256,7 @@ def overhead_table(results, found):
                          figures.ratio_text([turn.says_over_loses() for turn in turns])])
     results.table(
         "What the exporter says that it costs",
-        "Of the launch-bound loop above, in nanoseconds for each launch: what it takes longer than untraced, and what "
+        "Of the launch-bound loop above, in nanoseconds of CPU time for each launch: what it takes longer than untraced, and what "
         "`gpusnoop_overhead_seconds_total` says. At a low rate, the loop's own time varies by more than a launch costs.",
         ["launches a second", "traced by", "loses", "says", "says over loses"], rows)
     for way in ours:

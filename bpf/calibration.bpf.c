@@ -20,6 +20,7 @@ __u32 work;
 
 struct thread {
 	struct call_stack open;
+	__u64 word;
 	__s32 stack;
 };
 
@@ -48,12 +49,15 @@ static __always_inline long calibration_enter(struct pt_regs *regs)
 	struct thread *thread;
 	struct call *call;
 
-	if (work == CALIBRATED_NOTHING)
-		return call_cookie(regs) & CALIBRATION_ENTRY_ONLY;
 	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 1;
+	thread->word = call_caller(regs); /* as call_drop_dead() does, or call_read_seventh() */
+	if (work == CALIBRATED_NESTED) {
+		ACCOUNT(nested, 1);
+		return call_cookie(regs) & CALIBRATION_ENTRY_ONLY;
+	}
 	ACCOUNT(entered, 1);
 	thread->open.depth = 0; /* of a call whose end is not seen */
 	call = call_begin(&thread->open, regs, call_cookie(regs));
@@ -73,9 +77,9 @@ static __always_inline void calibration_leave(struct pt_regs *regs, __u64 functi
 	struct call *call;
 	__u64 dead = 0;
 
-	if (work == CALIBRATED_NOTHING)
-		return;
 	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (work == CALIBRATED_NESTED)
+		return;
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call)
 		return;

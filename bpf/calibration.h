@@ -7,7 +7,7 @@
 
 /* What a program does for a call. */
 enum calibrated_work {
-	CALIBRATED_NOTHING,
+	CALIBRATED_NESTED, /* as for a call inside of another one, which has no record */
 	CALIBRATED_RECORD, /* as for a call that is recorded */
 	CALIBRATED_STACK,  /* the same, and reads its stack */
 };

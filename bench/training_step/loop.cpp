@@ -4,7 +4,7 @@
 //
 //   training_loop --calibrate      prints what work and calls cost here, for the other form
 //   training_loop WORK_NS CALL_NS  waits on stdin for lines "FRAMEWORK_NS KERNEL_NS SECONDS", and
-//                                  answers each with "STEPS LAUNCHES NS"
+//                                  answers each with "STEPS LAUNCHES NS CPU_NS"
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -33,6 +34,13 @@ Nanoseconds now() {
     return std::chrono::duration<Nanoseconds, std::nano>(
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
+}
+
+// Of this process.
+Nanoseconds cpu_now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<Nanoseconds>(time.tv_sec) * 1e9 + static_cast<Nanoseconds>(time.tv_nsec);
 }
 
 // Work of the processor: unlike a wait for a time, it is not done while another thread has the CPU.
@@ -165,15 +173,16 @@ void calibrate() {
     std::printf("%.6f %.1f\n", work_ns, call_ns);
 }
 
-void answer(std::uint64_t steps, Nanoseconds took) {
-    std::printf("%llu %llu %.0f\n", static_cast<unsigned long long>(steps),
-                static_cast<unsigned long long>(steps * launches_a_step), took);
+void answer(std::uint64_t steps, Nanoseconds took, Nanoseconds cpu) {
+    std::printf("%llu %llu %.0f %.0f\n", static_cast<unsigned long long>(steps),
+                static_cast<unsigned long long>(steps * launches_a_step), took, cpu);
     std::fflush(stdout);
 }
 
 // At least one step.
 void run(Loop &loop, const Rate &rate, double seconds) {
     const Nanoseconds began = now();
+    const Nanoseconds cpu_began = cpu_now();
     std::uint64_t steps = 0;
     Nanoseconds ended = began;
     do {
@@ -181,7 +190,7 @@ void run(Loop &loop, const Rate &rate, double seconds) {
         steps++;
         ended = now();
     } while (ended - began < seconds * 1e9);
-    answer(steps, ended - began);
+    answer(steps, ended - began, cpu_now() - cpu_began);
 }
 
 }  // namespace

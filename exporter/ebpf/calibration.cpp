@@ -113,10 +113,9 @@ probe_costs costs_of(const Attached &attached, double without, const std::stop_t
     std::vector<double> entry, stepped_entry, ending, record, stack;
     const nanoseconds until = now_on(CLOCK_MONOTONIC) + longest;
     for (std::size_t round = 0; round <= most_rounds; round++) {
-        const double one = attached.batch(gpusnoop_calibrated_entry, CALIBRATED_NOTHING);
-        const double stepped =
-            attached.batch(gpusnoop_calibrated_stepped_entry, CALIBRATED_NOTHING);
-        const double both = attached.batch(gpusnoop_calibrated_call, CALIBRATED_NOTHING);
+        const double one = attached.batch(gpusnoop_calibrated_entry, CALIBRATED_NESTED);
+        const double stepped = attached.batch(gpusnoop_calibrated_stepped_entry, CALIBRATED_NESTED);
+        const double both = attached.batch(gpusnoop_calibrated_call, CALIBRATED_NESTED);
         const double recorded = attached.batch(gpusnoop_calibrated_call, CALIBRATED_RECORD);
         const double with_stack = attached.batch(gpusnoop_calibrated_call, CALIBRATED_STACK);
         if (round == 0) {

@@ -260,7 +260,7 @@ MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
                     "What a probe on a function costs a call on this machine, as measured when the "
                     "exporter started. entry: a probe on the entry; stepped_entry: the same where "
                     "the kernel cannot emulate the instruction; return: a return probe; record: "
-                    "what is done for a call that is recorded; stack: reading its stack.",
+                    "what is done besides for a call that is recorded; stack: reading its stack.",
                     MetricType::Gauge);
     for (const auto &[mode, cost] : costs) {
         for (const auto &[part, nanoseconds] : {std::pair("entry", cost.entry),
