@@ -21,6 +21,7 @@ __u32 work;
 struct thread {
 	struct call_stack open;
 	__u64 word;
+	__u32 tgid;
 	__s32 stack;
 };
 
@@ -43,6 +44,14 @@ struct {
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, CALIBRATION_STACK_FRAMES * sizeof(__u64));
 } calib_stacks SEC(".maps");
+
+/* Stands for the tables of processes and of launching threads, in which a record looks twice. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u64);
+} calib_procs SEC(".maps");
 
 static __always_inline long calibration_enter(struct pt_regs *regs)
 {
@@ -86,11 +95,14 @@ static __always_inline void calibration_leave(struct pt_regs *regs, __u64 functi
 	record = bpf_ringbuf_reserve(&calib_events, sizeof(*record), 0);
 	if (!record)
 		return;
+	thread->tgid = bpf_get_current_pid_tgid() >> 32;
+	bpf_map_update_elem(&calib_procs, &thread->tgid, &thread->word, BPF_NOEXIST);
+	if (bpf_map_lookup_elem(&calib_procs, &thread->tgid))
+		ACCOUNT(events, 1);
 	record->duration_ns = now_ns - call->started_ns;
 	for (int i = 0; i < CALIBRATION_ARGUMENTS; i++)
 		record->argument[i] = call->argument[i + 1];
 	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	ACCOUNT(events, 1);
 }
 
 CALL_PROGRAMS(calibration_enter, calibration_leave)
