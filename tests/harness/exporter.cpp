@@ -34,6 +34,10 @@ std::string attached_by(const std::string &mode) {
            (mode == "perf" ? "  libraries: [\"libcudart.so*\"]\n" : "");
 }
 
+std::string without_company(const std::string &config) {
+    return config + "discovery: {exclude: [\"" + standin("company") + "/*\"]}\n";
+}
+
 std::vector<std::string> attach_modes(std::vector<std::string> of) {
     if (const char *const wanted = std::getenv("GPUSNOOP_TEST_MODES")) {
         const std::string modes = "," + std::string(wanted) + ",";

@@ -58,12 +58,6 @@ void check_allocations(const Page &page, const truth::TruthSnapshot &truth) {
     check_outstanding(page, truth);
 }
 
-// An exporter that leaves the program alone that runs beside all tests, whose calls could be lost,
-// too.
-std::string without_company(const std::string &config) {
-    return config + "discovery: {exclude: [\"" + standin("company") + "/*\"]}\n";
-}
-
 // Two processes at once: one calls as fast as it can, the other now and then.
 struct Pair {
     TemporaryDirectory directory;

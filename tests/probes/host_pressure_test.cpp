@@ -53,15 +53,16 @@ TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel]") {
     }
     const CpuCgroup cpu;
     const bool is_v2 = std::filesystem::exists(cpu.path() / "cgroup.controllers");
-    const Exporter exporter(
-        "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\nhost: {pressure: {enabled: "
-        "true}}\n");
     Process process({standin("lives"), "wait", "touch", "20", "burn", "200", "wait"});
     process.wait_for_output("waiting 1");
     if (!is_v2) {
         memory->take(process.pid());
     }
     cpu.take(process.pid());
+    // It finds it there: of one that moves, the exporter looks for the cgroups later.
+    const Exporter exporter(
+        "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\nhost: {pressure: {enabled: "
+        "true}}\n");
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
 

@@ -90,11 +90,11 @@ TEST_CASE("what named functions cost a process is its calls times the cost of on
 }
 
 TEST_CASE("what CUDA calls cost a process is the runs of the programs times what one costs",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Exporter exporter(attached_by(mode));
+    const Exporter exporter(without_company(attached_by(mode)));
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const Page page = wait_for_costs(exporter, mode);
