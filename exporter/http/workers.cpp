@@ -133,17 +133,23 @@ Result<> Workers::start(int count) {
     error.text = text.data();
     error.text_buffer_size = text.size();
     context_ = mg_start2(&init, &error);
+    const std::string lacks_threads = fmt::format(
+        "the HTTP server has not got its {} threads: raise the limit of "
+        "tasks (TasksMax= of a unit, a container's limit of pids, ulimit -u)",
+        count + 1);
     if (context_ == nullptr) {
-        return fail(text.front() != '\0' ? text.data() : "the HTTP server did not start");
+        const std::string_view reason = text.data();
+        // "Cannot create first worker thread: error 11"
+        if (reason.starts_with("Cannot create") && reason.find("thread") != reason.npos) {
+            return fail(lacks_threads);
+        }
+        return fail(reason.empty() ? "the HTTP server did not start" : std::string(reason));
     }
     // civetweb continues without threads that it could not start. If one of them is the thread that
     // serves the connections, no client is served.
     is_served_ = serves_.try_acquire_for(std::chrono::seconds(lacks_threads_ ? 1 : 10));
     if (lacks_threads_ || !is_served_) {
-        return fail(
-            fmt::format("the HTTP server has not got its {} threads: raise the limit of "
-                        "tasks (TasksMax= of a unit, a container's limit of pids, ulimit -u)",
-                        count + 1));
+        return fail(lacks_threads);
     }
     return {};
 }
