@@ -142,8 +142,13 @@ EveryFamily every_family() {
 
 std::vector<series::FamilySnapshot> EveryFamily::snapshots() const {
     std::vector<series::FamilySnapshot> all;
+    std::set<std::string> seen;  // several probes have the same family
     for (const auto &[title, families] : of_probes) {
-        all.insert(all.end(), families.begin(), families.end());
+        for (const series::FamilySnapshot &family : families) {
+            if (seen.insert(family.description->name).second) {
+                all.push_back(family);
+            }
+        }
     }
     return all;
 }
@@ -166,7 +171,7 @@ std::string metrics_reference() {
         "the same thing, and the fields of DCGM that show the GPU's side of it. OBI "
         "traces fewer functions, of allocations only `cudaMalloc`, and counts copies and memsets "
         "when they begin, whether they fail or not.\n\n";
-    std::set<std::string> seen;  // several probes have the same family
+    std::set<std::string> seen;
     for (const auto &[title, families] : every.of_probes) {
         text += "## " + title + "\n\n";
         text += "| family | type | labels | meaning | elsewhere |\n|---|---|---|---|---|\n";
