@@ -42,6 +42,7 @@ App::~App() {
     }
     discovery_.reset();
     const ebpf::Handover handover;
+    calibration_.reset();  // writes to the probes
     probes_.clear();
 }
 

@@ -83,8 +83,7 @@ TEST_CASE("a library that a program opens late is attached to", "[e2e]") {
     check_outstanding(page, truths.front());
 }
 
-TEST_CASE("a library that is replaced while programs run is attached to again",
-          "[e2e][modes][slow-by-perf]") {
+TEST_CASE("a library that is replaced while programs run is attached to again", "[e2e][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes({"session", "perf"})));
     CAPTURE(mode);
