@@ -26,11 +26,10 @@ constexpr std::size_t max_sites_bytes = max_allocations_bytes / 4 * 3;
 // Room for the closing brackets.
 constexpr std::size_t closing_bytes = 1024;
 
-struct Query {
+// The limit is one of call sites of each process.
+struct Query : PidAndLimit {
     bool folded = false;
-    std::optional<std::uint32_t> pid;
     std::optional<std::string> comm;
-    std::uint32_t sites = std::numeric_limits<std::uint32_t>::max();  // of each process
 };
 
 Result<Query> read_query(const QueryParameters &parameters) {
@@ -43,13 +42,9 @@ Result<Query> read_query(const QueryParameters &parameters) {
             query.folded = value == "folded";
         } else if (name == "comm") {
             query.comm = value;
-        } else if (name == "pid" || name == "limit") {
-            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            (name == "pid" ? query.pid.emplace() : query.sites) = *number;
-        } else {
+        } else if (const auto is_one = query.read(name, value); !is_one) {
+            return tl::unexpected(is_one.error());
+        } else if (!*is_one) {
             return fail(in_quotes(name) +
                         " is not a parameter of this page; it has format, pid, comm and limit");
         }
@@ -61,7 +56,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
 Processes select(const std::vector<ProcessAllocations> &all, const Query &query) {
     Processes selected;
     for (const ProcessAllocations &process : all) {
-        if (query.pid.value_or(process.pid) == process.pid &&
+        if (query.has(process.pid) &&
             query.comm.value_or(process.names.comm) == process.names.comm) {
             selected.push_back(&process);
         }
@@ -179,9 +174,9 @@ ApiResource allocations_document(std::string_view name, std::vector<ProcessAlloc
                 const Processes processes = select(*shared, *query);
                 if (query->folded) {
                     return ApiResponse{"text/plain; charset=utf-8",
-                                       folded_text(processes, query->sites)};
+                                       folded_text(processes, query->limit)};
                 }
-                return ApiResponse{"application/json", json_text(processes, query->sites)};
+                return ApiResponse{"application/json", json_text(processes, query->limit)};
             }};
 }
 

@@ -20,4 +20,16 @@ Result<std::uint32_t> read_parameter(const std::string &name, const std::string 
     return number;
 }
 
+Result<bool> PidAndLimit::read(const std::string &name, const std::string &value) {
+    if (name != "pid" && name != "limit") {
+        return false;
+    }
+    const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
+    if (!number) {
+        return tl::unexpected(number.error());
+    }
+    (name == "pid" ? pid.emplace() : limit) = *number;
+    return true;
+}
+
 }  // namespace gpusnoop::probes

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "exporter/base/result.h"
@@ -17,6 +19,16 @@ using QueryParameters = std::map<std::string, std::string>;
 // Parses the number in a parameter. It must not be less than `least`.
 [[nodiscard]] Result<std::uint32_t> read_parameter(const std::string &name,
                                                    const std::string &value, std::uint32_t least);
+
+// The parameters `pid`, from 1 on, and `limit` of a resource that lists things of processes.
+struct PidAndLimit {
+    std::optional<std::uint32_t> pid;
+    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+
+    // False: the parameter is neither.
+    [[nodiscard]] Result<bool> read(const std::string &name, const std::string &value);
+    [[nodiscard]] bool has(std::uint32_t its_pid) const { return pid.value_or(its_pid) == its_pid; }
+};
 
 struct ApiResponse {
     std::string content_type;

@@ -13,13 +13,9 @@ Result<CallsQuery> read_calls_query(const QueryParameters &parameters) {
             query.library = value;
         } else if (name == "comm") {
             query.comm = value;
-        } else if (name == "pid" || name == "limit") {
-            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
-        } else {
+        } else if (const auto is_one = query.read(name, value); !is_one) {
+            return tl::unexpected(is_one.error());
+        } else if (!*is_one) {
             return fail(in_quotes(name) +
                         " is not a parameter of this page; it has function, library, comm, pid "
                         "and limit");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,17 +11,16 @@
 
 namespace gpusnoop::probes {
 
-struct CallsQuery {
+// The limit is one of calls.
+struct CallsQuery : PidAndLimit {
     std::optional<std::string> function;
     std::optional<std::string> library;
     std::optional<std::string> comm;
-    std::optional<std::uint32_t> pid;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();  // calls in the answer
 
     [[nodiscard]] bool asks_for(std::string_view its_function, std::string_view its_library,
                                 std::string_view its_comm, std::uint32_t its_pid) const {
         return (!function || *function == its_function) && (!library || *library == its_library) &&
-               (!comm || *comm == its_comm) && pid.value_or(its_pid) == its_pid;
+               (!comm || *comm == its_comm) && has(its_pid);
     }
 };
 

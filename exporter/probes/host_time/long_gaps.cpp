@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "exporter/base/glob.h"
@@ -24,15 +22,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-struct Query {
+struct Query : PidAndLimit {
     std::string comm = "*";
-    std::optional<std::uint32_t> pid;
     nanoseconds min{};
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
 
     [[nodiscard]] bool asks_for(const LongGap &gap) const {
-        return pid.value_or(gap.record.process.tgid) == gap.record.process.tgid &&
-               nanoseconds(gap.record.ns) >= min && matches_glob(comm, gap.process.comm);
+        return has(gap.record.process.tgid) && nanoseconds(gap.record.ns) >= min &&
+               matches_glob(comm, gap.process.comm);
     }
 };
 
@@ -41,19 +37,15 @@ Result<Query> read_query(const QueryParameters &parameters) {
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
-        } else if (name == "pid" || name == "limit") {
-            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
         } else if (name == "min") {
             const auto min = config::parse_short_duration(value);
             if (!min) {
                 return fail(in_quotes(name) + " must be a duration, such as 500us or 20ms");
             }
             query.min = *min;
-        } else {
+        } else if (const auto is_one = query.read(name, value); !is_one) {
+            return tl::unexpected(is_one.error());
+        } else if (!*is_one) {
             return fail(in_quotes(name) +
                         " is not a parameter of this page; it has pid, comm, min and limit");
         }

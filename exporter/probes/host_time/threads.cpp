@@ -24,14 +24,12 @@ using Json = nlohmann::ordered_json;
 // Room for the closing brackets.
 constexpr std::size_t closing_bytes = 256;
 
-struct Query {
+// The limit is one of threads.
+struct Query : PidAndLimit {
     std::string comm = "*";
-    std::optional<std::uint32_t> pid;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();  // threads
 
     [[nodiscard]] bool asks_for(const ProcessIdentity &process) const {
-        return pid.value_or(process.key.tgid) == process.key.tgid &&
-               matches_glob(comm, process.comm);
+        return has(process.key.tgid) && matches_glob(comm, process.comm);
     }
 };
 
@@ -40,13 +38,9 @@ Result<Query> read_query(const QueryParameters &parameters) {
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
-        } else if (name == "pid" || name == "limit") {
-            const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            (name == "pid" ? query.pid.emplace() : query.limit) = *number;
-        } else {
+        } else if (const auto is_one = query.read(name, value); !is_one) {
+            return tl::unexpected(is_one.error());
+        } else if (!*is_one) {
             return fail(in_quotes(name) +
                         " is not a parameter of this page; it has pid, comm and limit");
         }
