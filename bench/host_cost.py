@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import figures
+from dialogue import Dialogue
 from exporter import Exporter
 
 # Nothing but these probes and what they follow processes by; and not what runs beside the tests.
@@ -39,28 +40,11 @@ LIMIT = ("a program at the hook is called, which an empty one is, too; then a lo
          "thread two readings of the clock and the account in its task storage")
 
 
-class Switches:
-    """The program with the two threads, until the end of the block."""
+class Switches(Dialogue):
+    """The program with the two threads."""
 
     def __init__(self, options):
-        self.process = subprocess.Popen([options.build / "bench" / "switches"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def say(self, command):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer:
-            sys.exit("switches ended")
-        return answer
+        super().__init__(options.build / "bench" / "switches")
 
     def cost(self, by, switches):
         """Nanoseconds of a switch, after some that are not counted."""
@@ -80,13 +64,23 @@ def empty(options, _followed):
         yield
 
 
+def links_of(pid):
+    """How many links to BPF programs the process holds. It opens and closes files meanwhile."""
+    found = 0
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found += "link" in os.readlink(descriptor)
+        except FileNotFoundError:
+            pass
+    return found
+
+
 @contextmanager
 def runqlat(_options, _followed):
     process = subprocess.Popen(["runqlat", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        descriptors = Path(f"/proc/{process.pid}/fd")
         until = time.monotonic() + 30
-        while sum("link" in os.readlink(one) for one in descriptors.iterdir()) < RUNQLAT_HOOKS:
+        while links_of(process.pid) < RUNQLAT_HOOKS:
             if time.monotonic() > until or process.poll() is not None:
                 sys.exit("runqlat does not attach")
             time.sleep(0.02)

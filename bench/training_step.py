@@ -21,6 +21,7 @@ from pathlib import Path
 
 import bpftrace
 import figures
+from dialogue import Dialogue
 from exporter import Exporter, total_of
 
 RATES = (5_000, 20_000, 50_000, 100_000, 150_000)  # launches a second, untraced
@@ -51,33 +52,19 @@ class Load:
 LOADS = [Load(bound, rate) for bound in ("GPU", "launch") for rate in RATES]
 
 
-class Loop:
-    """The program, until the end of the block."""
+class Loop(Dialogue):
+    """The program."""
 
     def __init__(self, options, libraries=None):
         """`libraries`: the folder with those that it uses; the build's, if there is none."""
-        self.process = subprocess.Popen([options.build / "bench" / NAME, *options.speed], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})))
+        super().__init__(options.build / "bench" / NAME, *options.speed,
+                         **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {}))
         self.launches = 0
         self.run(LOADS[-1], 0)  # it has loaded all when it has answered
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
     def run(self, load, seconds):
         """(steps a second, ns of CPU time for each launch)"""
-        self.process.stdin.write(f"{load.framework_ns:.0f} {load.kernel_ns:.0f} {seconds}\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().split()
-        if len(answer) != 4:
-            sys.exit(f"{NAME} ended")
-        steps, launches, took, cpu = map(int, answer)
+        steps, launches, took, cpu = map(int, self.say(f"{load.framework_ns:.0f} {load.kernel_ns:.0f} {seconds}").split())
         self.launches += launches
         return steps / took * 1e9, cpu / launches
 
