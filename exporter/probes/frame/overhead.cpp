@@ -7,7 +7,8 @@ series::Family &make_overhead_family(series::FamilySet &set) {
     return set.counter(
         "overhead_seconds_total",
         "Time that the exporter's probes on functions have cost the process's threads: its calls, "
-        "by kind of probe, times what one costs on this machine (probe_cost_seconds).",
+        "by kind of probe, times what one costs on this machine (probe_cost_seconds). A lower "
+        "bound.",
         {{"probe", true}}, nanoseconds);
 }
 
