@@ -33,8 +33,8 @@ static __always_inline bool is_same_call(const struct call_stack *stack, struct 
 {
 	__u64 top = stack->depth - 1;
 
-	barrier_var(
-	    top); /* else the depth is compared, which tells the verifier of Linux 6.1 less */
+	/* Else the depth is compared, which tells the verifier of Linux 6.1 less. */
+	barrier_var(top);
 	return cookie & FUNC_JUMPS_TO_ENTRY && top < CALL_DEPTH &&
 	       stack->call[top].sp == CALL_SP(regs) && stack->call[top].function == cookie;
 }
