@@ -1,15 +1,16 @@
 // `why`, on programs that spend their time in one way each.
-#include <sched.h>
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/harness/cpu_cgroup.h"
 #include "tests/harness/directory.h"
+#include "tests/harness/disk_cgroup.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/memory_cgroup.h"
 #include "tests/harness/process.h"
@@ -178,17 +179,16 @@ TEST_CASE("why says that a program is swapped out", "[e2e]") {
     if (!cgroup) {
         missing("cgroups that limit memory");
     }
+    const DiskCgroup slow_disk(std::filesystem::temp_directory_path(), 1000);
     // What it touches for the first time is swapped out only.
     Steps steps = {"touch", "48", "12288", "wait"};
     const Steps loop = again(training({"touch", "48", "100"}));
     steps.insert(steps.end(), loop.begin(), loop.end());
     Process process = start(exporter, "why_swaps", steps);
     cgroup->take(process.pid());
-    // Each fault is short: whoever competes for the CPU would have more of the time.
-    const sched_param first{.sched_priority = 1};
-    CHECK(::sched_setscheduler(process.pid(), SCHED_RR, &first) == 0);
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 3");
+    slow_disk.take(process.pid());
     process.signal(SIGUSR1);
     check_starvation(exporter, process, "page_fault", "page_fault");
 }
