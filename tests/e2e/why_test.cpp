@@ -179,7 +179,7 @@ TEST_CASE("why says that a program is swapped out", "[e2e]") {
     if (!cgroup) {
         missing("cgroups that limit memory");
     }
-    const DiskCgroup slow_disk(std::filesystem::temp_directory_path(), 1000);
+    const DiskCgroup disk;
     // What it touches for the first time is swapped out only.
     Steps steps = {"touch", "48", "12288", "wait"};
     const Steps loop = again(training({"touch", "48", "100"}));
@@ -188,7 +188,7 @@ TEST_CASE("why says that a program is swapped out", "[e2e]") {
     cgroup->take(process.pid());
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 3");
-    slow_disk.take(process.pid());
+    disk.limit(process.pid(), *cgroup, std::filesystem::temp_directory_path(), 1000);
     process.signal(SIGUSR1);
     check_starvation(exporter, process, "page_fault", "page_fault");
 }

@@ -9,39 +9,44 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
+
+#include "tests/harness/memory_cgroup.h"
 
 namespace harness {
 
-// A cgroup whose processes read from the disk under a file system so many times a second. Where the
-// machine has no such cgroups, it limits nothing.
+// Limits how many times a second a process in a cgroup of memory reads from the disk under a file
+// system. In version 2, where a process is in one cgroup only, the limit is that cgroup's. Where
+// the machine has no such limits, it limits nothing.
 class DiskCgroup {
 public:
-    DiskCgroup(const std::filesystem::path &on, int reads_a_second) {
-        const bool is_v1 = std::filesystem::exists("/sys/fs/cgroup/blkio");
-        if (!is_v1) {
-            std::ofstream("/sys/fs/cgroup/cgroup.subtree_control") << "+io";
-        }
-        directory_ = std::filesystem::path(is_v1 ? "/sys/fs/cgroup/blkio" : "/sys/fs/cgroup") /
-                     ("gpusnoop_test_disk_" + std::to_string(::getpid()));
-        std::error_code error;
-        std::filesystem::create_directory(directory_, error);
-        const std::string limit = std::to_string(reads_a_second);
-        if (is_v1) {
-            std::ofstream(directory_ / "blkio.throttle.read_iops_device")
-                << disk(on) << ' ' << limit;
+    DiskCgroup() {
+        if (std::filesystem::exists("/sys/fs/cgroup/blkio")) {
+            directory_ = "/sys/fs/cgroup/blkio/gpusnoop_test_disk_" + std::to_string(::getpid());
+            std::error_code error;
+            std::filesystem::create_directory(directory_, error);
         } else {
-            std::ofstream(directory_ / "io.max") << disk(on) << " riops=" << limit;
+            std::ofstream("/sys/fs/cgroup/cgroup.subtree_control") << "+io";
         }
     }
     ~DiskCgroup() {
-        for (int i = 0; i < 100 && ::rmdir(directory_.c_str()) != 0; i++) {
+        for (int i = 0; i < 100 && !directory_.empty() && ::rmdir(directory_.c_str()) != 0; i++) {
             ::usleep(20'000);
         }
     }
     DiskCgroup(const DiskCgroup &) = delete;
     DiskCgroup &operator=(const DiskCgroup &) = delete;
 
-    void take(pid_t process) const { std::ofstream(directory_ / "cgroup.procs") << process; }
+    void limit(pid_t process, const MemoryCgroup &memory, const std::filesystem::path &on,
+               int reads_a_second) const {
+        if (directory_.empty()) {
+            std::ofstream(memory.path() / "io.max") << disk(on) << " riops=" << reads_a_second;
+            return;
+        }
+        std::ofstream(directory_ / "blkio.throttle.read_iops_device")
+            << disk(on) << ' ' << reads_a_second;
+        std::ofstream(directory_ / "cgroup.procs") << process;
+    }
 
 private:
     // The whole disk's number, "254:0": a partition has no limits of its own.
@@ -57,7 +62,7 @@ private:
         return number;
     }
 
-    std::filesystem::path directory_;
+    std::filesystem::path directory_;  // in version 1
 };
 
 }  // namespace harness
