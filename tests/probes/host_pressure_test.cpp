@@ -1,5 +1,6 @@
 // What the cgroups of followed processes lacked and have, against the kernel's files about them.
 #include <signal.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -83,7 +84,10 @@ TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel]") {
 
     const auto numa = (is_v2 ? cpu.path() : memory->path()) / "memory.numa_stat";
     const double anon = page.sum("gpusnoop_host_memory_numa_bytes", {{"kind", "anon"}});
-    CHECK(anon >= 20 << 20);
+    // The kernel's file lacks up to 64 pages a CPU (memcg_vmstats_needs_flush() in
+    // mm/memcontrol.c).
+    const double not_yet_there = 64.0 * 4096 * static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+    CHECK(anon >= (20 << 20) - not_yet_there);
     if (is_v2) {
         CHECK(page.sum("gpusnoop_host_memory_numa_bytes", {{"kind", "anon"}, {"numa_node", "0"}}) ==
               number_behind(numa, "anon", "N0="));
