@@ -212,7 +212,8 @@ def hackbench(results, options):
     results.table("A machine busy with switches",
                   f"{' '.join(HACKBENCH)} --loops {options.loops}, {options.rounds} rounds, in which the ways take turns: how long that took, the "
                   "ratio to the time with an empty program, and the switches of the whole machine with the same ratio. Then, in a run of its own, "
-                  "the time in the BPF programs, as a share of all CPUs' time, by the kernel's count (kernel.bpf_stats_enabled), which has two more readings of the clock in it.",
+                  "the time in the BPF programs, as a share of all CPUs' time, by the kernel's count (kernel.bpf_stats_enabled), "
+                  "which has two more readings of the clock in it.",
                   ["", "seconds", "over the empty program", "switches a second", "over the empty program", "in the programs"], rows)
     results.bar("switches a second under hackbench: over an empty program", ">= 0.97x", figures.ratio_text(switching["ours"]),
                 statistics.median(switching["ours"]) >= 0.97, f"the runs differ by more: {figures.ratio_text(switching['no program'])} "
