@@ -102,17 +102,6 @@ static __always_inline void cut_gap(struct host_account *account, __u64 until_ns
 	ended->ns = until_ns > submitted ? until_ns - submitted : 0;
 }
 
-static __always_inline __u32 gap_bucket(__u64 nanoseconds)
-{
-	const __u64 bounds[] = HOST_GAP_BOUNDS;
-
-#pragma unroll
-	for (int i = 0; i < HOST_GAP_BUCKETS - 1; i++)
-		if (nanoseconds <= bounds[i])
-			return i;
-	return HOST_GAP_BUCKETS - 1;
-}
-
 /* The submission that ends the present gap began at `until_ns`. */
 static __always_inline void measure_gap(struct host_account *account, __u64 until_ns)
 {
@@ -135,8 +124,8 @@ static __always_inline void count_gap(struct host_account *account)
 	barrier_var(drain);
 	if (drain >= HOST_DRAIN_COUNT)
 		return;
-	account->times.gap_ns[drain] += account->ended.ns;
-	account->times.gaps[drain][gap_bucket(account->ended.ns)] += 1;
+	account->of_device.gap_ns[drain] += account->ended.ns;
+	account->of_device.gaps[drain][span_bucket(account->ended.ns)] += 1;
 }
 
 /* The thread's last time off the CPU is not in any account yet, as the thread has not left the CPU
@@ -148,20 +137,16 @@ static __always_inline void take_open_interval(struct host_account *account)
 	struct ended_gap *ended = &account->ended;
 	struct gap_states *states;
 
-	ended->ready_ns = task->sched_info.run_delay - account->run_delay_ns;
-	ended->off_ns = task->sched_info.last_arrival - account->left_ns;
-	ended->state = account->state;
-	if (ended->ready_ns > ended->off_ns)
-		ended->ready_ns = ended->off_ns;
-	ended->throttled_ns = throttled_part(account, task, ended->ready_ns);
-	ended->ready_ns -= ended->throttled_ns;
+	ended->state = account->left.state;
+	split_off(&ended->off, &account->left, task,
+		  task->sched_info.last_arrival - account->left.at_ns);
 	if (__sync_val_compare_and_swap(&account->in_gap, ended->number, NO_GAP) != ended->number)
 		return;
 	states = gap_states_of(account, ended->number);
 	if (ended->state < HOST_STATE_COUNT)
-		states->ns[ended->state] += ended->off_ns - ended->ready_ns - ended->throttled_ns;
-	states->ns[HOST_STATE_throttled] += ended->throttled_ns;
-	states->ns[HOST_STATE_runnable] += ended->ready_ns;
+		states->ns[ended->state] += ended->off.blocked_ns;
+	states->ns[HOST_STATE_throttled] += ended->off.throttled_ns;
+	states->ns[HOST_STATE_runnable] += ended->off.ready_ns;
 }
 
 /* Where the process's gap is shorter than the thread's own, each state is taken in proportion. */
@@ -188,7 +173,7 @@ static __always_inline void explain_gap(struct host_account *account)
 	barrier_var(drain);
 	if (drain >= HOST_DRAIN_COUNT)
 		return;
-	to = account->times.gap_state_ns[drain];
+	to = account->of_device.gap_state_ns[drain];
 	from = gap_states_of(account, ended->number)->ns;
 	ended->left_ns = ended->ns;
 	for (int i = 0; i < HOST_STATE_COUNT; i++) {
@@ -218,11 +203,23 @@ static __always_inline void send_gap(struct host_account *account, const struct 
 	record->ns = ended->ns;
 	record->tid = bpf_get_current_pid_tgid();
 	record->drain = ended->drain;
+	record->device = account->device.device;
 	record->after = CUDA_COOKIE_FUNCTION(after->function);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	account->times.gap_records += 1;
 	if (bpf_ringbuf_output(&cuda_gaps, record, sizeof(*record), BPF_RB_NO_WAKEUP))
 		account->times.gap_records_lost += 1;
+}
+
+/* The gap that a submission ends is of the device that it is for. */
+static __always_inline void use_device(struct host_account *account, const struct thread *thread)
+{
+	__s32 device = thread->chosen.ordinal_plus_1 - 1;
+
+	if (account->device.device == device)
+		return;
+	hand_over_device(account);
+	account->device.device = device;
 }
 
 /* The open call of a launching thread ended at thread->ended_ns. The device still has nothing to do
@@ -246,6 +243,7 @@ static __always_inline void end_gap(struct thread *thread)
 		begin_gap(account, thread);
 		return;
 	}
+	use_device(account, thread);
 	measure_gap(account, call->started_ns);
 	count_gap(account);
 	begin_gap(account, thread);

@@ -36,6 +36,7 @@ static __always_inline void begin_times(struct thread *thread)
 		return; /* that table has no room: it counts that */
 	account->process.since_ns = process->since_ns;
 	account->process.tgid = thread->tgid;
+	account->device.device = thread->chosen.ordinal_plus_1 - 1;
 	account->since_ns = thread->in_calls.since_ns = bpf_ktime_get_ns();
 }
 
@@ -116,13 +117,14 @@ static __always_inline void end_times(struct task_struct *task)
 		return;
 	change_sequence(account); /* and never again */
 	account->times.wall_ns = bpf_ktime_get_ns() - account->since_ns;
-	if (account->left_ns) {
-		add_off(account, task, task->sched_info.last_arrival - account->left_ns);
+	if (account->left.at_ns) {
+		add_off(account, task, task->sched_info.last_arrival - account->left.at_ns);
 		account->times.settled += 1;
 	}
 	thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 	if (thread)
 		add_last_call(account, thread);
+	hand_over_device(account);
 	add_to_past(account);
 	bpf_task_storage_delete(&cuda_times, task);
 }

@@ -25,6 +25,24 @@ struct gap_states {
 /* The gap of an interval that is in none, or that is counted in it already. */
 #define NO_GAP 0
 
+/* A thread as of when it last left its CPU. */
+struct departure {
+	__u64 at_ns; /* by the clock of the run queue; 0: it has not yet */
+	__u64 run_delay_ns;
+	__u64 ran_ns;
+	__u64 arrivals;
+	__u64 throttled_ns; /* of its groups, where the thread does not know whether it is */
+	__u32 state;	    /* enum host_state: why it left */
+	__u32 filesystem;   /* of `file`, as in struct host_file_key */
+};
+
+/* The parts of a time off the CPU. */
+struct time_off {
+	__u64 blocked_ns;
+	__u64 throttled_ns;
+	__u64 ready_ns;
+};
+
 /* The gap that has just ended. */
 struct ended_gap {
 	__u64 number;
@@ -34,9 +52,7 @@ struct ended_gap {
 	__u64 drain;
 	/* The last time off the CPU. */
 	__u64 state;
-	__u64 off_ns;
-	__u64 ready_ns;
-	__u64 throttled_ns;
+	struct time_off off;
 	__u64 left_ns; /* not explained yet */
 	struct host_gap_record record;
 };
@@ -46,23 +62,20 @@ struct host_account {
 	__u64 sequence;
 	struct host_process process;
 	__u64 since_ns; /* CLOCK_MONOTONIC */
-	/* As of when the thread last left its CPU. */
-	__u64 left_ns; /* by the clock of the run queue; 0: it has not yet */
-	__u64 run_delay_ns;
-	__u64 ran_ns;
-	__u64 arrivals;
-	__u64 throttled_ns; /* of its groups, where the thread does not know whether it is */
-	__u32 state;	    /* enum host_state: why it left */
-	__u32 phase;
-	__u64 in_gap; /* the number of the gap that it left its CPU in, or NO_GAP */
+	struct departure left;
+	__u64 phase;  /* enum host_phase, when it left its CPU, */
+	__u64 in_gap; /* and the number of the gap that this was in, or NO_GAP */
 	struct launch_gap gap;
 	/* Of the present gap, and of the one before. */
 	struct gap_states gap_states[2];
 	struct ended_gap ended; /* scratch, of the programs of `cuda` */
 	/* Scratch: too much for a program's stack. */
 	__u64 now_ns;
-	__u64 scratch;
+	struct time_off off;
+	struct host_file_key file;
+	struct host_device_key device; /* its device is the account's */
 	struct host_times times;
+	struct host_device_times of_device;
 };
 
 struct {
@@ -78,7 +91,28 @@ struct {
 	__uint(max_entries, 256 << 10);
 } cuda_gaps SEC(".maps");
 
+/* Waits for files, by process and file system. Not allocated when they come: then a lock of the
+ * scheduler is held. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2048);
+	__type(key, struct host_file_key);
+	__type(value, struct host_file_waits);
+} cuda_file_waits SEC(".maps");
+
+/* Of ended threads, and of those that have gone to another device. The entries of process 0 are of
+ * those whose process found no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct host_device_key);
+	__type(value, struct host_device_times);
+} cuda_dev_times SEC(".maps");
+
 static const struct host_times no_times;
+static const struct host_device_times no_device_times;
+static const struct host_file_waits no_file_waits;
 
 /* Of ended threads, by process. The entry of process 0 is of the threads whose process found no
  * room. */
@@ -93,11 +127,53 @@ struct {
 /* A writer's changes lie between these two. Only the thread itself writes, or the hook as the
  * thread leaves its CPU, so the changes need not be atomic. The additions have results, which makes
  * them barriers. */
-static __always_inline void change_sequence(struct host_account *account)
-{
-	__u64 was = __sync_fetch_and_add(&account->sequence, 1);
+#define change_sequence(account)                                                                   \
+	({                                                                                         \
+		__u64 was_ = __sync_fetch_and_add(&(account)->sequence, 1);                        \
+		barrier_var(was_);                                                                 \
+	})
 
-	barrier_var(was);
+static __always_inline struct host_device_times *past_of_device(const struct host_device_key *key)
+{
+	struct host_device_times *past = bpf_map_lookup_elem(&cuda_dev_times, key);
+
+	if (past)
+		return past;
+	bpf_map_update_elem(&cuda_dev_times, key, &no_device_times, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&cuda_dev_times, key);
+}
+
+/* Gives away what the account has of its device. The hook may add something meanwhile. */
+static __always_inline void hand_over_device(struct host_account *account)
+{
+	__u64 *from = (__u64 *)&account->of_device;
+	struct host_device_times *past;
+	__u64 *to;
+
+	account->device.since_ns = account->process.since_ns;
+	account->device.tgid = account->process.tgid;
+	past = past_of_device(&account->device);
+	if (!past) {
+		account->device.since_ns = account->device.tgid = 0;
+		past = past_of_device(&account->device);
+	}
+	if (!past)
+		return;
+	to = (__u64 *)past;
+	for (__u32 i = 0; i < HOST_DEVICE_WORDS; i++)
+		if (from[i])
+			__sync_fetch_and_add(&to[i], __sync_lock_test_and_set(&from[i], 0));
+}
+
+static __always_inline __u32 span_bucket(__u64 nanoseconds)
+{
+	const __u64 bounds[] = HOST_SPAN_BOUNDS;
+
+#pragma unroll
+	for (int i = 0; i < HOST_SPAN_BUCKETS - 1; i++)
+		if (nanoseconds <= bounds[i])
+			return i;
+	return HOST_SPAN_BUCKETS - 1;
 }
 
 static __always_inline __u32 latency_bucket(__u64 nanoseconds)
@@ -144,15 +220,51 @@ static __always_inline __u64 throttled_ns(struct task_struct *task)
 }
 
 /* Of the time that a thread was ready, the part that its groups were throttled. */
-static __always_inline __u64 throttled_part(const struct host_account *account,
-					    struct task_struct *task, __u64 ready_ns)
+static __always_inline __u64 throttled_part(const struct departure *left, struct task_struct *task,
+					    __u64 ready_ns)
 {
 	__u64 throttled;
 
-	if (account->state == HOST_STATE_throttled)
+	if (left->state == HOST_STATE_throttled)
 		return ready_ns;
-	throttled = throttled_ns(task) - account->throttled_ns;
+	throttled = throttled_ns(task) - left->throttled_ns;
 	return throttled < ready_ns ? throttled : ready_ns;
+}
+
+static __always_inline void split_off(struct time_off *off, const struct departure *left,
+				      struct task_struct *task, __u64 off_ns)
+{
+	__u64 ready_ns = task->sched_info.run_delay - left->run_delay_ns;
+
+	if (ready_ns > off_ns)
+		ready_ns = off_ns;
+	off->throttled_ns = throttled_part(left, task, ready_ns);
+	off->blocked_ns = off_ns - ready_ns;
+	off->ready_ns = ready_ns - off->throttled_ns;
+}
+
+/* False: the table has no room for it. */
+static __always_inline bool add_file_wait(struct host_file_key *key,
+					  const struct host_process *process,
+					  const struct departure *left, __u64 blocked_ns)
+{
+	struct host_file_waits *waits;
+
+	if (left->state != HOST_STATE_file || !blocked_ns)
+		return true;
+	key->since_ns = process->since_ns;
+	key->tgid = process->tgid;
+	key->filesystem = left->filesystem;
+	waits = bpf_map_lookup_elem(&cuda_file_waits, key);
+	if (!waits) {
+		bpf_map_update_elem(&cuda_file_waits, key, &no_file_waits, BPF_NOEXIST);
+		waits = bpf_map_lookup_elem(&cuda_file_waits, key);
+	}
+	if (!waits)
+		return false;
+	__sync_fetch_and_add(&waits->ns, blocked_ns);
+	__sync_fetch_and_add(&waits->waits[span_bucket(blocked_ns)], 1);
+	return true;
 }
 
 static __always_inline struct gap_states *gap_states_of(struct host_account *account, __u64 number)
@@ -166,17 +278,16 @@ static __always_inline struct gap_states *gap_states_of(struct host_account *acc
 	return states;
 }
 
-static __always_inline void add_to_gap(struct host_account *account, __u64 number, __u32 state,
-				       __u64 blocked_ns, __u64 throttled_ns, __u64 ready_ns)
+static __always_inline void add_to_gap(struct host_account *account, __u64 number, __u32 state)
 {
 	struct gap_states *states = gap_states_of(account, number);
 
 	barrier_var(state);
 	if (state >= HOST_STATE_COUNT)
 		return;
-	states->ns[state] += blocked_ns;
-	states->ns[HOST_STATE_throttled] += throttled_ns;
-	states->ns[HOST_STATE_runnable] += ready_ns;
+	states->ns[state] += account->off.blocked_ns;
+	states->ns[HOST_STATE_throttled] += account->off.throttled_ns;
+	states->ns[HOST_STATE_runnable] += account->off.ready_ns;
 }
 
 /* Adds the time that a thread was off the CPU. */
@@ -184,28 +295,24 @@ static __always_inline void add_off(struct host_account *account, struct task_st
 				    __u64 off_ns)
 {
 	struct host_times *times = &account->times;
-	__u64 ready_ns = task->sched_info.run_delay - account->run_delay_ns;
+	struct time_off *off = &account->off;
 	__u32 phase = account->phase;
-	__u32 state = account->state;
-	__u64 blocked_ns;
-	__u64 throttled;
+	__u32 state = account->left.state;
 
-	if (ready_ns > off_ns)
-		ready_ns = off_ns;
-	throttled = throttled_part(account, task, ready_ns);
+	split_off(off, &account->left, task, off_ns);
 	barrier_var(phase);
 	barrier_var(state);
 	if (phase >= HOST_PHASE_COUNT || state >= HOST_STATE_COUNT)
 		return;
-	blocked_ns = off_ns - ready_ns;
-	times->off_ns[phase][state] += blocked_ns;
-	times->off_ns[phase][HOST_STATE_throttled] += throttled;
-	ready_ns -= throttled;
-	times->off_ns[phase][HOST_STATE_runnable] += ready_ns;
+	times->off_ns[phase][state] += off->blocked_ns;
+	times->off_ns[phase][HOST_STATE_throttled] += off->throttled_ns;
+	times->off_ns[phase][HOST_STATE_runnable] += off->ready_ns;
 	if (account->in_gap != NO_GAP)
-		add_to_gap(account, account->in_gap, state, blocked_ns, throttled, ready_ns);
-	times->latency_ns += ready_ns;
-	times->latencies[latency_bucket(ready_ns)] += 1;
+		add_to_gap(account, account->in_gap, state);
+	times->latency_ns += off->ready_ns;
+	times->latencies[latency_bucket(off->ready_ns)] += 1;
+	if (!add_file_wait(&account->file, &account->process, &account->left, off->blocked_ns))
+		times->file_waits_lost += 1;
 }
 
 #endif

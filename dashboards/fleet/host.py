@@ -73,16 +73,30 @@ class Host:
                                       ("wait", "running", 0.25), ("wait", "poll", 0.3), ("other", "running", 0.01)):
             count("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, self.activity, seconds,
                   whole=False)
-        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"numa_node": "0"}, self.activity, 0.53, whole=False)
+        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"gpu": "0", "numa_node": "0"}, self.activity, 0.53, whole=False)
         for drain, gaps, mean in (("none", 20, 0.0002), ("stream", 1, 0.004), ("device", 0.5, 0.02)):
-            self.of.histogram("gpusnoop_host_launch_gap_seconds", {"drain": drain}, buckets.LAUNCH_GAPS, self.activity, gaps,
+            self.of.histogram("gpusnoop_host_launch_gap_seconds", {"gpu": "0", "drain": drain}, buckets.LAUNCH_GAPS, self.activity, gaps,
                               mean, 1.0)
             for state, share in (("running", 0.5), ("pipe", 0.3), ("futex", 0.1), ("cuda_call", 0.05)):
-                count("gpusnoop_host_launch_gap_state_seconds_total", {"drain": drain, "state": state}, self.activity,
+                count("gpusnoop_host_launch_gap_state_seconds_total", {"gpu": "0", "drain": drain, "state": state}, self.activity,
                       gaps * mean * share, whole=False)
-        self.of.histogram("gpusnoop_host_runqueue_latency_seconds", {"role": "gpu"}, buckets.RUN_QUEUE, self.activity, 30,
-                          0.0003, 1.2)
+        for role, waits in (("gpu", 30), ("worker", 80)):
+            self.of.histogram("gpusnoop_host_runqueue_latency_seconds", {"role": role}, buckets.RUN_QUEUE, self.activity, waits,
+                              0.0003, 1.2)
+        self.waits()
         self.of.store.constant("gpusnoop_host_launch_threads", self.of.work.labels, 1, self.of.first, self.of.last)
+
+    def waits(self):
+        """Of all threads: loaders read from storage and wait until somebody takes what they have read."""
+        for role, state, seconds in (("gpu", "pipe", 0.06), ("gpu", "file", 0.01), ("gpu", "device", 0.01),
+                                     ("gpu", "throttled", 0.004), ("worker", "file", 0.5), ("worker", "pipe", 0.9),
+                                     ("worker", "socket", 0.1), ("worker", "page_fault", 0.02)):
+            self.of.counter("gpusnoop_host_blocked_seconds_total", {"role": role, "state": state}, self.activity, seconds,
+                            whole=False)
+        for role, filesystem, waits, mean in (("gpu", "ext4", 5, 0.002), ("worker", "nfs", 50, 0.009),
+                                              ("worker", "unknown", 20, 0.002), ("worker", "tmpfs", 5, 0.001)):
+            self.of.histogram("gpusnoop_host_file_wait_seconds", {"role": role, "filesystem": filesystem}, buckets.LAUNCH_GAPS,
+                              self.activity, waits, mean, 1.2)
 
     def add(self):
         self.time()

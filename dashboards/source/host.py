@@ -1,6 +1,7 @@
 """What the host does to GPU programs and to what they start."""
 
 from .common import ERROR_COLORS, HOST, dashboard, node_columns, program_columns
+from .host_panels import gpu_without_work, time_of_launching_threads
 from .model import Row
 from .panels import EACH_MINUTE, EACH_SECOND, Column, heatmap, table, timeseries
 from .promql import (PROGRAM_NAME, buckets, grown, highest, increase, lines, own, quantile, rate, top, total, within)
@@ -21,12 +22,7 @@ def _is_it_the_host():
 
     return Row(
         "Is it the host?",
-        timeseries("Time of launching threads", "Of threads that have submitted work to a GPU, by what they are inside of in "
-                   "CUDA and by what they do or wait for: all together are 1. In the phase wait the host is ahead of the "
-                   "GPU, which is what one wants; all else is time in which the host may keep the GPU waiting.",
-                   "percentunit",
-                   (f"{total('phase, state', rate(seconds))}\n  / scalar({total('', rate(seconds))})",
-                    "{{phase}}: {{state}}"), width=16, height=10, stack=True),
+        time_of_launching_threads(rate, width=16, height=10),
         table("Programs", "The shares of their launching threads' time in this range, those first that are blocked on the host "
               "or wait for a CPU for most of it.",
               [*node_columns(), *program_columns(),
@@ -39,10 +35,10 @@ def _is_it_the_host():
                    "than wait. runnable: no CPU was free; throttled: the CPU limit of the cgroup; page_fault and file: data "
                    "is not in memory.", "short",
                    (total("state", rate(seconds, 'phase!="wait"')), "{{state}}"), width=8, stack=True),
-        timeseries("Duration of waits for a CPU", "How long half, and 99 of 100, waits of launching threads for a CPU last at most, of the "
+        timeseries("Duration of waits for a CPU", "How long half, and 99 of 100, waits of their threads for a CPU last at most, of the "
                    "ten programs that wait longest.", "s",
-                   (lines(10, quantile(0.5, "comm", "host_runqueue_latency_seconds")), f"{PROGRAM_NAME} p50"),
-                   (lines(10, quantile(0.99, "comm", "host_runqueue_latency_seconds")), f"{PROGRAM_NAME} p99"),
+                   (lines(10, quantile(0.5, "comm, role", "host_runqueue_latency_seconds")), f"{ROLE_NAME} p50"),
+                   (lines(10, quantile(0.99, "comm, role", "host_runqueue_latency_seconds")), f"{ROLE_NAME} p99"),
                    width=8, logarithmic=True),
         timeseries("CPU time by NUMA node", "On which nodes launching threads run: a GPU is best fed from its own.", "short",
                    (total("instance, numa_node", rate("host_launch_thread_cpu_seconds_total")), "{{instance}} node {{numa_node}}"),
@@ -51,21 +47,37 @@ def _is_it_the_host():
 
 
 def _launch_gaps():
-    states = "host_launch_gap_state_seconds_total"
     return Row(
         "Launch gaps",
         heatmap("Gaps", "How long programs give their GPUs nothing: from the end of the last submission or wait to the "
                 "beginning of the next submission. Of a program that runs well they are short.", "s",
                 buckets("host_launch_gap_seconds"), width=8),
-        timeseries("GPU without work, by what the host did", "After a wait for the device, the GPU has no work of the program "
-                   "until the next submission: seconds of it in each second, by what the thread did that launched next, or "
-                   "waited for.", "short",
-                   (total("state", rate(states, 'drain="device"')), "{{state}}"), width=8, stack=True),
+        gpu_without_work(rate, width=8),
         timeseries("Gaps by program", "Seconds in each second in which a program gives its GPU nothing. After a wait for the "
                    "device (device) or for a stream or an event (stream), the GPU has none of that work left; after a "
                    "submission (none) it may be busy.", "short",
                    (lines(10, total("comm, drain", rate("host_launch_gap_seconds_sum"))), f"{PROGRAM_NAME} {{{{drain}}}}"),
                    width=8),
+    )
+
+
+def _waits():
+    blocked, files = "host_blocked_seconds_total", "host_file_wait_seconds"
+    return Row(
+        "What data loaders and other threads wait for",
+        timeseries("Blocked workers", "Threads of data loaders and of other processes that GPU programs have started, that are "
+                   "blocked in these, on average.", "short",
+                   (lines(10, total("comm, state", rate(blocked, 'role="worker"'))), f"{PROGRAM_NAME} {{{{state}}}}"), width=8),
+        timeseries("Blocked threads of GPU processes", "The same of all threads of GPU processes.", "short",
+                   (lines(10, total("comm, state", rate(blocked, 'role="gpu"'))), f"{PROGRAM_NAME} {{{{state}}}}"), width=8),
+        timeseries("Waits for files, by file system", "Threads that wait for a file or a directory, on average. unknown: by name, "
+                   "as open and stat do.", "short",
+                   (lines(10, total("role, filesystem", rate(f"{files}_sum"))), "{{role}} {{filesystem}}"), width=8),
+        heatmap("Duration of waits for files", "How long threads wait for a file or a directory, each time that they do.", "s",
+                buckets(files), width=8),
+        timeseries("Duration of waits for files, by file system", "How long half, and 99 of 100, of these waits last at most.", "s",
+                   (lines(10, quantile(0.5, "filesystem", files)), "{{filesystem}} p50"),
+                   (lines(10, quantile(0.99, "filesystem", files)), "{{filesystem}} p99"), width=16, logarithmic=True),
     )
 
 
@@ -166,4 +178,4 @@ def make():
     return dashboard(
         HOST, "Host",
         "Is it the host that keeps the GPU waiting? What the host does to GPU programs and to what they start.",
-        [_is_it_the_host(), _launch_gaps(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])
+        [_is_it_the_host(), _launch_gaps(), _waits(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])

@@ -8,6 +8,7 @@
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/gpu_node.h"
 
 using namespace harness;
 namespace fs = std::filesystem;
@@ -133,21 +134,8 @@ TEST_CASE("resets take all memory of a device with them", "[kernel]") {
 
 TEST_CASE("numbers are those of the GPU that the program meant", "[kernel]") {
     require_bpf();
-    const TemporaryDirectory node;
-    for (int gpu = 0; gpu < 4; gpu++) {
-        const std::string address = "0000:" + std::to_string(3 + gpu) + "b:00.0";
-        fs::create_directories(node / ("gpus/" + address));
-        write_file(node / ("gpus/" + address + "/information"),
-                   "Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\nGPU UUID: \t "
-                   "GPU-0000000" +
-                       std::to_string(gpu) +
-                       "-1111-2222-3333-444444444444\nVideo BIOS: \t 96\nBus Type: \t PCIe\n"
-                       "Bus Location: \t " +
-                       address + "\nDevice Minor: \t " + std::to_string(gpu) +
-                       "\nGPU Excluded:\t No\n");
-    }
-    const Exporter exporter(budget + "discovery:\n  nvidia_proc_path: " + node.path().string() +
-                            "\n");
+    const GpuNode node(4);
+    const Exporter exporter(budget + node.config());
     CHECK(exporter.scrape().sum("gpusnoop_gpu_info") == 4);
     const Process holder = hold(exporter, "workload", both_libraries);
     const auto [visible, devices, labels] = GENERATE(table<std::string, int, GpuLabels>({

@@ -14,6 +14,7 @@
 
 #include "bpf/host_time/host_time.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/gpu_node.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/host_time.h"
 
@@ -204,6 +205,52 @@ TEST_CASE("a second wait begins a gap if another thread has submitted something"
     CHECK(gaps(page, "count", {{"comm", "rewaiter"}, {"drain", "none"}}) == 0);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
+}
+
+TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]") {
+    require_bpf();
+    const GpuNode node(3);
+    const Exporter exporter(config("auto") + node.config());
+    std::vector<std::string> words = {"name", "changer", "device", "0", "launch"};
+    for (int i = 0; i < 5; i++) {
+        const std::vector<std::string> step = {"sleep",  "3",      "launch", "device", "1",
+                                               "sleep",  "5",      "burn",   "20",     "launch",
+                                               "launch", "device", "0"};
+        words.insert(words.end(), step.begin(), step.end());
+    }
+    words.emplace_back("wait");
+    Process changer =
+        start(exporter, words, {{"STANDIN_DEVICES", "2"}, {"CUDA_VISIBLE_DEVICES", "2,1"}});
+    changer.signal(SIGUSR1);
+    changer.wait_for_output("waiting 2");
+    const Page page = exporter.scrape();
+    INFO(changer.output());
+    const auto of = [](const std::string &gpu) {
+        return Labels{{"comm", "changer"}, {"gpu", gpu}};
+    };
+    CHECK(gaps(page, "count", of("2")) == 5);
+    CHECK(gaps(page, "count", of("1")) == 2 * 5);
+    CHECK(gaps(page, "count", {{"comm", "changer"}}) == 3 * 5);
+    const auto slept = [&](const std::string &gpu) {
+        return page.sum("gpusnoop_host_launch_gap_state_seconds_total",
+                        {{"comm", "changer"}, {"gpu", gpu}, {"state", "sleep"}});
+    };
+    CHECK(slept("2") >= 5 * 0.003);
+    CHECK(slept("1") >= 5 * 0.005);
+    CHECK(is_near(slept("2") + slept("1"), notes_in(changer.output()).spent.at({"host", "sleep"})));
+    // It ran since its last launch, or since it was last given a CPU then.
+    const auto ran = [&](const Labels &labels) {
+        return page.sum("gpusnoop_host_launch_thread_cpu_seconds_total", labels);
+    };
+    CHECK(is_near(ran(of("2")) + ran(of("1")), notes_in(changer.output()).ran));
+    CHECK(ran({{"comm", "changer"}}) == ran(of("2")) + ran(of("1")));
+    for (const Json &gap : documented(exporter, "changer")) {
+        CHECK((gap.at("gpu") == "1" || gap.at("gpu") == "2"));
+    }
+    changer.signal(SIGUSR1);
+    CHECK(changer.wait() == 0);
+    // What its thread had when it ended is there, too.
+    CHECK(gaps(exporter.scrape(), "count", of("1")) == 2 * 5);
 }
 
 TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") {

@@ -18,6 +18,7 @@ using Cell = std::pair<std::string, std::string>;  // phase, state
 // What the program has printed, in seconds.
 struct Notes {
     std::map<Cell, double> spent;
+    std::map<Cell, double> waits;  // how often; of {"all", "all"}: altogether
     double wall = 0;
     // By the kernel's own account, with what lies between the steps.
     double ran = 0;
@@ -36,6 +37,8 @@ inline Notes notes_in(const std::string &output) {
         words >> word;
         if (word == "spent" && words >> phase >> state >> nanoseconds) {
             notes.spent[{phase, state}] = nanoseconds / 1e9;
+        } else if (word == "waits" && words >> phase >> state >> nanoseconds) {
+            notes.waits[{phase, state}] = nanoseconds;
         } else if (word == "wall" && words >> nanoseconds) {
             notes.wall = nanoseconds / 1e9;
         } else if (word == "ran" && words >> nanoseconds) {
@@ -61,9 +64,10 @@ inline std::string config(const std::string &mode) {
 }
 
 // A program that has both libraries mapped and waits for its first signal.
-inline Process start(const Exporter &exporter, std::vector<std::string> steps) {
+inline Process start(const Exporter &exporter, std::vector<std::string> steps,
+                     const Process::Environment &environment = {}) {
     steps.insert(steps.begin(), {standin("spends"), "wait"});
-    Process process(std::move(steps));
+    Process process(std::move(steps), environment);
     process.wait_for_output("waiting 1");
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     return process;

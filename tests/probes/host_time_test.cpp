@@ -156,8 +156,9 @@ Page check_cells(const Exporter &exporter, Process &process, const std::string &
     CHECK(page.sum(threads_gauge, {{"comm", comm}}) == 1);
     CHECK(is_near(page.sum("gpusnoop_host_launch_thread_cpu_seconds_total", {{"comm", comm}}),
                   of_state(page, comm, "running")));
-    CHECK(is_near(page.sum("gpusnoop_host_runqueue_latency_seconds_sum", {{"comm", comm}}),
-                  of_state(page, comm, "runnable")));
+    CHECK(is_near(
+        page.sum("gpusnoop_host_runqueue_latency_seconds_sum", {{"comm", comm}, {"role", "gpu"}}),
+        of_state(page, comm, "runnable")));
     check_documents(exporter, process, comm);
     return page;
 }
@@ -272,6 +273,48 @@ TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed
     const double all = exporter.scrape().sum(seconds_total, {{"comm", "hanging"}});
     CHECK(all >= next);
     CHECK(all <= elapsed);
+}
+
+TEST_CASE("a launching thread that is killed has its time in each state until then", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    const auto [step, state] =
+        GENERATE(table<std::string, std::string>({{"sleep", "sleep"},
+                                                  {"poll", "poll"},
+                                                  {"pipe", "pipe"},
+                                                  {"socket", "socket"},
+                                                  {"terminal", "device"},
+                                                  {"event", "other"},
+                                                  {"stop", "stopped"},
+                                                  {"burn_wall", "running"}}));
+    CAPTURE(step);
+    Process process = start(exporter, {"name", "victim", "launch", step, "60000"});
+    const double began = now();
+    process.signal(SIGUSR1);
+    double last = 0;
+    eventually("the state to show", [&] {
+        last = cell(exporter.scrape(), "victim", {"host", state});
+        return last > 0.1;
+    });
+    process.signal(SIGKILL);
+    (void)process.wait();
+    const double elapsed = now() - began;
+    check_at_rest(exporter);
+    const Page page = exporter.scrape();
+    CHECK(cell(page, "victim", {"host", state}) >= last);
+    CHECK(page.sum(seconds_total, {{"comm", "victim"}}) <= elapsed);
+    CHECK_FALSE(page.has(threads_gauge, {{"comm", "victim"}}));
+}
+
+TEST_CASE("a launching thread's time is in its states in real time, too", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(config("auto"));
+    Process process = start(exporter, {"name", "realtime", "launch", "realtime", "1", "burn", "200",
+                                       "sleep", "100", "pipe", "120", "futex", "80", "wait"});
+    (void)check_cells(exporter, process, "realtime");
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+    check_at_rest(exporter);
 }
 
 TEST_CASE("a thousand launching threads that come and go are counted, each until its end",

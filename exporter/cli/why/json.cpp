@@ -30,6 +30,7 @@ Json to_json(const Finding &finding) {
     json["seconds"] = probes::to_json(process.times.cells);
     json["starved_share"] = conclusion.starved;
     json["launch_gaps"] = probes::to_json(process.times.gaps);
+    json["workers"] = probes::to_json(process.times.workers);
     return json;
 }
 

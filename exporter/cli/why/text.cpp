@@ -10,6 +10,7 @@
 #include "exporter/cli/why/gaps_text.h"
 #include "exporter/cli/why/numbers.h"
 #include "exporter/cli/why/report.h"
+#include "exporter/cli/why/workers_text.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::why {
@@ -185,6 +186,7 @@ std::string finding_text(const Finding &finding, std::uint64_t elapsed_ns) {
                             seconds_text(idle, wall));
     }
     text += gaps_text(process.times.gaps, std::min(wall, elapsed_ns));
+    text += workers_text(process.times.workers, elapsed_ns);
     return text;
 }
 

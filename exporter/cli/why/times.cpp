@@ -67,6 +67,22 @@ probes::GapTimes gaps_of(const Json &drains) {
     return gaps;
 }
 
+probes::WorkerTimes workers_of(const Json &json) {
+    probes::WorkerTimes workers;
+    workers.processes = json.at("processes").get_ref<const Json::number_unsigned_t &>();
+    for (const auto &[state, value] : json.at("seconds").get_ref<const Json::object_t &>()) {
+        workers.state_ns[number_of(state, HOST_STATE_COUNT, HOST_STATE_other,
+                                   probes::host_state_name)] += nanoseconds(value);
+    }
+    for (const auto &[filesystem, waits] :
+         json.at("file_waits").get_ref<const Json::object_t &>()) {
+        workers.files[printable(filesystem)] = {
+            .waits = waits.at("waits").get_ref<const Json::number_unsigned_t &>(),
+            .ns = nanoseconds(waits.at("seconds"))};
+    }
+    return workers;
+}
+
 Process process_of(const Json &json) {
     Process process;
     process.pid = json.at("pid").get<std::uint32_t>();
@@ -77,7 +93,8 @@ Process process_of(const Json &json) {
                      .slurm_job_id = text_of(json, "slurm_job_id"),
                      .user = text_of(json, "user")};
     process.times = {.cells = cells_of(json.at("seconds")),
-                     .gaps = gaps_of(json.at("launch_gaps"))};
+                     .gaps = gaps_of(json.at("launch_gaps")),
+                     .workers = workers_of(json.at("workers"))};
     return process;
 }
 

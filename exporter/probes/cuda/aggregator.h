@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,6 +97,13 @@ public:
     // The allocations of each running process, by call site.
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const {
         return memory_allocations(processes_.table());
+    }
+    // The label `gpu` of a device of a running process; nothing: it is not known.
+    [[nodiscard]] std::optional<std::string> gpu_name(std::uint32_t tgid,
+                                                      std::int32_t device) const {
+        const Process *const process = processes_.running(tgid);
+        return process == nullptr ? std::nullopt
+                                  : std::optional(gpu_of(*process, device_of(*process, device)));
     }
     [[nodiscard]] MemoryOverview overview() const { return memory_overview(processes_.table()); }
     // A call in flight.

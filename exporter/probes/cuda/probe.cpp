@@ -223,7 +223,11 @@ Result<> CudaProbe::open() {
         }
     }
     if (config_.keep_times) {
-        if (auto shared = targets_->share_times((*programs)->time_maps()); !shared) {
+        TimeMaps maps = (*programs)->time_maps();
+        maps.gpu_name = [this](std::uint32_t tgid, std::int32_t device) {
+            return aggregator_.gpu_name(tgid, device);
+        };
+        if (auto shared = targets_->share_times(maps); !shared) {
             return shared;
         }
     }

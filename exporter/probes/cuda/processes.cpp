@@ -123,6 +123,17 @@ Process &CudaProcesses::of(const ProcessKey &key) {
     return table_.of(key);
 }
 
+const Process *CudaProcesses::running(std::uint32_t tgid) const {
+    const Process *last = nullptr;
+    table_.for_each([&](const Process &process) {
+        if (process.key.tgid == tgid &&
+            (last == nullptr || last->key.since_ns < process.key.since_ns)) {
+            last = &process;
+        }
+    });
+    return last;
+}
+
 std::vector<Process *> CudaProcesses::missing_in(const LiveTable &table) const {
     const auto until = static_cast<std::uint64_t>((table.since - max_starting_time).count());
     std::vector<Process *> missing;

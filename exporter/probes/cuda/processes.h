@@ -28,6 +28,9 @@ public:
     Process &of(const cuda_record &head);
     Process &of(const ProcessKey &key);
 
+    // The last program of the process; null: none is known.
+    [[nodiscard]] const Process *running(std::uint32_t tgid) const;
+
     // Processes that run by our records, but are no longer in the kernel's table of processes.
     [[nodiscard]] std::vector<Process *> missing_in(const LiveTable &table) const;
 

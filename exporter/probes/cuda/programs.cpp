@@ -55,6 +55,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     size(skeleton.maps.cuda_registered, config.max_registered_kernels);
     size(skeleton.maps.cuda_capturing, bpf_map__max_entries(skeleton.maps.cuda_capturing));
     size(skeleton.maps.cuda_times_past, max_processes_past);
+    size(skeleton.maps.cuda_dev_times, max_processes_past);
     bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
 }
@@ -115,7 +116,8 @@ void choose_times(cuda_bpf &skeleton, const CudaConfig &config) {
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.gap_min).count());
     skeleton.rodata->send_gaps = config.send_gaps;
     for (bpf_map *map :
-         {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past, skeleton.maps.cuda_gaps}) {
+         {skeleton.maps.cuda_times, skeleton.maps.cuda_times_past, skeleton.maps.cuda_gaps,
+          skeleton.maps.cuda_file_waits, skeleton.maps.cuda_dev_times}) {
         bpf_map__set_autocreate(map, keep_times);
     }
     for (bpf_program *program : {skeleton.progs.cuda_times_exit, skeleton.progs.cuda_times_exec}) {
@@ -142,6 +144,8 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
         pin(maps.cuda_times);
         pin(maps.cuda_times_past);
         pin(maps.cuda_gaps);
+        pin(maps.cuda_file_waits);
+        pin(maps.cuda_dev_times);
     }
 }
 
@@ -233,8 +237,13 @@ FollowMaps CudaPrograms::follow_maps() const {
 
 TimeMaps CudaPrograms::time_maps() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.cuda_threads), bpf_map__fd(maps.cuda_times),
-            bpf_map__fd(maps.cuda_times_past), bpf_map__fd(maps.cuda_gaps), symbol_of};
+    return {bpf_map__fd(maps.cuda_threads),
+            bpf_map__fd(maps.cuda_times),
+            bpf_map__fd(maps.cuda_times_past),
+            bpf_map__fd(maps.cuda_gaps),
+            bpf_map__fd(maps.cuda_file_waits),
+            bpf_map__fd(maps.cuda_dev_times),
+            symbol_of};
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

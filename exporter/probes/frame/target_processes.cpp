@@ -305,7 +305,9 @@ Result<> TargetProcesses::share_followed(const FollowMaps &maps) {
 
 Result<> TargetProcesses::share_times(const TimeMaps &maps) {
     function_name_ = maps.function_name;
-    return copy<4>({maps.threads, maps.times, maps.past, maps.gaps}, time_maps_);
+    gpu_name_ = maps.gpu_name;
+    return copy<6>({maps.threads, maps.times, maps.past, maps.gaps, maps.file_waits, maps.devices},
+                   time_maps_);
 }
 
 Result<FollowedProcesses *> TargetProcesses::follow() {

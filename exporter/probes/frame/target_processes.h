@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,8 +38,14 @@ struct TimeMaps {
     int times = -1;
     int past = -1;
     int gaps = -1;
+    int file_waits = -1;
+    int devices = -1;
     // Of the functions in the records of gaps; empty: it has none.
     std::string_view (*function_name)(std::uint16_t number) = nullptr;
+    // The label `gpu` of a process's device (struct host_device_key); nothing: the CUDA probe does
+    // not know the process. For the aggregating thread.
+    std::function<std::optional<std::string>(std::uint32_t tgid, std::int32_t device)> gpu_name =
+        nullptr;
 };
 
 // One for all probes. A process that matches by comm or container is found when it executes another
@@ -67,7 +74,7 @@ public:
     Result<> share_times(const TimeMaps &maps);
     [[nodiscard]] TimeMaps times() const {
         return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get(), time_maps_[3].get(),
-                function_name_};
+                time_maps_[4].get(), time_maps_[5].get(), function_name_,      gpu_name_};
     }
 
     // Starts to follow processes, the first time; that takes start(), too. They live as long as
@@ -109,8 +116,9 @@ private:
     Fd gpu_processes_;
     Fd gpu_process_filter_;
     std::array<Fd, 4> follow_maps_;  // of the CUDA probe
-    std::array<Fd, 4> time_maps_;    // the same
+    std::array<Fd, 6> time_maps_;    // the same
     std::string_view (*function_name_)(std::uint16_t number) = nullptr;
+    std::function<std::optional<std::string>(std::uint32_t, std::int32_t)> gpu_name_;
     std::mutex mutex_;  // start()
     std::optional<Result<>> started_;
     std::unique_ptr<Tracker> tracker_;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/filesystems.h"
 #include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
@@ -15,16 +17,13 @@ namespace {
 
 constexpr std::size_t last_node = HOST_NODES - 1;
 
-std::span<std::uint64_t> numbers_of(host_times &times) {
-    return {reinterpret_cast<std::uint64_t *>(&times), HOST_TIME_WORDS};
-}
-std::span<const std::uint64_t> numbers_of(const host_times &times) {
-    return {reinterpret_cast<const std::uint64_t *>(&times), HOST_TIME_WORDS};
-}
-
-void add_up(host_times &sum, const host_times &times) {
-    std::ranges::transform(numbers_of(sum), numbers_of(times), numbers_of(sum).begin(),
-                           std::plus<>());
+// Both are numbers of 64 bits, and nothing else.
+template <typename Times>
+void add_up(Times &sum, const Times &times) {
+    constexpr std::size_t words = sizeof(Times) / sizeof(__u64);
+    const std::span to(reinterpret_cast<__u64 *>(&sum), words);
+    const std::span from(reinterpret_cast<const __u64 *>(&times), words);
+    std::ranges::transform(to, from, to.begin(), std::plus<>());
 }
 
 std::uint64_t off_in(const host_times &times, std::size_t phase) {
@@ -38,8 +37,7 @@ std::string node_name(std::size_t node) {
 
 // The thread runs on since it was last given a CPU.
 std::uint64_t open_run(const host_times &times) {
-    std::uint64_t known =
-        std::accumulate(std::begin(times.node_ns), std::end(times.node_ns), std::uint64_t{0});
+    std::uint64_t known = times.ran_ns;
     for (std::size_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
         known += off_in(times, phase);
     }
@@ -51,13 +49,18 @@ std::map<ProcessKey, HostTimeSum> sums_of(const HostTimeReading &reading) {
     for (const auto &[process, times] : reading.past) {
         add_up(sums[{process.tgid, process.since_ns}].times, times);
     }
+    for (const auto &[key, times] : reading.devices) {
+        add_up(sums[{key.tgid, key.since_ns}].devices[key.device], times);
+    }
     for (const host_thread_record &thread : reading.threads) {
         HostTimeSum &sum = sums[{thread.process.tgid, thread.process.since_ns}];
-        add_up(sum.times, thread.times);
-        sum.threads++;
+        host_device_times &of_device = sum.devices[thread.device];
         const std::size_t node =
             thread.cpu < reading.nodes.size() ? reading.nodes[thread.cpu] : last_node;
-        sum.open_ns[std::min(node, last_node)] += open_run(thread.times);
+        add_up(sum.times, thread.times);
+        add_up(of_device, thread.of_device);
+        of_device.node_ns[std::min(node, last_node)] += open_run(thread.times);
+        sum.threads++;
     }
     return sums;
 }
@@ -73,14 +76,11 @@ HostTimeFamilies make_host_time_families(series::FamilySet &set) {
         .threads = set.gauge("host_launch_threads",
                              "Running threads that have submitted work to a GPU.", {}),
         .cpu_seconds = set.counter("host_launch_thread_cpu_seconds_total",
-                                   "Time that these threads ran on a CPU, by its NUMA node.",
-                                   {{"numa_node", true}}, 1e9),
-        .latency = set.histogram("host_runqueue_latency_seconds",
-                                 "How long these threads waited for a CPU, each time that they "
-                                 "were given one, without the time that their cgroup's CPU quota "
-                                 "was used up.",
-                                 {{"role", true}}, HOST_LATENCY_BOUNDS, 1e9),
+                                   "Time that these threads ran on a CPU, by its NUMA node and by "
+                                   "the GPU that they launched on last.",
+                                   {{"gpu", true}, {"numa_node", true}}, 1e9),
         .gaps = LaunchGaps(set),
+        .waits = HostWaits(set),
     };
 }
 
@@ -92,16 +92,13 @@ void HostTimeAggregator::on_reading(const HostTimeReading &reading) {
     for (const auto &[key, sum] : sums) {
         count(processes_.of(key), sum);
     }
+    count_waits(reading, sums);
     show_threads(sums);
 }
 
 void HostTimeAggregator::count(Process &process, const HostTimeSum &sum) {
     count_cells(process, sum.times);
-    count_nodes(process, sum);
-    count_latencies(process, sum.times);
-    of_.gaps.count(process, process.gaps, sum.times);
-    opened_ += grown(sum.times.opened, process.opened);
-    settled_ += grown(sum.times.settled, process.settled);
+    count_devices(process, sum);
     gap_records_ += grown(sum.times.gap_records, process.gap_records);
     gap_records_lost_ += grown(sum.times.gap_records_lost, process.gap_records_lost);
 }
@@ -132,27 +129,106 @@ void HostTimeAggregator::count_cells(Process &process, const host_times &times) 
     }
 }
 
-void HostTimeAggregator::count_nodes(Process &process, const HostTimeSum &sum) {
+void HostTimeAggregator::count_devices(Process &process, const HostTimeSum &sum) {
+    for (const auto &[number, times] : sum.devices) {
+        auto device = process.devices.find(number);
+        if (device == process.devices.end()) {
+            const auto gpu = gpu_name_ ? gpu_name_(process.key.tgid, number) : std::nullopt;
+            if (!gpu && gpu_name_ && sum.threads > 0) {
+                continue;  // `cuda` has not heard of the process yet: the next reading has it all
+            }
+            device = process.devices
+                         .emplace(number, Device{LaunchGaps::Counted(gpu.value_or("unknown")), {}})
+                         .first;
+        }
+        of_.gaps.count(process, device->second.gaps, times);
+        count_nodes(process, device->second, times);
+    }
+}
+
+void HostTimeAggregator::count_nodes(const Process &process, Device &device,
+                                     const host_device_times &times) {
     for (std::size_t node = 0; node < HOST_NODES; node++) {
-        const std::uint64_t added =
-            grown(sum.times.node_ns[node] + sum.open_ns[node], process.nodes[node]);
+        const std::uint64_t added = grown(times.node_ns[node], device.nodes[node]);
         if (added > 0) {
             auto values = process.labels;
+            values.push_back(device.gaps.gpu());
             values.push_back(node_name(node));
             of_.cpu_seconds.add(of_.cpu_seconds.slot(process.owner, values), added);
         }
     }
 }
 
-void HostTimeAggregator::count_latencies(Process &process, const host_times &times) {
-    std::array<std::uint64_t, HOST_LATENCY_BUCKETS + 1> added{};
-    for (std::size_t i = 0; i < HOST_LATENCY_BUCKETS; i++) {
-        added[i] = grown(times.latencies[i], process.latencies[i]);
+GapTimes HostTimeAggregator::Process::gaps() const {
+    GapTimes all;
+    for (const auto &[number, device] : devices) {
+        all.add(device.gaps.times());
     }
-    added[HOST_LATENCY_BUCKETS] = grown(times.latency_ns, process.latencies[HOST_LATENCY_BUCKETS]);
-    auto values = process.labels;
-    values.emplace_back("gpu");
-    of_.latency.observe_all(of_.latency.slot(process.owner, values), added);
+    return all;
+}
+
+void HostTimeAggregator::count_waits(const HostTimeReading &reading,
+                                     const std::map<ProcessKey, HostTimeSum> &sums) {
+    std::map<ProcessKey, WaitSum> waits;
+    for (const auto &[key, sum] : sums) {
+        waits[key].add(sum.times);
+    }
+    for (const auto *const records : {&reading.ended_waits, &reading.waits}) {
+        for (const host_waits_record &record : *records) {
+            waits[{record.waiter.tgid, record.waiter.since_ns}].add(record);
+        }
+    }
+    for (const auto &[key, sum] : waits) {
+        count_waits(processes_.of(key), sum);
+    }
+    count_file_waits(reading);
+    count_workers(reading);
+}
+
+void HostTimeAggregator::count_waits(Process &process, const WaitSum &sum) {
+    const HostWaits::Sums before = process.waits.sums();
+    of_.waits.count(process, process.waits, sum);
+    const HostWaits::Sums &now = process.waits.sums();
+    opened_ += now.opened - before.opened;
+    settled_ += now.settled - before.settled;
+    file_waits_lost_ += now.file_waits_lost - before.file_waits_lost;
+    process.root = sum.root;
+    if (process.waits.is_worker() && process.root != 0) {
+        WorkerTimes &workers = workers_[process.root];
+        for (std::size_t state = 0; state < HOST_STATE_COUNT; state++) {
+            workers.state_ns[state] += now.ns[state] - before.ns[state];
+        }
+    }
+}
+
+// A wait for a file is a time off the CPU, too, so the processes are known by then.
+void HostTimeAggregator::count_file_waits(const HostTimeReading &reading) {
+    for (const auto &[key, file_waits] : reading.file_waits) {
+        Process &process = processes_.of({key.tgid, key.since_ns});
+        const auto added =
+            of_.waits.count_files(process, process.waits, key.filesystem, file_waits);
+        if (process.waits.is_worker() && process.root != 0 && added.waits > 0) {
+            auto &files =
+                workers_[process.root].files[std::string(filesystem_name(key.filesystem))];
+            files.waits += added.waits;
+            files.ns += added.ns;
+        }
+    }
+}
+
+void HostTimeAggregator::count_workers(const HostTimeReading &reading) {
+    std::map<std::uint32_t, std::set<ProcessKey>> running;
+    for (const auto &[waiter, waits] : reading.waits) {
+        if (waiter.role == FOLLOWED_WORKER) {
+            running[waiter.root].insert({waiter.tgid, waiter.since_ns});
+        }
+    }
+    std::set<std::uint32_t> known;
+    processes_.for_each([&](const Process &process) { known.insert(process.key.tgid); });
+    std::erase_if(workers_, [&](const auto &entry) { return !known.contains(entry.first); });
+    for (auto &[root, workers] : workers_) {
+        workers.processes = running[root].size();
+    }
 }
 
 // Processes with the same labels share a series, which ends with the last of their threads.

@@ -27,6 +27,12 @@ std::uint64_t GapTimes::Sum::explained_ns() const {
     return std::accumulate(state_ns.begin(), state_ns.end(), std::uint64_t{0});
 }
 
+void GapTimes::add(const GapTimes &more) {
+    for (std::size_t drain = 0; drain < HOST_DRAIN_COUNT; drain++) {
+        by_drain[drain] = combined(by_drain[drain], more.by_drain[drain], std::plus<>());
+    }
+}
+
 GapTimes GapTimes::since(const GapTimes &before) const {
     GapTimes grown;
     for (std::size_t drain = 0; drain < HOST_DRAIN_COUNT; drain++) {

@@ -20,6 +20,8 @@ struct GapTimes {
     };
     std::array<Sum, HOST_DRAIN_COUNT> by_drain{};
 
+    // Adds those of another device.
+    void add(const GapTimes &more);
     // What these have more than `before`.
     [[nodiscard]] GapTimes since(const GapTimes &before) const;
     [[nodiscard]] std::uint64_t gaps() const;

@@ -11,36 +11,38 @@ LaunchGaps::LaunchGaps(series::FamilySet &set)
           "How long a process gave its GPU nothing: from the end of its last submission or wait to "
           "the beginning of its next submission. By what that last call makes sure of: after a "
           "wait for the device, the GPU had no work of the process in all of the gap.",
-          {{"drain", true}}, HOST_GAP_BOUNDS, 1e9)),
+          {{"gpu", true}, {"drain", true}}, HOST_SPAN_BOUNDS, 1e9)),
       state_seconds_(set.counter("host_launch_gap_state_seconds_total",
                                  "Time in launch gaps of host.launch_gaps.min and longer, by what "
                                  "the thread that launched next did in them or waited for.",
-                                 {{"drain", true}, {"state", true}}, 1e9)) {}
+                                 {{"gpu", true}, {"drain", true}, {"state", true}}, 1e9)) {}
 
-void LaunchGaps::count(const KnownProcess &process, Counted &counted, const host_times &times) {
+void LaunchGaps::count(const KnownProcess &process, Counted &counted,
+                       const host_device_times &times) {
     for (std::uint32_t drain = 0; drain < HOST_DRAIN_COUNT; drain++) {
         count_gaps(process, counted, times, drain);
         count_states(process, counted, times, drain);
     }
 }
 
-void LaunchGaps::count_gaps(const KnownProcess &process, Counted &counted, const host_times &times,
-                            std::uint32_t drain) {
-    std::array<std::uint64_t, HOST_GAP_BUCKETS + 1> added{};
+void LaunchGaps::count_gaps(const KnownProcess &process, Counted &counted,
+                            const host_device_times &times, std::uint32_t drain) {
+    std::array<std::uint64_t, HOST_SPAN_BUCKETS + 1> added{};
     GapTimes::Sum &sum = counted.times_.by_drain[drain];
     std::uint64_t gaps = 0;
-    for (std::size_t i = 0; i < HOST_GAP_BUCKETS; i++) {
+    for (std::size_t i = 0; i < HOST_SPAN_BUCKETS; i++) {
         added[i] = grown(times.gaps[drain][i], counted.gaps_[drain][i]);
         gaps += added[i];
     }
     sum.gaps += gaps;
-    added[HOST_GAP_BUCKETS] = grown(times.gap_ns[drain], sum.ns);
-    if (gaps == 0 && added[HOST_GAP_BUCKETS] == 0) {
+    added[HOST_SPAN_BUCKETS] = grown(times.gap_ns[drain], sum.ns);
+    if (gaps == 0 && added[HOST_SPAN_BUCKETS] == 0) {
         return;
     }
     auto &slot = counted.gap_slots_[drain];
     if (!slot) {
         auto values = process.labels;
+        values.push_back(counted.gpu_);
         values.emplace_back(host_drain_name(drain));
         slot = seconds_.slot(process.owner, values);
     }
@@ -48,7 +50,7 @@ void LaunchGaps::count_gaps(const KnownProcess &process, Counted &counted, const
 }
 
 void LaunchGaps::count_states(const KnownProcess &process, Counted &counted,
-                              const host_times &times, std::uint32_t drain) {
+                              const host_device_times &times, std::uint32_t drain) {
     for (std::uint32_t state = 0; state < HOST_GAP_STATES; state++) {
         const std::uint64_t added =
             grown(times.gap_state_ns[drain][state], counted.times_.by_drain[drain].state_ns[state]);
@@ -58,6 +60,7 @@ void LaunchGaps::count_states(const KnownProcess &process, Counted &counted,
         auto &slot = counted.state_slots_[drain][state];
         if (!slot) {
             auto values = process.labels;
+            values.push_back(counted.gpu_);
             values.emplace_back(host_drain_name(drain));
             values.emplace_back(host_gap_state_name(state));
             slot = state_seconds_.slot(process.owner, values);

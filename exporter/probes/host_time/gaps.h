@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/process_table.h"
@@ -17,27 +19,31 @@ class LaunchGaps {
 public:
     explicit LaunchGaps(series::FamilySet &set);
 
-    // What is counted of one process.
+    // What is counted of one process, for one GPU.
     class Counted {
     public:
+        explicit Counted(std::string gpu) : gpu_(std::move(gpu)) {}
+
+        [[nodiscard]] const std::string &gpu() const { return gpu_; }
         [[nodiscard]] const GapTimes &times() const { return times_; }
 
     private:
         friend LaunchGaps;
+        std::string gpu_;  // the label
         GapTimes times_;
-        std::array<std::array<std::uint64_t, HOST_GAP_BUCKETS>, HOST_DRAIN_COUNT> gaps_{};
+        std::array<std::array<std::uint64_t, HOST_SPAN_BUCKETS>, HOST_DRAIN_COUNT> gaps_{};
         std::array<std::optional<series::Slot>, HOST_DRAIN_COUNT> gap_slots_;
         std::array<std::array<std::optional<series::Slot>, HOST_GAP_STATES>, HOST_DRAIN_COUNT>
             state_slots_;
     };
 
     // Counts what is new in the sums of a process's threads.
-    void count(const KnownProcess &process, Counted &counted, const host_times &times);
+    void count(const KnownProcess &process, Counted &counted, const host_device_times &times);
 
 private:
-    void count_gaps(const KnownProcess &process, Counted &counted, const host_times &times,
+    void count_gaps(const KnownProcess &process, Counted &counted, const host_device_times &times,
                     std::uint32_t drain);
-    void count_states(const KnownProcess &process, Counted &counted, const host_times &times,
+    void count_states(const KnownProcess &process, Counted &counted, const host_device_times &times,
                       std::uint32_t drain);
 
     series::Family &seconds_;

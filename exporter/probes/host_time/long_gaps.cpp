@@ -65,6 +65,7 @@ Json to_json(const LongGap &gap) {
                  {"tid", record.tid}};
     processes::add_names(json, gap.process);
     json["thread"] = thread_name_of(record);
+    json["gpu"] = gap.gpu.empty() ? Json() : Json(gap.gpu);
     json["drain"] = host_drain_name(record.drain);
     json["before"] = gap.before.empty() ? Json() : Json(gap.before);
     json["after"] = gap.after.empty() ? Json() : Json(gap.after);

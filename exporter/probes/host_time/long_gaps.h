@@ -25,6 +25,7 @@ struct LongGap {
     std::chrono::nanoseconds began{};  // CLOCK_REALTIME
     host_gap_record record{};
     processes::ProcessNames process;
+    std::string gpu;  // the label; empty: not known
     // Empty: another thread's call.
     std::string_view before;
     std::string_view after;

@@ -50,9 +50,10 @@ private:
     void refresh() override { read(); }
     void add_others(probe_account &account) const override {
         HostProbe::add_others(account);
-        account.entered += opened_ + gaps_;
+        account.entered += opened_ + gaps_ + file_waits_lost_;
         account.events += settled_ + gaps_ - gaps_lost_;
         account.lost[LOST_ring_full] += gaps_lost_;
+        account.lost[LOST_table_full] += file_waits_lost_;
     }
 
     void read();
@@ -66,10 +67,11 @@ private:
     LongGapHistory long_gaps_;
     nanoseconds counts_since_{};  // 0: not up
     nanoseconds read_at_{};
-    bool has_ended_ = false;  // a GPU process, since the last reading
+    bool must_read_ = false;  // before the next interval
     // As of the last reading, for any thread.
     std::atomic<std::uint64_t> opened_ = 0;
     std::atomic<std::uint64_t> settled_ = 0;
+    std::atomic<std::uint64_t> file_waits_lost_ = 0;
     std::atomic<std::uint64_t> gaps_ = 0;
     std::atomic<std::uint64_t> gaps_lost_ = 0;
 };
@@ -93,7 +95,9 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
     for (const auto &[map, fd] : {std::pair(skeleton.maps.cuda_threads, maps.threads),
                                   std::pair(skeleton.maps.cuda_times, maps.times),
                                   std::pair(skeleton.maps.cuda_times_past, maps.past),
-                                  std::pair(skeleton.maps.cuda_gaps, maps.gaps)}) {
+                                  std::pair(skeleton.maps.cuda_gaps, maps.gaps),
+                                  std::pair(skeleton.maps.cuda_file_waits, maps.file_waits),
+                                  std::pair(skeleton.maps.cuda_dev_times, maps.devices)}) {
         if (const int error = bpf_map__reuse_fd(map, fd); error != 0) {
             return fail_errno("share the accounts of launching threads", -error);
         }
@@ -102,30 +106,37 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
 }
 
 Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
-    auto reader = HostTimeReader::open(skeleton.progs.htime_threads, targets().times().past);
+    const TimeMaps maps = targets().times();
+    auto reader = HostTimeReader::open({.threads = skeleton.progs.htime_threads,
+                                        .waiters = skeleton.progs.htime_waiters,
+                                        .past = maps.past,
+                                        .waits_past = bpf_map__fd(skeleton.maps.htime_past),
+                                        .file_waits = maps.file_waits,
+                                        .devices = maps.devices});
     if (!reader) {
         return tl::unexpected(reader.error());
     }
     reader_ = std::move(*reader);
-    // What an earlier exporter has left: nobody knows whose it is any more.
-    if (const auto before = reader_->read()) {
-        std::vector<ProcessKey> old;
-        for (const auto &[process, times] : before->past) {
-            old.push_back({process.tgid, process.since_ns});
-        }
-        reader_->forget(old);
-    }
+    // Nobody knows any more whose it is.
+    reader_->forget_all();
+    aggregator().name_gpus(maps.gpu_name);
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     skeleton.bss->attached_ns = static_cast<std::uint64_t>(now.count());
-    const bpf_program *const programs[] = {skeleton.progs.htime_switch};
+    const bpf_program *const programs[] = {skeleton.progs.htime_switch, skeleton.progs.htime_fork,
+                                           skeleton.progs.htime_exec, skeleton.progs.htime_exit};
     if (auto attached = attach_each(programs); !attached) {
         return attached;
     }
     followed().on_record([this](const follow_record &record, const ProcessIdentity &) {
-        has_ended_ |= record.head.type == FOLLOW_ENDED || record.head.type == FOLLOW_EXECED;
+        // A GPU process has threads by its first call; what others start is followed from its
+        // beginning.
+        const bool has_threads =
+            record.head.type == FOLLOW_STARTED && (record.reasons & FOLLOWED_CUDA) != 0;
+        must_read_ |=
+            has_threads || record.head.type == FOLLOW_ENDED || record.head.type == FOLLOW_EXECED;
     });
     counts_since_ = now;
-    state().up(1, "following the threads that launch work on a GPU");
+    state().up(4, "following the threads that launch work on a GPU, and what others wait for");
     return {};
 }
 
@@ -136,13 +147,14 @@ void HostTimeProbe::read() {
                   {{"reason", reading.error().message}});
         return;
     }
-    has_ended_ = false;
+    must_read_ = false;
     read_at_ = now_on(CLOCK_MONOTONIC);
     aggregator().on_reading(*reading);
     threads_.on_reading(*reading);
     recent_.on_reading(aggregator(), read_at_);
     opened_ = aggregator().opened();
     settled_ = aggregator().settled();
+    file_waits_lost_ = aggregator().file_waits_lost();
     gaps_ = aggregator().gap_records();
     gaps_lost_ = aggregator().gap_records_lost();
 }
@@ -158,15 +170,17 @@ bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
     }
     followed().drain();  // who the process is
     const ProcessIdentity &process = aggregator().identity_of(record->process);
-    const auto function_name = targets().times().function_name;
+    const TimeMaps maps = targets().times();
     const nanoseconds to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+    const auto gpu = maps.gpu_name(record->process.tgid, record->device);
     const LongGap gap{
         .began = ended - nanoseconds(static_cast<std::int64_t>(record->ns)) + to_realtime,
         .record = *record,
         .process = process,
+        .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
         .before = record->before == HOST_GAP_OTHER_THREAD ? std::string_view()
-                                                          : function_name(record->before),
-        .after = function_name(record->after)};
+                                                          : maps.function_name(record->before),
+        .after = maps.function_name(record->after)};
     if (trace_) {
         trace_(gap, process);
     } else {
@@ -201,9 +215,10 @@ void HostTimeProbe::add_to(Overview &overview) const {
     }
 }
 
-// What the last threads of a process did is read before the process is forgotten.
+// What the last threads of a process did is read before the process is forgotten, and the threads
+// of a new one are found soon.
 void HostTimeProbe::tick(nanoseconds now) {
-    if (has_ended_ || now - read_at_ >= read_interval_) {
+    if (must_read_ || now - read_at_ >= read_interval_) {
         read();
     }
     long_gaps_.forget_old(now_on(CLOCK_REALTIME));

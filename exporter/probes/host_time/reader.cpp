@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -48,43 +49,121 @@ std::vector<std::uint32_t> read_nodes() {
     return nodes;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<HostTimeReader>> HostTimeReader::open(const bpf_program *threads, int past) {
-    auto of_threads = ebpf::link_iterator(bpf_program__fd(threads));
-    if (!of_threads) {
-        return tl::unexpected(of_threads.error());
+// The entries whose process `of` chooses.
+template <typename Key, typename Value>
+void delete_if(int map, const std::function<bool(const ProcessKey &)> &of) {
+    std::vector<Key> keys;
+    (void)ebpf::for_each<Key, Value>(map, [&](const Key &key, const Value & /*value*/) {
+        if (of({key.tgid, key.since_ns})) {
+            keys.push_back(key);
+        }
+    });
+    for (const Key &key : keys) {
+        bpf_map_delete_elem(map, &key);
     }
-    return std::unique_ptr<HostTimeReader>(new HostTimeReader(std::move(*of_threads), past));
 }
 
-HostTimeReader::HostTimeReader(Fd threads, int past)
-    : threads_(std::move(threads)), past_(past), nodes_(read_nodes()) {}
+}  // namespace
+
+Result<std::unique_ptr<HostTimeReader>> HostTimeReader::open(const Sources &sources) {
+    auto threads = ebpf::link_iterator(bpf_program__fd(sources.threads));
+    if (!threads) {
+        return tl::unexpected(threads.error());
+    }
+    auto waiters = ebpf::link_iterator(bpf_program__fd(sources.waiters));
+    if (!waiters) {
+        return tl::unexpected(waiters.error());
+    }
+    return std::unique_ptr<HostTimeReader>(
+        new HostTimeReader(sources, std::move(*threads), std::move(*waiters)));
+}
+
+HostTimeReader::HostTimeReader(const Sources &sources, Fd threads, Fd waiters)
+    : sources_(sources),
+      threads_(std::move(threads)),
+      waiters_(std::move(waiters)),
+      nodes_(read_nodes()) {}
+
+Result<> HostTimeReader::read_ended(HostTimeReading &reading) const {
+    auto read = ebpf::for_each_lookup<host_process, host_times>(
+        sources_.past, max_past, [&](const host_process &process, const host_times &times) {
+            reading.past.emplace_back(process, times);
+        });
+    if (read) {
+        read = ebpf::for_each<host_device_key, host_device_times>(
+            sources_.devices, [&](const host_device_key &key, const host_device_times &times) {
+                reading.devices.emplace_back(key, times);
+            });
+    }
+    if (read) {
+        read = ebpf::for_each<host_waiter, host_waits>(
+            sources_.waits_past, [&](const host_waiter &waiter, const host_waits &waits) {
+                reading.ended_waits.push_back({.waiter = waiter, .waits = waits});
+            });
+    }
+    return read;
+}
+
+Result<> HostTimeReader::read_running(HostTimeReading &reading) const {
+    // The clock of this CPU's run queue, by which the programs see how long a thread has been
+    // waiting, goes on when the CPU chooses its next thread.
+    ::sched_yield();
+    auto read = ebpf::read_iterator(
+        threads_.get(), sizeof(host_thread_record), [&](std::span<const std::byte> bytes) {
+            reading.threads.push_back(*ebpf::decode<host_thread_record>(bytes));
+        });
+    if (read) {
+        read = ebpf::read_iterator(
+            waiters_.get(), sizeof(host_waits_record), [&](std::span<const std::byte> bytes) {
+                reading.waits.push_back(*ebpf::decode<host_waits_record>(bytes));
+            });
+    }
+    return read;
+}
 
 Result<HostTimeReading> HostTimeReader::read() const {
     HostTimeReading reading;
     reading.nodes = nodes_;
-    auto read = ebpf::for_each_lookup<host_process, host_times>(
-        past_, max_past, [&](const host_process &process, const host_times &times) {
-            reading.past.emplace_back(process, times);
-        });
-    // The clock of this CPU's run queue, by which the programs see how long a thread has been
-    // waiting, goes on when the CPU chooses its next thread.
-    ::sched_yield();
+    auto read = read_ended(reading);
     if (read) {
-        read = ebpf::read_iterator(
-            threads_.get(), sizeof(host_thread_record), [&](std::span<const std::byte> bytes) {
-                reading.threads.push_back(*ebpf::decode<host_thread_record>(bytes));
+        read = read_running(reading);
+    }
+    if (read) {
+        read = ebpf::for_each<host_file_key, host_file_waits>(
+            sources_.file_waits, [&](const host_file_key &key, const host_file_waits &waits) {
+                reading.file_waits.emplace_back(key, waits);
             });
     }
     return read ? Result<HostTimeReading>(std::move(reading)) : tl::unexpected(read.error());
 }
 
 void HostTimeReader::forget(std::span<const ProcessKey> processes) const {
+    std::set<ProcessKey> gone;
     for (const ProcessKey &key : processes) {
+        gone.insert(key);
         const host_process process{.since_ns = key.since_ns, .tgid = key.tgid, .reserved = 0};
-        bpf_map_delete_elem(past_, &process);
+        bpf_map_delete_elem(sources_.past, &process);
     }
+    if (!gone.empty()) {
+        forget_parts([&](const ProcessKey &key) { return gone.contains(key); });
+    }
+}
+
+void HostTimeReader::forget_all() const {
+    std::vector<ProcessKey> all;
+    (void)ebpf::for_each_lookup<host_process, host_times>(
+        sources_.past, max_past, [&](const host_process &process, const host_times & /*times*/) {
+            all.push_back({process.tgid, process.since_ns});
+        });
+    forget(all);
+    forget_parts([](const ProcessKey & /*key*/) { return true; });
+}
+
+// Of the tables that have several entries of a process.
+void HostTimeReader::forget_parts(const std::function<bool(const ProcessKey &)> &of) const {
+    delete_if<host_file_key, host_file_waits>(sources_.file_waits, of);
+    delete_if<host_device_key, host_device_times>(sources_.devices, of);
+    delete_if<host_waiter, host_waits>(sources_.waits_past, of);
 }
 
 }  // namespace gpusnoop::probes

@@ -66,6 +66,7 @@ Json to_json(const ThreadsState::Process &process, std::size_t threads) {
     json["wall_seconds"] = seconds(process.times.cells.wall_ns());
     json["seconds"] = to_json(process.times.cells);
     json["launch_gaps"] = to_json(process.times.gaps);
+    json["workers"] = to_json(process.times.workers);
     return json;
 }
 

@@ -69,6 +69,7 @@ Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &proces
     event.kind = "after";
     event.name = gap.after.empty() ? "unknown" : std::string(gap.after);
     event.details = {{"before", text_or_null(std::string(gap.before))},
+                     {"gpu", text_or_null(gap.gpu)},
                      {"drain", std::string(probes::host_drain_name(record.drain))},
                      {"thread", printable(probes::thread_name_of(record), max_text_bytes)},
                      {"states", probes::states_of(record)}};

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,19 +49,32 @@ inline Schedule schedule() {
     return now;
 }
 
+// How often the thread has left the CPU as it waited for something.
+inline std::uint64_t waits() {
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return static_cast<std::uint64_t>(used.ru_nvcsw);
+}
+
 class Notes {
 public:
-    // Forgets what was before.
+    // Forgets what was before, the first time.
     void begin() {
         if (began_ns_ == 0) {
-            began_ns_ = wall_ns();
-            before_ = schedule();
-            spent_.clear();
+            restart();
         }
+    }
+    void restart() {
+        began_ns_ = wall_ns();
+        before_ = schedule();
+        waits_before_ = waits();
+        spent_.clear();
+        waits_.clear();
     }
 
     // The step's time in `state` is what is left of its wall time.
     void spend(const char *phase, const char *state, const std::function<void()> &step) {
+        const std::uint64_t waited_before = waits();
         const std::uint64_t ready = schedule().ready_ns;
         const std::uint64_t wall = wall_ns();
         const std::uint64_t cpu = cpu_ns();
@@ -68,6 +82,7 @@ public:
         const std::uint64_t on_cpu = cpu_ns() - cpu;
         const std::uint64_t all = wall_ns() - wall;
         const std::uint64_t waited = schedule().ready_ns - ready;
+        waits_[{phase, state}] += waits() - waited_before;
         spent_[{phase, "running"}] += on_cpu;
         spent_[{phase, "runnable"}] += waited;
         if (all > on_cpu + waited && std::string(state) != "running") {
@@ -80,7 +95,13 @@ public:
             std::printf("spent %s %s %llu\n", where.first.c_str(), where.second.c_str(),
                         static_cast<unsigned long long>(ns));
         }
+        for (const auto &[where, times] : waits_) {
+            std::printf("waits %s %s %llu\n", where.first.c_str(), where.second.c_str(),
+                        static_cast<unsigned long long>(times));
+        }
         if (began_ns_ != 0) {
+            std::printf("waits all all %llu\n",
+                        static_cast<unsigned long long>(waits() - waits_before_));
             const Schedule now = schedule();
             std::printf("wall %llu\nran %llu\nready %llu\n",
                         static_cast<unsigned long long>(wall_ns() - began_ns_),
@@ -91,7 +112,8 @@ public:
 private:
     std::uint64_t began_ns_ = 0;
     Schedule before_;
-    std::map<std::pair<std::string, std::string>, std::uint64_t> spent_;
+    std::uint64_t waits_before_ = 0;
+    std::map<std::pair<std::string, std::string>, std::uint64_t> spent_, waits_;
 };
 
 }  // namespace spends

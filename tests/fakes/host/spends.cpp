@@ -5,9 +5,13 @@
 //   name COMM           of the process
 //   launch              launches a kernel: the thread is a launching one from now on
 //   pin CPU             to this CPU
+//   device N            chooses this CUDA device
+//   realtime PRIORITY   the thread goes before all others from now on (SCHED_FIFO)
 //   wait                prints its notes and "waiting K", K counted from 1, and waits for SIGUSR1
 //   inside CALL         the next step happens inside of this call: launch, copy, copy_sync, set,
 //                       allocate, synchronize, event
+//   worker              the steps that follow happen in a child process, which has notes of its own
+//                       that begin here; this process passes SIGUSR1 on to it
 //   exec                prints its notes and becomes this program again, which does the steps that
 //                       follow
 //   crowd N MS          N threads, ten at a time, which launch, sleep so long, and end;
@@ -36,8 +40,9 @@
 //
 //   touch MIB PAGES     writes to pages here and there in so much memory, which it keeps
 //
-// The notes are lines: "spent PHASE STATE NANOSECONDS", and "wall NANOSECONDS" since the launch,
-// with "ran" and "ready" by the kernel's account.
+// The notes are lines: "spent PHASE STATE NANOSECONDS"; "waits PHASE STATE TIMES", how often the
+// kernel says that the thread has waited in such a step, and of "all all" since the launch; and
+// "wall NANOSECONDS" since the launch, with "ran" and "ready" by the kernel's account.
 
 #include "host/notes.h"
 #include "host/states.h"
@@ -65,6 +70,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -84,7 +90,9 @@ public:
     Spender() {
         sigemptyset(&wake_);
         sigaddset(&wake_, SIGUSR1);
-        sigprocmask(SIG_BLOCK, &wake_, nullptr);
+        sigset_t blocked = wake_;
+        sigaddset(&blocked, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &blocked, nullptr);
     }
 
     // How many words a step has after its name; -1: there is no such step.
@@ -107,6 +115,7 @@ private:
     static void crowd(int threads, int ms);
     static void turns(int times, int ms);
     static void delegate(int ms);
+    void work();
 
     sigset_t wake_{};
     int waits_ = 0;
@@ -268,6 +277,28 @@ void Spender::delegate(int ms) {
     }).join();
 }
 
+void Spender::work() {
+    std::fflush(stdout);
+    const pid_t child = ::fork();
+    check(child >= 0, "fork");
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        notes.restart();
+        return;
+    }
+    sigset_t signals = wake_;
+    sigaddset(&signals, SIGCHLD);
+    for (int signal = SIGUSR1; signal == SIGUSR1;) {
+        sigwait(&signals, &signal);
+        if (signal == SIGUSR1) {
+            ::kill(child, SIGUSR1);
+        }
+    }
+    int status = 0;
+    check(::waitpid(child, &status, 0) == child, "wait for the worker");
+    std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+}
+
 int Spender::run(const std::string &step, char **words, int count) {
     static const std::map<std::string, std::pair<const char *, Step>> timed = {
         {"burn", {"running", spends::burn}},
@@ -291,6 +322,10 @@ int Spender::run(const std::string &step, char **words, int count) {
     }
     if (step == "wait") {
         wait();
+        return 0;
+    }
+    if (step == "worker") {
+        work();
         return 0;
     }
     if (step == "hang") {
@@ -318,6 +353,15 @@ int Spender::run(const std::string &step, char **words, int count) {
         CPU_ZERO(&cpus);
         CPU_SET(static_cast<std::size_t>(number(words[0])), &cpus);
         check(::sched_setaffinity(0, sizeof(cpus), &cpus) == 0, "pin");
+        return 1;
+    }
+    if (step == "realtime") {
+        const sched_param how = {.sched_priority = number(words[0])};
+        check(::sched_setscheduler(0, SCHED_FIFO, &how) == 0, "sched_setscheduler");
+        return 1;
+    }
+    if (step == "device") {
+        check(cudaSetDevice(number(words[0])) == standin::kSuccess, "cudaSetDevice");
         return 1;
     }
     if (step == "turns" && count > 1) {

@@ -140,6 +140,7 @@ void stop(int ms) {
     const pid_t self = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         sleep_for(ms);
         ::kill(self, SIGCONT);
         ::_exit(0);

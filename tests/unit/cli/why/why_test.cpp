@@ -14,6 +14,9 @@ using Json = nlohmann::json;
 
 namespace {
 
+const Json no_workers = {
+    {"processes", 0}, {"seconds", Json::object()}, {"file_waits", Json::object()}};
+
 Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
     return {{"id", std::to_string(pid) + "-5"},
             {"pid", pid},
@@ -26,7 +29,8 @@ Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
             {"threads", 1},
             {"wall_seconds", 1.0},
             {"seconds", seconds},
-            {"launch_gaps", Json::object()}};
+            {"launch_gaps", Json::object()},
+            {"workers", no_workers}};
 }
 
 Times times_of(double elapsed, const std::vector<Json> &processes) {
@@ -133,6 +137,38 @@ TEST_CASE("why has its numbers and the conclusion's key as JSON, too") {
     CHECK(one.at("launch_gaps") == Json{{"device", gaps}});
     CHECK_THAT(one.at("sentence").get<std::string>(), ContainsSubstring("Allocations"));
     CHECK(Json::parse(report_json({.elapsed_ns = 1, .findings = {}})).at("processes").empty());
+}
+
+TEST_CASE("why says what the workers of a process wait for") {
+    Json loads = process(7, "a", {{"host", {{"pipe", 1.0}}}});
+    loads["workers"] = {{"processes", 1},
+                        {"seconds", {{"file", 100.0}, {"futex", 1.0}}},
+                        {"file_waits", {{"nfs", {{"waits", 1'000}, {"seconds", 100.0}}}}}};
+    const Times before = times_of(1, {loads});
+    loads["seconds"] = {{"host", {{"pipe", 11.0}}}};
+    loads["workers"] = {{"processes", 8},
+                        {"seconds",
+                         {{"file", 148.8},
+                          {"running", 9.6},
+                          {"socket", 4.0},
+                          {"pipe", 2.0},
+                          {"futex", 500.0},
+                          {"device", 0.1}}},
+                        {"file_waits",
+                         {{"nfs", {{"waits", 2'000}, {"seconds", 144.0}}},
+                          {"unknown", {{"waits", 100}, {"seconds", 4.8}}}}}};
+    const auto said = [&] { return text(before, times_of(11, {loads})); };
+    CHECK_THAT(said(), Catch::Matchers::EndsWith(
+                           "\n  Its 8 workers: 61 % file (mostly nfs, 44.0 ms each), 12 % running, "
+                           "5 % socket.\n"));
+    loads["workers"]["processes"] = 1;
+    CHECK_THAT(said(), ContainsSubstring("  Its worker: 488 % file"));
+    loads["workers"] = no_workers;
+    CHECK_THAT(said(), !ContainsSubstring("worker:"));
+    loads["workers"]["processes"] = 2;
+    CHECK_THAT(said(), !ContainsSubstring("Its 2 workers"));
+    loads["workers"] = {{"processes", 2}, {"seconds", {{"file", -1}}}};
+    CHECK_FALSE(parse_times(Json{{"elapsed_seconds", 1}, {"processes", {loads}}}.dump()));
 }
 
 TEST_CASE("why does not compare an exporter with the one before its restart") {

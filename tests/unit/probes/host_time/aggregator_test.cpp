@@ -29,8 +29,9 @@ public:
                                            return true;
                                        }}};
 
-    // By the labels that follow those of the process.
-    [[nodiscard]] std::map<Values, std::uint64_t> shown(const std::string &family) const {
+    // By the labels that follow those of the process. Of a histogram, its first bucket, or its sum.
+    [[nodiscard]] std::map<Values, std::uint64_t> shown(const std::string &family,
+                                                        bool of_sum = false) const {
         std::map<Values, std::uint64_t> shown;
         for (const auto &snapshot : aggregator.families().snapshots()) {
             if (snapshot.description->name != "gpusnoop_host_" + family) {
@@ -39,10 +40,14 @@ public:
             for (std::size_t i = 0; i < snapshot.labels.size(); i++) {
                 Values values = *snapshot.labels[i];
                 values.erase(values.begin() + 1, values.begin() + 4);
-                shown[values] = snapshot.values[i * snapshot.stride];
+                shown[values] =
+                    snapshot.values[i * snapshot.stride + (of_sum ? snapshot.stride - 1 : 0)];
             }
         }
         return shown;
+    }
+    [[nodiscard]] std::uint64_t sum(const std::string &family, const Values &values) const {
+        return shown(family, true).at(values);
     }
     [[nodiscard]] std::uint64_t cell(const std::string &phase, const std::string &state) const {
         const auto cells = shown("launch_thread_seconds_total");
@@ -66,8 +71,16 @@ host_thread_record thread(std::uint32_t tid, std::uint64_t wall) {
     return record;
 }
 
+host_device_key key_of(const host_thread_record &thread) {
+    return {
+        .since_ns = thread.process.since_ns, .tgid = thread.process.tgid, .device = thread.device};
+}
+
 HostTimeReading reading(std::vector<host_thread_record> threads) {
-    return {.past = {}, .threads = std::move(threads), .nodes = {0, 1}};
+    HostTimeReading reading;
+    reading.threads = std::move(threads);
+    reading.nodes = {0, 1};
+    return reading;
 }
 
 }  // namespace
@@ -142,19 +155,23 @@ TEST_CASE("running time is shown by the NUMA node, with what a thread runs at th
     Bench bench;
     auto one = thread(1, 1000);
     one.cpu = 1;
-    one.times.node_ns[0] = 300;
+    one.of_device.node_ns[0] = 300;
+    one.times.ran_ns = 300;
     one.times.off_ns[HOST_host][HOST_STATE_sleep] = 500;
     bench.aggregator.on_reading(reading({one}));
     CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
-          std::map<Values, std::uint64_t>{{{"p7", "0"}, 300}, {{"p7", "1"}, 200}});
+          std::map<Values, std::uint64_t>{{{"p7", "unknown", "0"}, 300},
+                                          {{"p7", "unknown", "1"}, 200}});
     one.cpu = 99;
     one.times.wall_ns = 1100;
-    one.times.node_ns[1] = 200;
-    one.times.node_ns[HOST_NODES - 1] = 40;
+    one.of_device.node_ns[1] = 200;
+    one.of_device.node_ns[HOST_NODES - 1] = 40;
+    one.times.ran_ns = 540;
     bench.aggregator.on_reading(reading({one}));
     CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
-          std::map<Values, std::uint64_t>{
-              {{"p7", "0"}, 300}, {{"p7", "1"}, 200}, {{"p7", "other"}, 100}});
+          std::map<Values, std::uint64_t>{{{"p7", "unknown", "0"}, 300},
+                                          {{"p7", "unknown", "1"}, 200},
+                                          {{"p7", "unknown", "other"}, 100}});
 }
 
 TEST_CASE("each system call has the state of a thread that is blocked in it") {
@@ -183,25 +200,118 @@ TEST_CASE("each system call has the state of a thread that is blocked in it") {
 TEST_CASE("launch gaps are counted once, by what came before them and by state") {
     Bench bench;
     auto one = thread(1, 1000);
-    one.times.gap_ns[HOST_DRAIN_device] = 700;
-    one.times.gaps[HOST_DRAIN_device][2] = 3;
-    one.times.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 500;
-    one.times.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 200;
+    one.of_device.gap_ns[HOST_DRAIN_device] = 700;
+    one.of_device.gaps[HOST_DRAIN_device][2] = 3;
+    one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 500;
+    one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 200;
     bench.aggregator.on_reading(reading({one}));
     bench.aggregator.on_reading(reading({one}));
     CHECK(bench.shown("launch_gap_state_seconds_total") ==
-          std::map<Values, std::uint64_t>{{{"p7", "device", "pipe"}, 500},
-                                          {{"p7", "device", "cuda_call"}, 200}});
+          std::map<Values, std::uint64_t>{{{"p7", "unknown", "device", "pipe"}, 500},
+                                          {{"p7", "unknown", "device", "cuda_call"}, 200}});
     CHECK(bench.shown("launch_gap_seconds").size() == 1);
 
     // The thread has ended, another one goes on.
     auto other = thread(2, 10);
-    other.times.gaps[HOST_DRAIN_none][0] = 1;
-    HostTimeReading next = reading({other});
+    other.of_device.gaps[HOST_DRAIN_none][0] = 1;
+    auto next = reading({other});
     next.past = {{one.process, one.times}};
+    next.devices = {{key_of(one), one.of_device}};
     bench.aggregator.on_reading(next);
-    CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "device", "pipe"}) == 500);
+    CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
+          500);
     CHECK(bench.shown("launch_gap_seconds").size() == 2);
+}
+
+TEST_CASE("gaps and running time are counted by the GPU of the device, once it is known") {
+    Bench bench;
+    bool is_known = false;
+    bench.aggregator.name_gpus([&](std::uint32_t tgid, std::int32_t device) {
+        CHECK(tgid == 7);
+        return is_known ? std::optional("gpu" + std::to_string(device)) : std::nullopt;
+    });
+    auto one = thread(1, 1000);
+    one.device = 1;
+    one.of_device.gaps[HOST_DRAIN_none][0] = 1;
+    one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 40;
+    one.of_device.node_ns[0] = one.times.ran_ns = 1000;
+    auto now = reading({one});
+    // It had launched on another device before.
+    host_device_times before{};
+    before.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 30;
+    now.devices = {{{.since_ns = 1, .tgid = 7, .device = 0}, before}};
+    bench.aggregator.on_reading(now);
+    CHECK(bench.shown("launch_gap_state_seconds_total").empty());
+    CHECK(bench.all() == 1000);
+
+    is_known = true;
+    bench.aggregator.on_reading(now);
+    CHECK(bench.shown("launch_gap_state_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "gpu0", "device", "pipe"}, 30},
+                                          {{"p7", "gpu1", "device", "pipe"}, 40}});
+    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "gpu1", "0"}, 1000}});
+    bench.aggregator.for_each([](const ProcessIdentity & /*process*/, const ProcessTimes &times) {
+        CHECK(times.gaps.by_drain[HOST_DRAIN_device].state_ns[HOST_STATE_pipe] == 70);
+        CHECK(times.gaps.gaps() == 1);
+    });
+
+    // All its threads ended before `cuda` knew the process.
+    Bench late;
+    late.aggregator.name_gpus([](std::uint32_t, std::int32_t) { return std::nullopt; });
+    now.past = {{one.process, one.times}};
+    now.threads = {};
+    late.aggregator.on_reading(now);
+    CHECK(late.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
+          30);
+}
+
+TEST_CASE("waits of all threads are counted by role, and files by file system") {
+    Bench bench;
+    host_waits_record worker{};
+    worker.waiter = {.since_ns = 1, .tgid = 7, .role = FOLLOWED_WORKER, .root = 5, .reserved = 0};
+    worker.waits.ns[HOST_STATE_pipe] = 100;
+    worker.waits.ns[HOST_STATE_futex] = 500;
+    worker.waits.latency_ns = 20;
+    worker.waits.latencies[0] = 2;
+    worker.waits.opened = 3;
+    worker.waits.settled = 2;
+    auto now = reading({});
+    now.waits = {worker, worker};  // of two threads
+    host_file_waits files{};
+    files.ns = 70;
+    files.waits[1] = 4;
+    now.file_waits = {{{.since_ns = 1, .tgid = 7, .filesystem = 0x6969}, files},
+                      {{.since_ns = 1, .tgid = 7, .filesystem = 0}, files},
+                      {{.since_ns = 1, .tgid = 7, .filesystem = 12345}, files}};
+    bench.aggregator.on_reading(now);
+    bench.aggregator.on_reading(now);
+    CHECK(bench.shown("blocked_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "worker", "pipe"}, 200}});
+    CHECK(bench.shown("file_wait_seconds").size() == 3);
+    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "nfs"}));
+    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "unknown"}));
+    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "other"}));
+    CHECK(bench.shown("runqueue_latency_seconds").size() == 1);
+    CHECK(bench.aggregator.opened() == 6);
+    CHECK(bench.aggregator.settled() == 4);
+
+    // It has made its first CUDA call, and one of its threads has become a launching one.
+    auto launching = thread(1, 1000);
+    launching.times.off_ns[HOST_host][HOST_STATE_pipe] = 30;
+    launching.times.off_ns[HOST_wait][HOST_STATE_pipe] = 10;
+    launching.times.latency_ns = 6;
+    launching.times.latencies[0] = 1;
+    now.threads = {launching};
+    now.waits[0].waits.ns[HOST_STATE_pipe] = 105;
+    now.waits[0].waits.file_waits_lost = 1;
+    bench.aggregator.on_reading(now);
+    CHECK(bench.shown("blocked_seconds_total") ==
+          std::map<Values, std::uint64_t>{{{"p7", "gpu", "pipe"}, 45},
+                                          {{"p7", "worker", "pipe"}, 200}});
+    CHECK(bench.sum("runqueue_latency_seconds", {"p7", "gpu"}) == 6);
+    CHECK(bench.sum("runqueue_latency_seconds", {"p7", "worker"}) == 40);
+    CHECK(bench.aggregator.file_waits_lost() == 1);
 }
 
 TEST_CASE("records of gaps and lost ones are added up over threads, also over ended ones") {
@@ -212,7 +322,7 @@ TEST_CASE("records of gaps and lost ones are added up over threads, also over en
     auto other = thread(2, 10);
     other.times.gap_records = 1;
     bench.aggregator.on_reading(reading({one, other}));
-    HostTimeReading next = reading({other});
+    auto next = reading({other});
     next.past = {{one.process, one.times}};
     bench.aggregator.on_reading(next);
     CHECK(bench.aggregator.gap_records() == 6);

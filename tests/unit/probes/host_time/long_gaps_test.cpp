@@ -28,6 +28,7 @@ LongGap gap_of(std::uint32_t pid, std::chrono::milliseconds length,
                             .container = "",
                             .slurm_job_id = "",
                             .user = ""},
+                .gpu = "1",
                 .before = "cudaDeviceSynchronize",
                 .after = "cudaLaunchKernel"};
     gap.record.process.tgid = pid;
@@ -84,6 +85,7 @@ TEST_CASE("the longest gaps are kept, and for an hour") {
 TEST_CASE("a gap is in the document with its thread, its calls and its states") {
     auto cut = gap_of(8, 1ms);
     cut.before = {};
+    cut.gpu = "";
     const Json answer = Json::parse(ask({gap_of(7, 20ms), cut})->text);
     REQUIRE(answer.at("launch_gaps").size() == 2);
     CHECK(answer.at("launch_gaps").at(0) ==
@@ -97,11 +99,13 @@ TEST_CASE("a gap is in the document with its thread, its calls and its states") 
                {"slurm_job_id", ""},
                {"user", ""},
                {"thread", "w\xef\xbf\xbd"},
+               {"gpu", "1"},
                {"drain", "device"},
                {"before", "cudaDeviceSynchronize"},
                {"after", "cudaLaunchKernel"},
                {"states", {{"cuda_call", 0.015}, {"running", 0.005}}}});
     CHECK(answer.at("launch_gaps").at(1).at("before").is_null());
+    CHECK(answer.at("launch_gaps").at(1).at("gpu").is_null());
     CHECK(answer.at("launch_gaps_left_out") == 0);
 }
 
@@ -135,13 +139,15 @@ TEST_CASE("trace gap has a line for a gap, with all of it") {
     CHECK(line.at("comm") == "python3");
     CHECK(line.at("after") == "cudaLaunchKernel");
     CHECK(line.at("before") == "cudaDeviceSynchronize");
+    CHECK(line.at("gpu") == "1");
     CHECK(line.at("drain") == "device");
     CHECK(line.at("states") == Json{{"cuda_call", 15'000'000}, {"running", 5'000'000}});
     CHECK(trace::text_line(event).find(
               " cudaLaunchKernel           20.000ms -                        "
-              "before=cudaDeviceSynchronize drain=device thread=w\xef\xbf\xbd "
+              "before=cudaDeviceSynchronize gpu=1 drain=device thread=w\xef\xbf\xbd "
               "states=cuda_call:15.000ms,running:5.000ms\n") != std::string::npos);
     auto cut = gap_of(7, 20ms);
     cut.before = {};
+    cut.gpu = "";
     CHECK(Json::parse(trace::json_line(trace::event_of(cut, process))).at("before").is_null());
 }

@@ -25,8 +25,11 @@ public:
         thread.times.wall_ns = static_cast<std::uint64_t>(wall.count()) * second;
         thread.times.off_ns[HOST_host][HOST_STATE_pipe] =
             static_cast<std::uint64_t>(in_pipe.count()) * second;
-        thread.times.gaps[HOST_DRAIN_none][0] = launches_ += is_idle ? 0 : 1;
-        aggregator_.on_reading({.past = {}, .threads = {thread}, .nodes = {0}});
+        thread.of_device.gaps[HOST_DRAIN_none][0] = launches_ += is_idle ? 0 : 1;
+        HostTimeReading reading;
+        reading.threads = {thread};
+        reading.nodes = {0};
+        aggregator_.on_reading(reading);
         recent.on_reading(aggregator_, 1'000s + wall);
     }
 

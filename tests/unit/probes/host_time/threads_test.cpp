@@ -33,9 +33,20 @@ host_thread_record thread_of(std::uint32_t tgid, std::uint32_t tid, std::uint64_
 class Node {
 public:
     void read(std::vector<host_thread_record> threads,
-              std::vector<std::pair<host_process, host_times>> past = {}) {
-        const HostTimeReading reading{
-            .past = std::move(past), .threads = std::move(threads), .nodes = {0, 3}};
+              const std::vector<host_thread_record> &ended = {},
+              std::vector<host_waits_record> workers = {}) {
+        HostTimeReading reading;
+        for (const host_thread_record &thread : ended) {
+            const host_process &process = thread.process;
+            reading.past.emplace_back(process, thread.times);
+            reading.devices.emplace_back(
+                host_device_key{
+                    .since_ns = process.since_ns, .tgid = process.tgid, .device = thread.device},
+                thread.of_device);
+        }
+        reading.threads = std::move(threads);
+        reading.waits = std::move(workers);
+        reading.nodes = {0, 3};
         aggregator_.on_reading(reading);
         threads_.on_reading(reading);
     }
@@ -105,23 +116,48 @@ TEST_CASE("a launching thread is in the document with what it does and what it h
 
 TEST_CASE("a process has the launch gaps that its threads have ended") {
     auto one = thread_of(7, 71, 10, 1'000);
-    one.times.gap_ns[HOST_DRAIN_device] = 2'500'000'000;
-    one.times.gaps[HOST_DRAIN_device][0] = 2;
-    one.times.gaps[HOST_DRAIN_device][HOST_GAP_BUCKETS - 1] = 1;
-    one.times.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 1'500'000'000;
-    one.times.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 500'000'000;
+    one.of_device.gap_ns[HOST_DRAIN_device] = 2'500'000'000;
+    one.of_device.gaps[HOST_DRAIN_device][0] = 2;
+    one.of_device.gaps[HOST_DRAIN_device][HOST_SPAN_BUCKETS - 1] = 1;
+    one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 1'500'000'000;
+    one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 500'000'000;
     auto other = thread_of(7, 72, 20, 500);
-    other.times.gap_ns[HOST_DRAIN_device] = 500'000'000;
-    other.times.gaps[HOST_DRAIN_device][3] = 1;
-    other.times.gap_ns[HOST_DRAIN_none] = 250'000'000;
-    other.times.gaps[HOST_DRAIN_none][3] = 1;
+    other.of_device.gap_ns[HOST_DRAIN_device] = 500'000'000;
+    other.of_device.gaps[HOST_DRAIN_device][3] = 1;
+    other.of_device.gap_ns[HOST_DRAIN_none] = 250'000'000;
+    other.of_device.gaps[HOST_DRAIN_none][3] = 1;
     Node node;
     node.read({one, other});
-    node.read({other}, {{one.process, one.times}});
+    node.read({other}, {one});
     CHECK(node.answer().at("processes").at(0).at("launch_gaps") ==
           Json{{"none", {{"gaps", 1}, {"seconds", 0.25}, {"states", Json::object()}}},
                {"device",
                 {{"gaps", 4}, {"seconds", 3.0}, {"states", {{"pipe", 1.5}, {"cuda_call", 0.5}}}}}});
+}
+
+TEST_CASE("a process has the times of its workers, and no worker is in the document itself") {
+    Node node;
+    host_waits_record worker{};
+    worker.waiter = {.since_ns = 9, .tgid = 8, .role = FOLLOWED_WORKER, .root = 7, .reserved = 0};
+    worker.waits.ns[HOST_STATE_file] = 1'500'000'000;
+    worker.waits.ns[HOST_STATE_running] = 500'000'000;
+    host_waits_record other = worker;
+    other.waiter.tgid = 9;
+    host_waits_record of_another = worker;
+    of_another.waiter.root = 6;
+    of_another.waiter.tgid = 10;
+    const auto launching = thread_of(7, 71, 10, 1'000);
+    node.read({launching}, {}, {worker, worker, other, of_another});
+    Json answer = node.answer();
+    REQUIRE(answer.at("processes").size() == 1);
+    CHECK(answer.at("processes").at(0).at("workers") ==
+          Json{{"processes", 2},
+               {"seconds", {{"running", 1.5}, {"file", 4.5}}},
+               {"file_waits", Json::object()}});
+    node.read({launching});
+    answer = node.answer();
+    CHECK(answer.at("processes").at(0).at("workers").at("processes") == 0);
+    CHECK(answer.at("processes").at(0).at("workers").at("seconds").at("file") == 4.5);
 }
 
 TEST_CASE("numbers of launching threads only grow, and a process keeps what ended threads had") {
@@ -137,7 +173,7 @@ TEST_CASE("numbers of launching threads only grow, and a process keeps what ende
     CHECK(answer.at("threads").at(0).at("seconds").at("host").at("futex") == 600e-9);
     CHECK(answer.at("threads").at(0).at("wall_seconds") == 1'000e-9);
     CHECK(answer.at("processes").at(0).at("threads") == 2);
-    node.read({other}, {{one.process, one.times}});
+    node.read({other}, {one});
     answer = node.answer();
     CHECK(answer.at("threads").size() == 1);
     CHECK(answer.at("processes").at(0).at("threads") == 1);

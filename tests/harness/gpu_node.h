@@ -1,0 +1,39 @@
+// What the NVIDIA driver shows of a node's GPUs below /proc, for discovery.nvidia_proc_path.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "tests/harness/directory.h"
+#include "tests/harness/exporter.h"
+
+namespace harness {
+
+class GpuNode {
+public:
+    // GPU k is at the address 0000:(3+k)b:00.0, and its UUID begins with GPU-0000000k.
+    explicit GpuNode(int gpus) {
+        for (int gpu = 0; gpu < gpus; gpu++) {
+            const std::string address = "0000:" + std::to_string(3 + gpu) + "b:00.0";
+            std::filesystem::create_directories(files_ / ("gpus/" + address));
+            write_file(files_ / ("gpus/" + address + "/information"),
+                       "Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\nGPU UUID: \t "
+                       "GPU-0000000" +
+                           std::to_string(gpu) +
+                           "-1111-2222-3333-444444444444\nVideo BIOS: \t 96\nBus Type: \t PCIe\n"
+                           "Bus Location: \t " +
+                           address + "\nDevice Minor: \t " + std::to_string(gpu) +
+                           "\nGPU Excluded:\t No\n");
+        }
+    }
+
+    // A line of the configuration.
+    [[nodiscard]] std::string config() const {
+        return "discovery: {nvidia_proc_path: " + files_.path().string() + "}\n";
+    }
+
+private:
+    TemporaryDirectory files_;
+};
+
+}  // namespace harness
