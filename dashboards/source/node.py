@@ -1,7 +1,8 @@
 """One node: a row for each probe."""
 
-from .common import (COPIES, FUNCTIONS, GPUS, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
+from .common import (COPIES, FUNCTIONS, GPUS, HOST, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
                      WORKLOAD, dashboard, known_column, node_columns, pid_column, pod_columns, program_cell, program_columns)
+from .host_panels import gpu_without_work, time_of_launching_threads
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
@@ -128,6 +129,15 @@ def _cuda():
     )
 
 
+def _host():
+    to_host = [link_to(HOST, "Host", "instance")]
+    return Row(
+        "Is it the host?",
+        time_of_launching_threads(rate, width=12, links=to_host),
+        gpu_without_work(rate, width=12, links=to_host),
+    )
+
+
 def _func():
     to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
     return Row(
@@ -202,4 +212,4 @@ def make():
     return dashboard(
         NODE, "Node",
         "One node, or several: its GPUs and processes, and what each probe of the exporter sees.",
-        [_state(), _gpus(), _pods(), _cuda(), _func(), *_kernel_rows()], variables=[GPUS])
+        [_state(), _gpus(), _pods(), _host(), _cuda(), _func(), *_kernel_rows()], variables=[GPUS])

@@ -4,9 +4,10 @@ The recording rules say which pod a container is in (container_id:gpusnoop_workl
 as well, without namespace and pod.
 """
 
-from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS,
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, HOST, LOWER_BOUND, MEMORY, NEEDS_DCGM, WARNING_COLORS,
                      WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, pod_columns, program_cell,
                      program_columns, slow_calls_link)
+from .host_panels import gpu_without_work, time_of_launching_threads
 from .model import Row, link_to
 from .panels import EACH_MINUTE, EACH_SECOND, Column, stat, table, timeseries
 from .promql import CONTAINER, NODE, ON_GPU, grown, growth, lines, own, rate, recorded, top, total, wide, within, zero
@@ -186,6 +187,15 @@ def _calls():
     )
 
 
+def _host():
+    to_host = [link_to(HOST, "Host", "instance")]
+    return Row(
+        "Is it the host?",
+        time_of_launching_threads(per_second, width=12, links=to_host),
+        gpu_without_work(per_second, width=12, links=to_host),
+    )
+
+
 def _nccl():
     operations = "instance, comm, communicator, nranks, rank"
     return Row(
@@ -205,5 +215,5 @@ def make():
         WORKLOAD, "Workload",
         "What a pod or a job does with its GPUs, for who owns it: from cluster and namespace to pods, Slurm jobs and "
         "processes.",
-        [_now(), _levels(), _memory(), _work(), _calls(), _nccl()], variables=_variables(),
+        [_now(), _levels(), _host(), _memory(), _work(), _calls(), _nccl()], variables=_variables(),
         annotations=[LOWER_BOUND])
