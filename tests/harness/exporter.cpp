@@ -74,17 +74,26 @@ void Exporter::configure(const std::string &config) const {
     // attaching to each library is for the tests that are about that. Kernel-side probes
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
+    // The host probes are one block, in one line.
+    const std::string block_begin = "host: {";
+    const auto block_at = config.find(block_begin);
+    const bool has_block = block_at != std::string::npos;
+    const std::string block =
+        has_block ? config.substr(block_at, config.find('\n', block_at) - block_at) : "";
     std::string host;
     for (const auto *const kind : gpusnoop::probes::all_probes()) {
         const std::string probe(kind->name);
         if (kind->read_host != nullptr) {
-            host += "  " + probe.substr(probe.find('_') + 1) + ": {enabled: false}\n";
+            const std::string key = probe.substr(probe.find('_') + 1) + ": ";
+            host += block.find(key) == std::string::npos ? key + "{enabled: false}, " : "";
         } else if (probe != "cuda" && config.find(probe + ":") == std::string::npos) {
             text += probe + ": {enabled: false}\n";
         }
     }
-    if (!host.empty() && config.find("host:") == std::string::npos) {
-        text += "host:\n" + host;
+    if (has_block) {
+        text.insert(text.find(block_begin) + block_begin.size(), host);
+    } else {
+        text += block_begin + host + "}\n";
     }
     write_file(directory_ / "config.yaml", text);
 }

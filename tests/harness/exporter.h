@@ -36,8 +36,9 @@ void missing(const std::string &what);
 class Exporter {
 public:
     // Started on `config` (YAML) and serving when this returns. Without a block `functions:`,
-    // `pcie:` or `nvlink:` there, that probe is off; without a block `host:`, all host probes are.
-    // `through` is a command that runs the command after it, such as setpriv.
+    // `pcie:` or `nvlink:` there, that probe is off, and so is each probe that a block `host:
+    // {...}`, in one line, does not name. `through` is a command that runs the command after it,
+    // such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 
     // Rewrites the configuration, as the constructor does. The exporter reads it at the next

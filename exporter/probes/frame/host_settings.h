@@ -19,7 +19,7 @@ struct HostConfig {
 
 // Of the probe host_time. The probe cuda reads it, too: it keeps the accounts of threads.
 struct HostTimeConfig {
-    bool enabled = false;
+    bool enabled = true;
     // Launch gaps this long or longer are explained.
     std::chrono::milliseconds gap_min{1};
     std::uint32_t keep_gaps = 100;  // for /api/v1/launch_gaps

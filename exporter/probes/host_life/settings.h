@@ -8,7 +8,7 @@
 namespace gpusnoop::probes {
 
 struct HostLifeConfig {
-    bool enabled = false;
+    bool enabled = true;
     std::uint32_t keep = 100;  // ends that /api/v1/exits shows
     bool operator==(const HostLifeConfig &) const = default;
 };

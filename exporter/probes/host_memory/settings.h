@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostMemoryConfig {
-    bool enabled = false;
+    bool enabled = true;
     bool operator==(const HostMemoryConfig &) const = default;
 };
 

@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostPressureConfig {
-    bool enabled = false;
+    bool enabled = true;
     bool operator==(const HostPressureConfig &) const = default;
 };
 

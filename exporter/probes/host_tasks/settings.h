@@ -6,7 +6,7 @@
 namespace gpusnoop::probes {
 
 struct HostTasksConfig {
-    bool enabled = false;
+    bool enabled = true;
     bool operator==(const HostTasksConfig &) const = default;
 };
 
