@@ -83,6 +83,8 @@ static __always_inline void on_exec(struct task_struct *task)
 	if (process->reasons)
 		send_follow(process, task->tgid, FOLLOW_EXECED);
 	process->since_ns = bpf_ktime_get_ns();
+	process->cuda_since_ns = 0;
+	process->last_call = 0;
 	process->reasons = (process->reasons & FOLLOWED_CHILD) | named;
 	if (process->reasons)
 		send_follow_start(process, leader);

@@ -219,13 +219,10 @@ static __always_inline void fill_killer(struct life_exit_record *record, struct 
 	bpf_map_delete_elem(&life_killers, &key);
 }
 
-static __always_inline void on_exit(struct task_struct *task)
+static __always_inline void send_exit(struct followed *process, struct task_struct *task)
 {
-	struct followed *process = followed_process(task);
 	struct life_exit_record *record;
 
-	if (!process || !ends_process(process, task))
-		return;
 	ACCOUNT(entered, 1);
 	record = bpf_ringbuf_reserve(&life_events, sizeof(*record), 0);
 	if (!record) {
@@ -241,8 +238,44 @@ static __always_inline void on_exit(struct task_struct *task)
 	record->lifetime_ns = bpf_ktime_get_boot_ns() - process->start_boottime_ns;
 	record->out_of_memory = task->signal->oom_mm != NULL;
 	fill_killer(record, task);
+	record->cuda_since_ns = *(volatile __u64 *)&process->cuda_since_ns;
+	record->last_call = *(volatile __u64 *)&process->last_call;
 	SUBMIT(record);
 	ACCOUNT(events, 1);
+}
+
+/* Where this record lies before that of the process's end, that one has the call, too. */
+static __always_inline void send_last_call(struct followed *process, struct task_struct *task)
+{
+	struct life_last_call_record *record;
+
+	ACCOUNT(entered, 1);
+	record = bpf_ringbuf_reserve(&life_events, sizeof(*record), 0);
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	record->head.at_ns = bpf_ktime_get_ns();
+	record->head.since_ns = process->since_ns;
+	record->head.tgid = task->tgid;
+	record->head.type = LIFE_LAST_CALL;
+	record->cuda_since_ns = process->cuda_since_ns;
+	record->last_call = *(volatile __u64 *)&process->last_call;
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* Several threads can end at once, and the one that ends the process can be faster than others. */
+static __always_inline void on_exit(struct task_struct *task)
+{
+	struct followed *process = followed_process(task);
+
+	if (!process || !process->ended_ns)
+		return;
+	if (ends_process(process, task))
+		send_exit(process, task);
+	else if (process->cuda_since_ns)
+		send_last_call(process, task);
 }
 
 SEC("tp_btf/sched_process_exit")

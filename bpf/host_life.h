@@ -34,8 +34,9 @@ struct life_origin {
 WIRE_SIZE(struct life_origin, 8 + PROCESS_COMM_BYTES);
 
 enum life_record_type {
-	LIFE_EXIT,   /* struct life_exit_record */
-	LIFE_SIGNAL, /* struct life_signal_record: in a trace */
+	LIFE_EXIT,	/* struct life_exit_record */
+	LIFE_SIGNAL,	/* struct life_signal_record: in a trace */
+	LIFE_LAST_CALL, /* struct life_last_call_record */
 };
 
 struct life_exit_record {
@@ -46,8 +47,19 @@ struct life_exit_record {
 	__u32 out_of_memory; /* 1: the kernel chose it as it had no memory left */
 	__u32 has_origin;    /* 1: of the signal that ended it */
 	struct life_origin origin;
+	__u64 cuda_since_ns; /* these two as in struct followed */
+	__u64 last_call;
 };
-WIRE_SIZE(struct life_exit_record, 24 + 8 + 8 + 8 + sizeof(struct life_origin));
+WIRE_SIZE(struct life_exit_record, 24 + 8 + 8 + 8 + sizeof(struct life_origin) + 16);
+
+/* A thread of the process ended after the record of the process's end was sent, so its last call is
+ * not in there. */
+struct life_last_call_record {
+	struct traced_record head;
+	__u64 cuda_since_ns;
+	__u64 last_call;
+};
+WIRE_SIZE(struct life_last_call_record, 24 + 16);
 
 struct life_signal_record {
 	struct traced_record head;

@@ -17,6 +17,7 @@
 #include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/graphs.bpf.h"
+#include "bpf/cuda/last_calls.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
 #include "bpf/cuda/times.bpf.h"
@@ -373,7 +374,13 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 CALL_PROGRAMS(cuda_enter, cuda_leave)
 CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 
-END_PROGRAMS(forget_thread, forget_process)
+static __always_inline void end_thread(struct task_struct *task)
+{
+	note_last_call(task);
+	forget_thread(task);
+}
+
+END_PROGRAMS(end_thread, forget_process)
 END_TIMES_PROGRAMS()
 
 DEATH_PROGRAM(cuda_threads, is_in_call(task, &thread->open) || is_in_call(task, &thread->profiler))

@@ -34,8 +34,20 @@ struct followed {
 	__u32 former_role;     /* enum followed_role, of the program before */
 	__u64 former_since_ns; /* of the program before, if it was followed; else 0 */
 	__u64 submitted;       /* when, and what: bpf/cuda/launch_gaps.bpf.h; 0: nothing */
+	/* Of its threads that have ended, by the programs of `cuda`; 0: none made a call. */
+	__u64 cuda_since_ns; /* the process's, as that probe has it */
+	__u64 last_call;     /* the newest, as below */
 };
-WIRE_SIZE(struct followed, 56);
+WIRE_SIZE(struct followed, 72);
+
+/* A CUDA call in one word, so that threads which end side by side can keep the newest: when it
+ * began, in units of 16 ns; whether its thread was inside of it at its end; and its function. */
+#define LAST_CALL_FUNCTIONS 512
+#define LAST_CALL(began_ns, is_inside, function)                                                   \
+	((began_ns) >> 4 << 10 | (is_inside) * 512ULL | (function))
+#define LAST_CALL_BEGAN_NS(word)  ((word) >> 10 << 4)
+#define LAST_CALL_IS_INSIDE(word) ((word) >> 9 & 1)
+#define LAST_CALL_FUNCTION(word)  ((word) & (LAST_CALL_FUNCTIONS - 1))
 
 /* What became of a process. */
 enum follow_record_type {

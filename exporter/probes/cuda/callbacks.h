@@ -9,6 +9,7 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/overhead.h"
 
 namespace gpusnoop::probes {
@@ -41,6 +42,8 @@ struct CudaCallbacks {
     // Ends mappings of memory with a handle that a cuMemUnmap left to the exporter. Memory that is
     // freed by this comes as records.
     std::function<void(std::span<const LiveEntry>)> end_mappings = [](auto) {};
+    // A process has ended, and what it had not freed is counted.
+    std::function<void(const GpuProcessEnd &)> left_unfreed = [](const auto &) {};
 };
 
 }  // namespace gpusnoop::probes

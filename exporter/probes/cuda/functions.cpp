@@ -59,6 +59,11 @@ std::span<const CudaFunction> cuda_functions() {
     return functions;
 }
 
+std::string_view symbol_of(std::uint16_t function) {
+    const std::size_t number = function & ~unsigned{CUDA_FUNCTION_FLAGS};
+    return number < functions.size() ? functions.at(number).symbol : std::string_view();
+}
+
 std::string_view error_name(CudaApi api, int code) {
     switch (api) {
         case CudaApi::runtime:

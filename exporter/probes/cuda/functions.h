@@ -24,6 +24,9 @@ struct CudaFunction {
 // By the number that records have in `function`, without CUDA_FUNCTION_FLAGS.
 std::span<const CudaFunction> cuda_functions();
 
+// The symbol of the function that a record has, with or without those flags; empty: it has none.
+[[nodiscard]] std::string_view symbol_of(std::uint16_t function);
+
 // The name of a result of this API; empty if it has none.
 [[nodiscard]] std::string_view error_name(CudaApi api, int code);
 

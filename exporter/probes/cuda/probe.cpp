@@ -12,6 +12,7 @@
 #include "exporter/probes/cuda/consumer.h"
 #include "exporter/probes/cuda/describe.h"
 #include "exporter/probes/cuda/families.h"
+#include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/settings.h"
@@ -194,7 +195,8 @@ CudaCallbacks CudaProbe::callbacks() {
                     return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
                 },
             .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
-            .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); }};
+            .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
+            .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
 }
 
 Result<> CudaProbe::start() {
@@ -218,7 +220,8 @@ Result<> CudaProbe::open() {
         return shared;
     }
     if (config_.follow) {
-        if (auto shared = targets_->share_followed((*programs)->follow_maps()); !shared) {
+        if (auto shared = targets_->share_followed((*programs)->follow_maps(), symbol_of);
+            !shared) {
             return shared;
         }
     }

@@ -172,12 +172,6 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
     return own;
 }
 
-// The name of the function that a record has.
-std::string_view symbol_of(std::uint16_t function) {
-    const std::size_t number = function & ~unsigned{CUDA_FUNCTION_FLAGS};
-    return number < cuda_functions().size() ? cuda_functions()[number].symbol : std::string_view();
-}
-
 void log_refused(const discovery::Library &library,
                  const std::vector<symbols::FoundFunction> &found,
                  const std::vector<std::uint64_t> &refused) {
@@ -237,13 +231,9 @@ FollowMaps CudaPrograms::follow_maps() const {
 
 TimeMaps CudaPrograms::time_maps() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.cuda_threads),
-            bpf_map__fd(maps.cuda_times),
-            bpf_map__fd(maps.cuda_times_past),
-            bpf_map__fd(maps.cuda_gaps),
-            bpf_map__fd(maps.cuda_file_waits),
-            bpf_map__fd(maps.cuda_dev_times),
-            symbol_of};
+    return {bpf_map__fd(maps.cuda_threads),    bpf_map__fd(maps.cuda_times),
+            bpf_map__fd(maps.cuda_times_past), bpf_map__fd(maps.cuda_gaps),
+            bpf_map__fd(maps.cuda_file_waits), bpf_map__fd(maps.cuda_dev_times)};
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

@@ -52,7 +52,7 @@ protected:
     // While the probe is up.
     [[nodiscard]] FollowedProcesses &followed() { return *followed_; }
     [[nodiscard]] const FollowedProcesses &followed() const { return *followed_; }
-    [[nodiscard]] const TargetProcesses &targets() const { return *targets_; }
+    [[nodiscard]] TargetProcesses &targets() { return *targets_; }
 
 private:
     TargetProcessesPtr targets_;

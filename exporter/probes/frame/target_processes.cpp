@@ -299,12 +299,12 @@ Result<> TargetProcesses::start() {
     return *started_;
 }
 
-Result<> TargetProcesses::share_followed(const FollowMaps &maps) {
+Result<> TargetProcesses::share_followed(const FollowMaps &maps, CudaFunctionName function_name) {
+    function_name_ = function_name;
     return copy<4>({maps.processes, maps.filter, maps.events, maps.counts}, follow_maps_);
 }
 
 Result<> TargetProcesses::share_times(const TimeMaps &maps) {
-    function_name_ = maps.function_name;
     gpu_name_ = maps.gpu_name;
     return copy<6>({maps.threads, maps.times, maps.past, maps.gaps, maps.file_waits, maps.devices},
                    time_maps_);

@@ -11,11 +11,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/followed_processes.h"
 #include "exporter/probes/frame/target_settings.h"
 
@@ -40,8 +41,6 @@ struct TimeMaps {
     int gaps = -1;
     int file_waits = -1;
     int devices = -1;
-    // Of the functions in the records of gaps; empty: it has none.
-    std::string_view (*function_name)(std::uint16_t number) = nullptr;
     // The label `gpu` of a process's device (struct host_device_key); nothing: the CUDA probe does
     // not know the process. For the aggregating thread.
     std::function<std::optional<std::string>(std::uint32_t tgid, std::int32_t device)> gpu_name =
@@ -64,18 +63,32 @@ public:
     Result<> share_gpu_processes(int table_fd, int filter_fd);
 
     // Whether the CUDA probe's programs enter GPU processes into the table of followed processes,
-    // too; it then shares these maps, before any probe calls follow().
+    // too; it then shares these maps, before any probe calls follow(), and how the functions are
+    // called that its programs name by numbers.
     [[nodiscard]] bool follows_gpu_processes() const {
         return following_.enabled && config_.gpu_processes;
     }
-    Result<> share_followed(const FollowMaps &maps);
+    Result<> share_followed(const FollowMaps &maps, CudaFunctionName function_name);
+    // Null if it does not.
+    [[nodiscard]] CudaFunctionName cuda_function_name() const { return function_name_; }
 
     // The accounts of launching threads, which the CUDA probe's programs make.
     Result<> share_times(const TimeMaps &maps);
     [[nodiscard]] TimeMaps times() const {
-        return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get(), time_maps_[3].get(),
-                time_maps_[4].get(), time_maps_[5].get(), function_name_,      gpu_name_};
+        return {time_maps_[0].get(),
+                time_maps_[1].get(),
+                time_maps_[2].get(),
+                time_maps_[3].get(),
+                time_maps_[4].get(),
+                time_maps_[5].get(),
+                gpu_name_};
     }
+
+    // The CUDA probe hands over each end of a GPU process when it has counted what the process
+    // held: at the end, or later. For the aggregating thread.
+    using OnGpuProcessEnd = std::function<void(const GpuProcessEnd &)>;
+    void on_gpu_process_end(OnGpuProcessEnd use) { on_gpu_process_end_ = std::move(use); }
+    void gpu_process_ended(const GpuProcessEnd &end) const { on_gpu_process_end_(end); }
 
     // Starts to follow processes, the first time; that takes start(), too. They live as long as
     // this.
@@ -117,8 +130,9 @@ private:
     Fd gpu_process_filter_;
     std::array<Fd, 4> follow_maps_;  // of the CUDA probe
     std::array<Fd, 6> time_maps_;    // the same
-    std::string_view (*function_name_)(std::uint16_t number) = nullptr;
+    CudaFunctionName function_name_ = nullptr;
     std::function<std::optional<std::string>(std::uint32_t, std::int32_t)> gpu_name_;
+    OnGpuProcessEnd on_gpu_process_end_ = [](const auto &) {};
     std::mutex mutex_;  // start()
     std::optional<Result<>> started_;
     std::unique_ptr<Tracker> tracker_;

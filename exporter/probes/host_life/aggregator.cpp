@@ -73,6 +73,11 @@ bool HostLifeAggregator::on_record(std::span<const std::byte> bytes, nanoseconds
         }
         return true;
     }
+    if (const auto late = ebpf::decode<life_last_call_record>(bytes);
+        late && late->head.type == LIFE_LAST_CALL) {
+        history_.add(*late);
+        return true;
+    }
     const auto exit = ebpf::decode<life_exit_record>(bytes);
     if (!exit || exit->head.type != LIFE_EXIT) {
         return false;

@@ -52,7 +52,7 @@ public:
     using Signals = std::vector<std::pair<life_key, std::uint64_t>>;
     void on_signals(const Signals &signals);
 
-    [[nodiscard]] const ExitHistory &history() const { return history_; }
+    [[nodiscard]] ExitHistory &history() { return history_; }
 
 private:
     void on_exit(const life_exit_record &record, std::chrono::nanoseconds to_realtime);

@@ -1,5 +1,6 @@
 #include "exporter/probes/host_life/exits.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <limits>
@@ -69,7 +70,39 @@ Json origin_json(const life_exit_record &record) {
     return json;
 }
 
-Json to_json(const ProcessExit &exit) {
+Json call_json(const std::optional<LastCall> &call) {
+    if (!call) {
+        return {};
+    }
+    Json json = Json::object();
+    json["function"] = call->function;
+    json["age_seconds"] = static_cast<double>(call->age.count()) / 1e9;
+    json["in_flight"] = call->is_in_flight;
+    return json;
+}
+
+Json memory_json(const std::optional<GpuProcessEnd> &held) {
+    if (!held) {
+        return {};
+    }
+    std::uint64_t all = 0;
+    Json gpus = Json::object();
+    for (const auto &[gpu, bytes] : held->device_bytes) {
+        all += bytes;
+        gpus[gpu] = bytes;
+    }
+    Json json = Json::object();
+    json["bytes"] = all;
+    json["gpus"] = std::move(gpus);
+    json["complete"] = held->is_complete;
+    return json;
+}
+
+ProcessKey key_of_cuda(const life_exit_record &record) {
+    return {record.head.tgid, record.cuda_since_ns};
+}
+
+Json to_json(const ProcessExit &exit, CudaFunctionName function_name) {
     const life_exit_record &record = exit.record;
     const ExitStatus status = exit_status_of(record);
     Json json = Json::object();
@@ -82,10 +115,13 @@ Json to_json(const ProcessExit &exit) {
     json["signal"] = status.code ? Json() : Json(status.signal);
     json["sender"] = origin_json(record);
     json["lifetime_seconds"] = static_cast<double>(record.lifetime_ns) / 1e9;
+    json["last_cuda_call"] = call_json(last_call_of(record, function_name));
+    json["device_memory"] = memory_json(exit.held);
     return json;
 }
 
-std::string json_text(const std::vector<ProcessExit> &all, const Query &query) {
+std::string json_text(const std::vector<ProcessExit> &all, const Query &query,
+                      CudaFunctionName function_name) {
     Json exits = Json::array();
     std::size_t left_out = 0;
     for (const ProcessExit &exit : all) {
@@ -96,7 +132,7 @@ std::string json_text(const std::vector<ProcessExit> &all, const Query &query) {
         if (exits.size() == query.limit) {
             left_out++;
         } else {
-            exits.push_back(to_json(exit));
+            exits.push_back(to_json(exit, function_name));
         }
     }
     return to_text({{"exits", std::move(exits)}, {"exits_left_out", left_out}}) + "\n";
@@ -142,6 +178,20 @@ std::string cause_of(const life_exit_record &record) {
     return status.code ? std::to_string(*status.code) : status.signal;
 }
 
+std::optional<LastCall> last_call_of(const life_exit_record &record,
+                                     CudaFunctionName function_name) {
+    if (record.last_call == 0 || function_name == nullptr) {
+        return std::nullopt;
+    }
+    const std::uint64_t ended_ns = record.head.at_ns;
+    const std::uint64_t began_ns =
+        std::min<std::uint64_t>(ended_ns, LAST_CALL_BEGAN_NS(record.last_call));
+    return LastCall{
+        .function = function_name(static_cast<std::uint16_t>(LAST_CALL_FUNCTION(record.last_call))),
+        .age = std::chrono::nanoseconds(static_cast<std::int64_t>(ended_ns - began_ns)),
+        .is_in_flight = LAST_CALL_IS_INSIDE(record.last_call) != 0};
+}
+
 void ExitHistory::add(ProcessExit exit) {
     if (keep_ == 0) {
         return;
@@ -150,16 +200,54 @@ void ExitHistory::add(ProcessExit exit) {
         exits_.pop_front();
     }
     exits_.push_back(std::move(exit));
+    take_unused(exits_.back());
 }
 
-ApiResource exits_document(std::vector<ProcessExit> all) {
+void ExitHistory::take_unused(ProcessExit &exit) {
+    if (auto held = unused_.extract(key_of_cuda(exit.record))) {
+        exit.held = std::move(held.mapped());
+    }
+}
+
+void ExitHistory::add(const life_last_call_record &record) {
+    const auto found = std::find_if(exits_.rbegin(), exits_.rend(), [&](const ProcessExit &exit) {
+        return exit.record.head.tgid == record.head.tgid &&
+               exit.record.head.since_ns == record.head.since_ns;
+    });
+    if (found != exits_.rend() && found->record.last_call <= record.last_call) {
+        found->record.last_call = record.last_call;
+        found->record.cuda_since_ns = record.cuda_since_ns;
+        take_unused(*found);
+    }
+}
+
+void ExitHistory::add(const GpuProcessEnd &end) {
+    if (keep_ == 0) {
+        return;
+    }
+    const auto found = std::find_if(exits_.rbegin(), exits_.rend(), [&](const ProcessExit &exit) {
+        return key_of_cuda(exit.record) == end.key;
+    });
+    if (found != exits_.rend()) {
+        found->held = end;
+    } else {
+        unused_.insert_or_assign(end.key, end);
+    }
+}
+
+void ExitHistory::forget_unused(std::chrono::nanoseconds until) {
+    std::erase_if(unused_, [&](const auto &one) { return one.second.ended <= until; });
+}
+
+ApiResource exits_document(std::vector<ProcessExit> all, CudaFunctionName function_name) {
     const auto shared = std::make_shared<const std::vector<ProcessExit>>(std::move(all));
-    return {"exits", [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
+    return {"exits",
+            [shared, function_name](const QueryParameters &parameters) -> Result<ApiResponse> {
                 const auto query = read_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", json_text(*shared, *query, function_name)};
             }};
 }
 

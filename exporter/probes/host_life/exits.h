@@ -8,10 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "bpf/host_life.h"
 #include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -32,10 +34,21 @@ struct ExitStatus {
 inline constexpr std::string_view cause_exec = "exec";
 inline constexpr std::string_view cause_oom = "oom_kill";
 
+// The CUDA call that a process made last.
+struct LastCall {
+    std::string_view function;       // its symbol
+    std::chrono::nanoseconds age{};  // from its beginning to the process's end
+    bool is_in_flight = false;       // its thread ended inside of it
+};
+// Nothing: the process made none, or nobody names functions.
+[[nodiscard]] std::optional<LastCall> last_call_of(const life_exit_record &record,
+                                                   CudaFunctionName function_name);
+
 struct ProcessExit {
     std::chrono::nanoseconds at{};  // CLOCK_REALTIME
     life_exit_record record{};
     processes::ProcessNames process;
+    std::optional<GpuProcessEnd> held = {};  // once it is counted
 };
 
 // For the aggregating thread.
@@ -44,15 +57,25 @@ public:
     explicit ExitHistory(std::size_t keep) : keep_(keep) {}
 
     void add(ProcessExit exit);
+    // A thread of a process that is known to have ended was later than that.
+    void add(const life_last_call_record &record);
+    // What a process held: before its end is added here, or after.
+    void add(const GpuProcessEnd &end);
+    // Forgets what was held by processes that ended before, and whose ends have not come.
+    void forget_unused(std::chrono::nanoseconds until);
     // The newest first.
     [[nodiscard]] std::vector<ProcessExit> list() const { return {exits_.rbegin(), exits_.rend()}; }
 
 private:
+    void take_unused(ProcessExit &exit);
+
     std::size_t keep_;
     std::deque<ProcessExit> exits_;  // the newest last
+    std::unordered_map<ProcessKey, GpuProcessEnd, ProcessKeyHash> unused_;
 };
 
 // "exits": docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource exits_document(std::vector<ProcessExit> all);
+[[nodiscard]] ApiResource exits_document(std::vector<ProcessExit> all,
+                                         CudaFunctionName function_name);
 
 }  // namespace gpusnoop::probes

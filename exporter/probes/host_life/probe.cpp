@@ -31,7 +31,8 @@ public:
 
     [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
         return name == "exits" && is_up_
-                   ? std::vector{exits_document(aggregator().history().list())}
+                   ? std::vector{exits_document(aggregator().history().list(),
+                                                targets().cuda_function_name())}
                    : std::vector<ApiResource>{};
     }
 
@@ -67,6 +68,7 @@ private:
     // For processes that ended before the reading, it has their last signals.
     void tick(nanoseconds now) override {
         const auto signals = read_signals();
+        aggregator().history().forget_unused(now - host_grace);
         followed().end_gone(aggregator().processes(), now);
         const auto gone = aggregator().processes().tidy(now);
         const std::set<ProcessKey> forgotten(gone.begin(), gone.end());
@@ -92,6 +94,8 @@ Result<> HostLifeProbe::attach(host_life_bpf &skeleton) {
     if (!is_trace()) {
         followed().on_record(
             [this](const auto &record, const auto &) { aggregator().on_follow(record); });
+        targets().on_gpu_process_end(
+            [this](const GpuProcessEnd &end) { aggregator().history().add(end); });
     }
     is_up_ = true;
     state().up(programs.size(), "following " + targets().describe_followed());

@@ -1,7 +1,9 @@
 #include "exporter/probes/host_life/trace.h"
 
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "exporter/probes/frame/followed_processes.h"
 #include "exporter/probes/frame/host_settings.h"
@@ -22,12 +24,6 @@ protected:
         return {.enabled = true,
                 .descendants = setup().config.of<probes::HostConfig>().descendants};
     }
-    // Writes each record.
-    auto writer() {
-        return [this](const auto &record, const auto &process) {
-            write(event_of(record, process, clock_offset_ns()));
-        };
-    }
 };
 
 class ExitTracer final : public LifeTracer {
@@ -37,7 +33,14 @@ public:
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) override {
-        return probes::make_life_tracer(setup().config, targets, {.exit = writer(), .signal = {}});
+        return probes::make_life_tracer(
+            setup().config, targets,
+            {.exit =
+                 [this, function_name = targets->cuda_function_name()](const auto &record,
+                                                                       const auto &process) {
+                     write(event_of(record, process, clock_offset_ns(), function_name));
+                 },
+             .signal = {}});
     }
 };
 
@@ -48,7 +51,11 @@ public:
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) override {
-        return probes::make_life_tracer(setup().config, targets, {.exit = {}, .signal = writer()});
+        return probes::make_life_tracer(
+            setup().config, targets,
+            {.exit = {}, .signal = [this](const auto &record, const auto &process) {
+                 write(event_of(record, process, clock_offset_ns()));
+             }});
     }
 };
 
@@ -69,10 +76,24 @@ void add_origin(Event &event, const life_origin *origin) {
     event.details.emplace_back("sender_comm", std::move(comm));
 }
 
+void add_last_call(Event &event, const std::optional<probes::LastCall> &call) {
+    Value function;
+    Value age;
+    Value in_flight;
+    if (call) {
+        function = std::string(call->function);
+        age = static_cast<std::uint64_t>(call->age.count());
+        in_flight = std::string(call->is_in_flight ? "true" : "false");
+    }
+    event.details.emplace_back("last_cuda_call", std::move(function));
+    event.details.emplace_back("last_cuda_call_age_ns", std::move(age));
+    event.details.emplace_back("last_cuda_call_in_flight", std::move(in_flight));
+}
+
 }  // namespace
 
 Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
-               std::int64_t clock_offset_ns) {
+               std::int64_t clock_offset_ns, probes::CudaFunctionName function_name) {
     Event event;
     event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
     event.pid = record.head.tgid;
@@ -85,6 +106,7 @@ Event event_of(const life_exit_record &record, const probes::ProcessIdentity &pr
                      {"signal", text_or_null(status.signal)}};
     add_origin(event, record.has_origin != 0 ? &record.origin : nullptr);
     event.details.emplace_back("lifetime_ns", std::uint64_t{record.lifetime_ns});
+    add_last_call(event, probes::last_call_of(record, function_name));
     return event;
 }
 

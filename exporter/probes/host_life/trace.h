@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "bpf/host_life.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/trace/trace.h"
 
@@ -14,7 +15,8 @@ extern const Kind signal_trace;
 
 // `clock_offset_ns` as in began_ns().
 [[nodiscard]] Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
-                             std::int64_t clock_offset_ns);
+                             std::int64_t clock_offset_ns,
+                             probes::CudaFunctionName function_name = nullptr);
 [[nodiscard]] Event event_of(const life_signal_record &record,
                              const probes::ProcessIdentity &process, std::int64_t clock_offset_ns);
 

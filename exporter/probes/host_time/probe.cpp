@@ -170,17 +170,17 @@ bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
     }
     followed().drain();  // who the process is
     const ProcessIdentity &process = aggregator().identity_of(record->process);
-    const TimeMaps maps = targets().times();
+    const CudaFunctionName function_name = targets().cuda_function_name();
     const nanoseconds to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
-    const auto gpu = maps.gpu_name(record->process.tgid, record->device);
+    const auto gpu = targets().times().gpu_name(record->process.tgid, record->device);
     const LongGap gap{
         .began = ended - nanoseconds(static_cast<std::int64_t>(record->ns)) + to_realtime,
         .record = *record,
         .process = process,
         .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
         .before = record->before == HOST_GAP_OTHER_THREAD ? std::string_view()
-                                                          : maps.function_name(record->before),
-        .after = maps.function_name(record->after)};
+                                                          : function_name(record->before),
+        .after = function_name(record->after)};
     if (trace_) {
         trace_(gap, process);
     } else {

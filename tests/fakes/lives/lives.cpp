@@ -12,6 +12,15 @@
 //   write MIB           to a file in /var/tmp that nobody sees
 //   exec                becomes this program again, which does the steps that follow
 //
+// CUDA calls (calls.h):
+//
+//   allocate BYTES      which it keeps
+//   pinned BYTES        of the host's memory
+//   free                what was allocated first
+//   device N            becomes the current one
+//   call FUNCTION       by a thread, which ends: cudaMemset, cudaMemcpy or cudaDeviceSynchronize
+//   hang FUNCTION       the same, but the call does not return
+//
 // Children, N of each. The first four are waited for:
 //
 //   exits CODE N        exit
@@ -27,7 +36,7 @@
 //
 //   signal SIGNAL N     this process sends the signal to itself, N times, and ignores it
 
-#include "cudart/cudart.h"
+#include "lives/calls.h"
 
 #include <csignal>
 #include <cstddef>
@@ -59,14 +68,6 @@ constexpr std::size_t kMib = std::size_t{1} << 20U;
 
 int number(const char *word) {
     return static_cast<int>(std::strtol(word, nullptr, 10));
-}
-
-void call_cuda() {
-    void *memory = nullptr;
-    if (cudaMalloc(&memory, 1) != standin::kSuccess) {
-        std::fprintf(stderr, "the CUDA call failed\n");
-        std::exit(1);
-    }
 }
 
 [[noreturn]] void become_self(char **steps) {
@@ -208,13 +209,40 @@ public:
             }
             return 2;
         }
+        if (const int taken = call(step, words, count); taken >= 0) {
+            return taken;
+        }
         return run(step, words);
     }
 
 private:
+    static int call(const std::string &step, char **words, int count) {
+        if (step == "free") {
+            calls::free_first();
+            return 0;
+        }
+        if (count == 0) {
+            return -1;
+        }
+        if (step == "allocate") {
+            calls::allocate(std::strtoull(words[0], nullptr, 10));
+        } else if (step == "pinned") {
+            calls::pin(std::strtoull(words[0], nullptr, 10));
+        } else if (step == "device") {
+            calls::choose_device(number(words[0]));
+        } else if (step == "call") {
+            calls::in_thread(words[0]);
+        } else if (step == "hang") {
+            calls::hang(words[0]);
+        } else {
+            return -1;
+        }
+        return 1;
+    }
+
     int run(const std::string &step, char **words) {
         if (step == "cuda") {
-            call_cuda();
+            calls::allocate(1);
         } else if (step == "family") {
             (void)start([] {
                 (void)start([] { say_idle(); });
@@ -222,7 +250,7 @@ private:
             });
         } else if (step == "caller") {
             (void)start([] {
-                call_cuda();
+                calls::allocate(1);
                 say_idle();
             });
         } else if (step == "orphan") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exporter/probes/cuda/memory/state.h"
+#include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/cuda/record_time.h"
 
 namespace gpusnoop::probes {
@@ -69,6 +70,7 @@ void MemoryAccounting::count_unfreed(Process &process) {
         process.ended = std::max(*process.ended, now_);
     }
     counters_.left_unfreed(process, state.live.parts());
+    callbacks_.left_unfreed(end_of(process));
     drop_from_table(process);
     state.live = LiveAllocations(nodes_.get());
 }

@@ -118,4 +118,18 @@ MemoryOverview memory_overview(const CudaProcessTable &all_processes) {
     return memory;
 }
 
+// Pinned memory is the host's.
+GpuProcessEnd end_of(const Process &process) {
+    GpuProcessEnd end{.key = process.key,
+                      .ended = *process.ended,
+                      .device_bytes = {},
+                      .is_complete = process.is_complete};
+    for (const auto &[part, amount] : live_of(process).parts()) {
+        if (part.second != MEMORY_pinned_host) {
+            end.device_bytes[gpu_of(process, part.first)] += amount.bytes;
+        }
+    }
+    return end;
+}
+
 }  // namespace gpusnoop::probes

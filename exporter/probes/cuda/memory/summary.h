@@ -1,10 +1,11 @@
 // The outstanding allocations of the running processes: all of them for people and programs that
-// look for a leak, and the overview for a person.
+// look for a leak, and the overview for a person. And those of a process that has ended.
 #pragma once
 
 #include <vector>
 
 #include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/process_allocations.h"
 
@@ -14,5 +15,8 @@ namespace gpusnoop::probes {
 
 // The processes and call sites with the largest amounts.
 [[nodiscard]] MemoryOverview memory_overview(const CudaProcessTable &processes);
+
+// Its `ended` is set.
+[[nodiscard]] GpuProcessEnd end_of(const Process &process);
 
 }  // namespace gpusnoop::probes

@@ -1,5 +1,7 @@
 // The ends of processes of whose memory records were lost, and of ranges that were unmapped.
 #include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <string>
 
 #include "tests/unit/probes/cuda/fixture.h"
 
@@ -75,6 +77,25 @@ std::size_t forgotten(const Fixture &bench, std::uint32_t space) {
 
 }  // namespace
 
+TEST_CASE("what an ended process held is handed over by GPU, without memory of the host") {
+    Fixture bench;
+    bench.allocations(process());
+    for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
+        bench.allocations(
+            allocation(0x1000U * (kind + 1U), 1U << kind, 2'000U + kind, kind, kind % 2));
+    }
+    bench.complete = false;
+    bench.allocations(exited(exit_ns, 0));
+    bench.apply_all();
+    REQUIRE(bench.ends.size() == 1);
+    CHECK(bench.ends[0].ended == std::chrono::nanoseconds(exit_ns));
+    CHECK(bench.ends[0].is_complete);  // as it was while the process ran
+    const std::uint64_t all = (1U << MEMORY_KIND_COUNT) - 1;
+    const std::uint64_t of_host = 1U << MEMORY_pinned_host;
+    CHECK(bench.ends[0].device_bytes.at("4") + bench.ends[0].device_bytes.at("5") == all - of_host);
+    CHECK(bench.ends[0].device_bytes.at("5") == 1U << MEMORY_async);
+}
+
 TEST_CASE("what a process with losses left unfreed is counted from the table") {
     Fixture bench;
     bench.allocations(process());
@@ -88,6 +109,7 @@ TEST_CASE("what a process with losses left unfreed is counted from the table") {
     CHECK(bench.page("cuda_memory_outstanding_bytes").empty());
     CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
     CHECK(bench.aggregator->wants_reconciling());
+    CHECK(bench.ends.empty());
     bench.aggregator->tidy(51s);
 
     SECTION("of one that is younger than its end") {
@@ -98,6 +120,9 @@ TEST_CASE("what a process with losses left unfreed is counted from the table") {
     }
     agree(bench, EndedTable(51s).has(kept).has(unseen).has_ended());
     CHECK(unfreed(bench) == 5);
+    REQUIRE(bench.ends.size() == 1);
+    CHECK(bench.ends[0].key == ProcessKey{bench_pid, bench_since});
+    CHECK(bench.ends[0].device_bytes == std::map<std::string, std::uint64_t>{{"4", 5}});
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 2);
     CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 7);
     CHECK(bench.sum("cuda_memory_freed_bytes_total") == 2);

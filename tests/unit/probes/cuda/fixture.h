@@ -29,6 +29,7 @@ struct Fixture {
     std::vector<std::int32_t> forgotten_stacks;
     std::vector<LiveEntry> forgotten;  // of the kernel's table
     std::vector<LiveEntry> unmapped;
+    std::vector<GpuProcessEnd> ends;
     // What the table had instead, when next asked to forget.
     std::vector<LiveEntry> briefly_missing;
     std::vector<std::vector<std::byte>> late;
@@ -80,7 +81,8 @@ struct Fixture {
             .end_mappings =
                 [this](std::span<const LiveEntry> mappings) {
                     unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
-                }};
+                },
+            .left_unfreed = [this](const GpuProcessEnd &end) { ends.push_back(end); }};
     }
 
     template <typename T>

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exporter/probes/frame/registry.h"
@@ -66,6 +69,28 @@ struct Fixture {
         return sum;
     }
 };
+
+std::string_view name_of(std::uint16_t function) {
+    return function == 3 ? "cudaFree" : "cudaMalloc";
+}
+
+constexpr std::uint64_t second_ns = 1'000'000'000;
+
+// Of a GPU process that ended at 100 s.
+life_exit_record gpu_exit(std::uint64_t last_call) {
+    life_exit_record record = exit_of(0, FOLLOWED_CUDA);
+    record.head.at_ns = 100 * second_ns;
+    record.cuda_since_ns = last_call == 0 ? 0 : 11;
+    record.last_call = last_call;
+    return record;
+}
+
+GpuProcessEnd gpu_end(std::map<std::string, std::uint64_t> bytes) {
+    return {.key = {7, 11},
+            .ended = seconds(100),
+            .device_bytes = std::move(bytes),
+            .is_complete = true};
+}
 
 Result<config::Config> parse(const std::string &text) {
     return config::parse(text, "c", setting_blocks());
@@ -131,7 +156,7 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
     for (const auto &record : {exit_of(0), exit_of(SIGSEGV), killed}) {
         CHECK(bench.aggregator.on_record(bytes_of(record), nanoseconds(1'000)));
     }
-    const ApiResource document = exits_document(bench.aggregator.history().list());
+    const ApiResource document = exits_document(bench.aggregator.history().list(), name_of);
     const auto all = document.write({});
     REQUIRE(all);
     CHECK(all->text.find(R"({"exits":[{"time":"1970-01-01T00:00:00.000003000Z","pid":7,)") == 0);
@@ -139,7 +164,8 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
         all->text.find(
             R"("role":"gpu","cause":"SIGTERM","code":null,"signal":"SIGTERM","sender":{"kind":"process","pid":99,"comm":"slurm)"
             "\xef\xbf\xbd"
-            R"("},"lifetime_seconds":5.0})") != std::string::npos);
+            R"("},"lifetime_seconds":5.0,"last_cuda_call":null,"device_memory":null})") !=
+        std::string::npos);
     CHECK(all->text.find(R"("cause":"SIGSEGV")") != std::string::npos);
     CHECK(all->text.find(R"("cause":"0")") == std::string::npos);
     CHECK(document.write({{"limit", "1"}})->text.find(R"("exits_left_out":1)") !=
@@ -148,6 +174,78 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
     CHECK(document.write({{"cause", "SIGSEGV"}})->text.find("SIGTERM") == std::string::npos);
     CHECK_FALSE(document.write({{"pid", "1"}}));
     CHECK_FALSE(document.write({{"limit", "x"}}));
+}
+
+TEST_CASE("what a process held is joined with its end, whichever comes first") {
+    const bool is_first = GENERATE(true, false);
+    Fixture bench;
+    bench.aggregator.keep(10);
+    ExitHistory &history = bench.aggregator.history();
+    const GpuProcessEnd end = gpu_end({{"0", 40}, {"1", 2}});
+    if (is_first) {
+        history.add(end);
+    }
+    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))), {}));
+    if (!is_first) {
+        CHECK_FALSE(history.list().front().held);
+        history.add(end);
+    }
+    const auto text = exits_document(history.list(), name_of).write({})->text;
+    CHECK(
+        text.find(
+            R"("last_cuda_call":{"function":"cudaFree","age_seconds":2.0,"in_flight":true},"device_memory":{"bytes":42,"gpus":{"0":40,"1":2},"complete":true})") !=
+        std::string::npos);
+    // Another process with that id.
+    life_exit_record other = gpu_exit(LAST_CALL(99 * second_ns, 0, 4));
+    other.cuda_since_ns = 12;
+    CHECK(bench.aggregator.on_record(bytes_of(other), {}));
+    CHECK_FALSE(history.list().front().held);
+}
+
+TEST_CASE("a thread that ends after its process's end was recorded can have made the last call") {
+    Fixture bench;
+    bench.aggregator.keep(10);
+    ExitHistory &history = bench.aggregator.history();
+    history.add(gpu_end({{"0", 5}}));
+    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(0)), {}));
+    life_last_call_record late{};
+    late.head = {.at_ns = 101 * second_ns, .since_ns = 10, .tgid = 7, .type = LIFE_LAST_CALL};
+    late.cuda_since_ns = 11;
+    const auto last = [&] {
+        return last_call_of(history.list().front().record, name_of).value_or(LastCall{});
+    };
+    for (const auto &[began, expected] : {std::pair(90, 10), std::pair(95, 5), std::pair(93, 5)}) {
+        late.last_call = LAST_CALL(static_cast<std::uint64_t>(began) * second_ns, 0, 3);
+        CHECK(bench.aggregator.on_record(bytes_of(late), {}));
+        CHECK(last().age == seconds(expected));
+        CHECK(last().function == "cudaFree");
+        CHECK_FALSE(last().is_in_flight);
+    }
+    REQUIRE(history.list().front().held);
+    CHECK(history.list().front().held->device_bytes.at("0") == 5);
+    late.head.since_ns = 99;  // of no known process
+    CHECK(bench.aggregator.on_record(bytes_of(late), {}));
+    CHECK(history.list().size() == 1);
+}
+
+TEST_CASE("what processes held whose ends never come is forgotten") {
+    Fixture bench;
+    bench.aggregator.keep(10);
+    ExitHistory &history = bench.aggregator.history();
+    history.add(gpu_end({{"0", 5}}));
+    history.forget_unused(seconds(99));
+    history.forget_unused(seconds(100));
+    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
+    CHECK_FALSE(history.list().front().held);
+}
+
+TEST_CASE("a call in one word keeps its time to 16 ns, and a later one is larger") {
+    const std::uint64_t nine_years = std::uint64_t{9} * 365 * 86'400 * second_ns;
+    const std::uint64_t word = LAST_CALL(nine_years + 47, 1, 511);
+    CHECK(LAST_CALL_BEGAN_NS(word) == (nine_years + 47) / 16 * 16);
+    CHECK(LAST_CALL_IS_INSIDE(word) == 1);
+    CHECK(LAST_CALL_FUNCTION(word) == 511);
+    CHECK(LAST_CALL(nine_years + 64, 0, 0) > word);
 }
 
 TEST_CASE("a trace of ends has the signal and its sender") {
@@ -169,6 +267,12 @@ TEST_CASE("a trace of ends has the signal and its sender") {
     CHECK(value(exited, "code") == trace::Value(std::uint64_t{5}));
     CHECK(value(exited, "signal") == trace::Value());
     CHECK(value(exited, "sender") == trace::Value());
+    CHECK(value(exited, "last_cuda_call") == trace::Value());
+    const trace::Event called =
+        trace::event_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3)), ProcessIdentity(), 0, name_of);
+    CHECK(value(called, "last_cuda_call") == trace::Value("cudaFree"));
+    CHECK(value(called, "last_cuda_call_age_ns") == trace::Value(2 * second_ns));
+    CHECK(value(called, "last_cuda_call_in_flight") == trace::Value("true"));
 }
 
 TEST_CASE("the settings of the host probes are read, and mistakes refused") {
