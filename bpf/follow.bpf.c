@@ -72,8 +72,10 @@ static __always_inline void on_exec(struct task_struct *task)
 	__u32 tgid = task->tgid;
 
 	if (!process) {
-		if (named)
-			process = add_followed(leader, &tgid, bpf_ktime_get_ns(), named, 0);
+		if (!named)
+			return;
+		bpf_task_storage_delete(&follow_refused, leader);
+		process = add_followed(leader, &tgid, bpf_ktime_get_ns(), named, 0);
 		if (process)
 			send_follow_start(process, leader);
 		return;

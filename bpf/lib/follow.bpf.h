@@ -21,6 +21,15 @@ struct {
 	__type(value, struct follow_counts);
 } follow_counts SEC(".maps");
 
+/* Those that have found no room in the table. They are tried again whenever the exporter looks for
+ * processes that run already, and count once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} follow_refused SEC(".maps");
+
 static const struct followed not_followed;
 static const __u32 follow_counts_key = 0; /* not on the stack, of which uprobe programs lack some */
 
@@ -78,6 +87,17 @@ static __always_inline void send_follow_start(const struct followed *process,
 	FOLLOW_COUNT(events);
 }
 
+static __always_inline void count_refused(struct task_struct *leader)
+{
+	__u32 *is_counted =
+	    bpf_task_storage_get(&follow_refused, leader, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (is_counted && __sync_lock_test_and_set(is_counted, 1))
+		return;
+	FOLLOW_COUNT(entered);
+	FOLLOW_COUNT(table_full);
+}
+
 /* Enters a process that has no entry, or an old one. NULL: there is no room, which is counted.
  * `root` 0: itself. `tgid`: the leader's, where a key may lie. */
 static __always_inline struct followed *add_followed(struct task_struct *leader, const __u32 *tgid,
@@ -89,8 +109,7 @@ static __always_inline struct followed *add_followed(struct task_struct *leader,
 	bpf_map_update_elem(&follow_procs, tgid, &not_followed, BPF_ANY);
 	fresh = bpf_map_lookup_elem(&follow_procs, tgid);
 	if (!fresh) {
-		FOLLOW_COUNT(entered);
-		FOLLOW_COUNT(table_full);
+		count_refused(leader);
 		return NULL;
 	}
 	fresh->since_ns = since_ns;

@@ -104,9 +104,10 @@ Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &con
     return std::optional<CudaPins>();
 }
 
-std::array<bpf_map *, 4> maps_of_followed(const cuda_bpf &skeleton) {
+std::array<bpf_map *, 5> maps_of_followed(const cuda_bpf &skeleton) {
     const auto &maps = skeleton.maps;
-    return {maps.follow_procs, maps.follow_filter, maps.follow_events, maps.follow_counts};
+    return {maps.follow_procs, maps.follow_filter, maps.follow_events, maps.follow_counts,
+            maps.follow_refused};
 }
 
 void choose_times(cuda_bpf &skeleton, const CudaConfig &config) {
@@ -226,7 +227,8 @@ int CudaPrograms::process_filter() const {
 FollowMaps CudaPrograms::follow_maps() const {
     const auto &maps = loaded_->skeleton->maps;
     return {bpf_map__fd(maps.follow_procs), bpf_map__fd(maps.follow_filter),
-            bpf_map__fd(maps.follow_events), bpf_map__fd(maps.follow_counts)};
+            bpf_map__fd(maps.follow_events), bpf_map__fd(maps.follow_counts),
+            bpf_map__fd(maps.follow_refused)};
 }
 
 TimeMaps CudaPrograms::time_maps() const {

@@ -41,7 +41,8 @@ Result<> use_maps(follow_bpf &skeleton, const FollowMaps &maps) {
     const std::pair<bpf_map *, int> all[] = {{skeleton.maps.follow_procs, maps.processes},
                                              {skeleton.maps.follow_filter, maps.filter},
                                              {skeleton.maps.follow_events, maps.events},
-                                             {skeleton.maps.follow_counts, maps.counts}};
+                                             {skeleton.maps.follow_counts, maps.counts},
+                                             {skeleton.maps.follow_refused, maps.refused}};
     for (const auto &[map, fd] : all) {
         if (const int error = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd); error != 0) {
             return fail_errno("share the table of followed processes", -error);

@@ -35,6 +35,7 @@ struct FollowMaps {
     int filter = -1;
     int events = -1;
     int counts = -1;
+    int refused = -1;
 };
 
 class TargetProcesses;

@@ -301,7 +301,8 @@ Result<> TargetProcesses::start() {
 
 Result<> TargetProcesses::share_followed(const FollowMaps &maps, CudaFunctionName function_name) {
     function_name_ = function_name;
-    return copy<4>({maps.processes, maps.filter, maps.events, maps.counts}, follow_maps_);
+    return copy<5>({maps.processes, maps.filter, maps.events, maps.counts, maps.refused},
+                   follow_maps_);
 }
 
 Result<> TargetProcesses::share_times(const TimeMaps &maps) {
@@ -315,13 +316,13 @@ Result<FollowedProcesses *> TargetProcesses::follow() {
         if (auto started = start(); !started) {
             return tl::unexpected(started.error());
         }
-        auto followed =
-            FollowedProcesses::start({.descendants = following_.descendants,
-                                      .except = following_.except,
-                                      .rescan_interval = rescan_interval_,
-                                      .of_cuda = {follow_maps_[0].get(), follow_maps_[1].get(),
-                                                  follow_maps_[2].get(), follow_maps_[3].get()}},
-                                     *this);
+        auto followed = FollowedProcesses::start(
+            {.descendants = following_.descendants,
+             .except = following_.except,
+             .rescan_interval = rescan_interval_,
+             .of_cuda = {follow_maps_[0].get(), follow_maps_[1].get(), follow_maps_[2].get(),
+                         follow_maps_[3].get(), follow_maps_[4].get()}},
+            *this);
         if (!followed) {
             return tl::unexpected(followed.error());
         }

@@ -128,7 +128,7 @@ private:
     const Following following_;
     Fd gpu_processes_;
     Fd gpu_process_filter_;
-    std::array<Fd, 4> follow_maps_;  // of the CUDA probe
+    std::array<Fd, 5> follow_maps_;  // of the CUDA probe
     std::array<Fd, 6> time_maps_;    // the same
     CudaFunctionName function_name_ = nullptr;
     std::function<std::optional<std::string>(std::uint32_t, std::int32_t)> gpu_name_;

@@ -32,11 +32,15 @@
 //   idle N              wait: "idle PID" is printed of each
 //   family              a child with a child of its own, which both wait: "idle PID" of each
 //   caller              waits after a CUDA call: "idle PID"
+//   many N              which share the memory of this process and wait: "many N" is printed when
+//                       they are there
+//   disperse            ends those
 //   orphan              a child whose parent ends: "idle PID"; it lives for two minutes
 //
 //   signal SIGNAL N     this process sends the signal to itself, N times, and ignores it
 
 #include "lives/calls.h"
+#include "lives/many.h"
 
 #include <csignal>
 #include <cstddef>
@@ -202,6 +206,11 @@ public:
             }
             return 1;
         }
+        if (step == "many" && count > 0) {
+            std::printf("many %d\n", many::start(number(words[0])));
+            std::fflush(stdout);
+            return 1;
+        }
         if (step == "signal" && count > 1) {
             std::signal(number(words[0]), SIG_IGN);
             for (int i = number(words[1]); i > 0; i--) {
@@ -262,6 +271,8 @@ private:
                 std::_Exit(0);
             });
             (void)waitpid(parent, nullptr, 0);
+        } else if (step == "disperse") {
+            many::end();
         } else if (step == "wait") {
             std::printf("waiting %d\n", ++waits_);
             std::fflush(stdout);

@@ -21,7 +21,7 @@ constexpr std::size_t max_name_bytes = 15;  // BPF_OBJ_NAME_LEN with its NUL is 
 const std::set<std::string> shared_maps = {
     "cuda_procs",      "cuda_filter",   "target_procs",    "cuda_threads",   "cuda_times",
     "cuda_times_past", "cuda_gaps",     "cuda_file_waits", "cuda_dev_times", "func_threads",
-    "follow_procs",    "follow_filter", "follow_events",   "follow_counts"};
+    "follow_procs",    "follow_filter", "follow_events",   "follow_counts",  "follow_refused"};
 
 struct Names {
     std::vector<std::string> programs;
