@@ -1,13 +1,16 @@
 #include "tests/harness/process.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -23,6 +26,18 @@ std::string make_temporary_file() {
     REQUIRE(fd >= 0);
     ::close(fd);
     return path;
+}
+
+// 0: any id.
+pid_t fork_as(pid_t id) {
+    if (id == 0) {
+        return ::fork();
+    }
+    clone_args arguments{};
+    arguments.exit_signal = SIGCHLD;
+    arguments.set_tid = reinterpret_cast<std::uintptr_t>(&id);
+    arguments.set_tid_size = 1;
+    return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
 }
 
 }  // namespace
@@ -48,14 +63,14 @@ std::string read_file(const std::filesystem::path &path) {
     return text.str();
 }
 
-Process::Process(std::vector<std::string> command, const Environment &environment)
+Process::Process(pid_t id, std::vector<std::string> command, const Environment &environment)
     : output_(make_temporary_file()) {
     std::vector<char *> arguments;
     for (std::string &one : command) {
         arguments.push_back(one.data());
     }
     arguments.push_back(nullptr);
-    pid_ = ::fork();
+    pid_ = fork_as(id);
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);

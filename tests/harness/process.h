@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/harness/directory.h"
@@ -28,7 +29,12 @@ class Process {
 public:
     using Environment = std::map<std::string, std::string>;
 
-    explicit Process(std::vector<std::string> command, const Environment &environment = {});
+    explicit Process(std::vector<std::string> command, const Environment &environment = {})
+        : Process(0, std::move(command), environment) {}
+    // With this id, which no process has.
+    static Process with_id(pid_t id, std::vector<std::string> command) {
+        return Process(id, std::move(command), {});
+    }
     ~Process();
     Process(Process &&other) noexcept;
     Process &operator=(Process &&) = delete;
@@ -44,6 +50,8 @@ public:
     int wait();
 
 private:
+    Process(pid_t id, std::vector<std::string> command, const Environment &environment);
+
     pid_t pid_ = -1;
     int status_ = -1;  // once it has ended
     std::filesystem::path output_;
