@@ -52,10 +52,12 @@ mkdir "$run/archive"
 (cd "$run/archive" && echo command | cpio --quiet -o -H newc) | cat "build/vm/${name%-preempt}/initrd.cpio" - >"$run/initrd"
 
 # Emulated only: KVM inside of a virtual machine is not to be relied on. A display controller and a
-# "bridge, other" (PIIX4's power management) are there for the PCI probe.
+# "bridge, other" (PIIX4's power management) are there for the PCI probe. Each CPU is a NUMA node.
 boot() {
     : >"$run/output"
     setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -machine pc -smp 2 -m 2048 \
+        -object memory-backend-ram,id=memory0,size=1G -numa node,nodeid=0,cpus=0,memdev=memory0 \
+        -object memory-backend-ram,id=memory1,size=1G -numa node,nodeid=1,cpus=1,memdev=memory1 \
         -nodefaults -display none -no-reboot -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
         -append "console=ttyS0 loglevel=4 panic=-1 mitigations=off $options" \
         -serial "file:$run/console" -serial "file:$run/output" \

@@ -32,6 +32,9 @@ case $kernel in
     run "system calls of 16 threads*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a launching thread's gaps*"
     run "an end by lack of memory*" "what a resting process*" "stalls for lack of memory*" "what a cgroup lacked*"
+    run "a cgroup's memory is by NUMA node*" "the NUMA node of a GPU*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's CPU time is of the NUMA node*" \
+        "an ended process has its last CUDA call*" "of threads that are killed at once*"
     run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
     # The last one: there is no way back.

@@ -8,6 +8,7 @@
 //   threads N           that wait
 //   burn MS             of CPU time
 //   short N             threads, one after the other, that burn 5 ms and touch a MiB each
+//   pin CPU             to this CPU
 //   touch MIB           memory, which it keeps
 //   write MIB           to a file in /var/tmp that nobody sees
 //   exec                becomes this program again, which does the steps that follow
@@ -53,6 +54,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -89,6 +91,16 @@ void burn(int milliseconds) {
         return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
     };
     for (const auto until = spent() + milliseconds; spent() < until;) {
+    }
+}
+
+void pin(std::size_t cpu) {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(cpu, &cpus);
+    if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) {
+        std::perror("pin");
+        std::exit(1);
     }
 }
 
@@ -153,6 +165,10 @@ public:
                     touch(kMib);
                 }).join();
             }
+            return 1;
+        }
+        if (step == "pin" && count > 0) {
+            pin(static_cast<std::size_t>(number(words[0])));
             return 1;
         }
         if (step == "touch" && count > 0) {
