@@ -16,8 +16,8 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
+#include "exporter/cli/doctor/probe_checks.h"
 #include "exporter/ebpf/attach_modes.h"
-#include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 
@@ -236,20 +236,6 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
                       "found by the rescan"};
 }
 
-namespace {
-
-// What the kernel counts of each thread, for the host probes.
-Finding kept_of_threads(const std::string &what, const char *type, const char *member,
-                        const std::string &option) {
-    const bool is_kept = ebpf::has_member(type, member);
-    return {
-        what, is_kept ? Verdict::ok : Verdict::warn,
-        is_kept ? "counted by this kernel" : "not counted: the kernel is built without " + option,
-        is_kept ? "" : "the host probes cannot show them"};
-}
-
-}  // namespace
-
 std::vector<Finding> examine_kernel(const ebpf::Features &features, const config::Config &config) {
     const bool has_bpf = has_capability(CAP_BPF);
     const bool has_perfmon = has_capability(CAP_PERFMON);
@@ -270,12 +256,9 @@ std::vector<Finding> examine_kernel(const ebpf::Features &features, const config
         tracepoint(types, "raw_syscalls", "btf_trace_sys_enter", "system calls cannot be counted"));
     findings.push_back(tracepoint(types, "dma_fence", "btf_trace_dma_fence_signaled",
                                   "DMA fences of DRM drivers cannot be followed"));
-    findings.push_back(kept_of_threads("waits for a CPU", "sched_info", "run_delay",
-                                       "CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT"));
-    findings.push_back(kept_of_threads("the time of launching threads", "cfs_rq", "rq",
-                                       "CONFIG_FAIR_GROUP_SCHED"));
-    findings.push_back(kept_of_threads("bytes from and to storage", "task_io_accounting",
-                                       "read_bytes", "CONFIG_TASK_IO_ACCOUNTING"));
+    for (Finding &finding : examine_probes(config)) {
+        findings.push_back(std::move(finding));
+    }
     findings.push_back(judge_lockdown(setting("/sys/kernel/security/lockdown")));
     findings.push_back(
         judge_unprivileged_bpf(setting("/proc/sys/kernel/unprivileged_bpf_disabled"), has_bpf));

@@ -26,7 +26,7 @@ namespace gpusnoop::doctor {
                                           bool has_admin);
 
 // All of the above for this kernel, and the needs of the kernel-side probes: kprobes, tracepoints,
-// protection from preemption.
+// protection from preemption, and what the host probes need (probe_checks.h).
 [[nodiscard]] std::vector<Finding> examine_kernel(const ebpf::Features &features,
                                                   const config::Config &config);
 

@@ -14,6 +14,7 @@
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/series/family_set.h"
@@ -53,6 +54,8 @@ struct ProbeKind {
 
     // Whether it sees nothing without kprobes.
     bool needs_kprobes = false;
+    // What else it needs; only of a probe that follows processes.
+    std::span<const KernelNeed> kernel_needs = {};
 
     // Whether it opens /dev/kmsg; null: never.
     bool (*reads_kernel_log)(const config::Config &) = nullptr;

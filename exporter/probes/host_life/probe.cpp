@@ -118,6 +118,16 @@ HostLifeAggregator::Signals HostLifeProbe::read_signals() {
     return signals;
 }
 
+constexpr KernelNeed needs[] = {
+    {.thing = "the tracepoint of signals",
+     .reason = "it has no signal:signal_generate",
+     .costs = "the probe fails",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("signal_generate");
+         }},
+};
+
 constexpr const trace::Kind *traces[] = {&trace::exit_trace, &trace::signal_trace};
 
 }  // namespace
@@ -128,6 +138,7 @@ constinit const ProbeKind host_life_kind = {
     .make = make_if_enabled<HostLifeProbe, HostLifeConfig>,
     .read_host = read_host_life,
     .follows_processes = is_enabled<HostLifeConfig>,
+    .kernel_needs = needs,
     .declare = declare_families<make_host_life_families>,
     .named_traces = traces,
 };

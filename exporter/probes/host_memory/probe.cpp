@@ -99,6 +99,30 @@ private:
     std::vector<const bpf_program *> programs_;  // in the order of attaching
 };
 
+constexpr KernelNeed needs[] = {
+    {.thing = "the tracepoints of direct reclaim",
+     .reason = "it has no vmscan:mm_vmscan_direct_reclaim_begin",
+     .costs = "no stall has the kind `direct`",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("mm_vmscan_direct_reclaim_begin");
+         }},
+    {.thing = "the tracepoints of reclaim in cgroups",
+     .reason = "it is built without CONFIG_MEMCG",
+     .costs = "no stall has the kind `memcg`",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("mm_vmscan_memcg_reclaim_begin");
+         }},
+    {.thing = "the tracepoints of compaction",
+     .reason = "it is built without CONFIG_COMPACTION",
+     .costs = "no stall has the kind `compaction`",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("mm_compaction_begin");
+         }},
+};
+
 }  // namespace
 
 constinit const ProbeKind host_memory_kind = {
@@ -107,6 +131,7 @@ constinit const ProbeKind host_memory_kind = {
     .make = make_if_enabled<HostMemoryProbe, HostMemoryConfig>,
     .read_host = read_host_memory,
     .follows_processes = is_enabled<HostMemoryConfig>,
+    .kernel_needs = needs,
     .declare = declare_families<make_host_memory_families>,
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <string>
@@ -189,6 +190,56 @@ std::vector<series::FamilySnapshot> HostPressureProbe::report() {
     return snapshots;
 }
 
+// Is one of these below host.cgroup_path?
+bool has_any(const KernelView &kernel, const config::Config &config,
+             std::initializer_list<const char *> files) {
+    return std::ranges::any_of(files, [&](const char *file) {
+        return kernel.has_file(config.of<HostConfig>().cgroup_path + file);
+    });
+}
+
+constexpr KernelNeed needs[] = {
+    {.thing = "cgroups",
+     .reason = "none are mounted at host.cgroup_path",
+     .costs = "nothing is counted of cgroups",
+     .is_met =
+         [](const KernelView &kernel, const config::Config &config) {
+             return has_any(
+                 kernel, config,
+                 {"/cgroup.controllers", "/unified/cgroup.controllers", "/cpu", "/memory"});
+         }},
+    {.thing = "cgroups of version 2",
+     .reason = "host.cgroup_path has version 1 alone, or none",
+     .costs = "gpusnoop_host_pressure_seconds_total is absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config &config) {
+             return has_any(kernel, config, {"/cgroup.controllers", "/unified/cgroup.controllers"});
+         }},
+    {.thing = "PSI",
+     .reason = "it is built without CONFIG_PSI, or booted without psi=1",
+     .costs = "gpusnoop_host_pressure_seconds_total is absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_file("/proc/pressure/cpu");
+         }},
+    {.thing = "CPU quotas",
+     .reason = "it is built without CONFIG_CFS_BANDWIDTH",
+     .costs = "gpusnoop_host_cpu_throttled_seconds_total and the periods are absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_member("cfs_bandwidth", "throttled_time");
+         }},
+    {.thing = "memory of cgroups by NUMA node",
+     .reason = "it is built without CONFIG_MEMCG or CONFIG_NUMA, or the controller is off",
+     .costs = "gpusnoop_host_memory_numa_bytes is absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config &config) {
+             return has_any(
+                 kernel, config,
+                 {"/memory.numa_stat", "/unified/memory.numa_stat", "/memory/memory.numa_stat"});
+         }},
+};
+
 }  // namespace
 
 constinit const ProbeKind host_pressure_kind = {
@@ -197,6 +248,7 @@ constinit const ProbeKind host_pressure_kind = {
     .make = make_if_enabled<HostPressureProbe, HostPressureConfig>,
     .read_host = read_host_pressure,
     .follows_processes = is_enabled<HostPressureConfig>,
+    .kernel_needs = needs,
     .declare = declare_families<make_host_pressure_families, make_host_pressure_gauges>,
 };
 

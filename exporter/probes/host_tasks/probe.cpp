@@ -126,6 +126,23 @@ void HostTasksProbe::forget(const std::vector<ProcessKey> &processes) {
     }
 }
 
+constexpr KernelNeed needs[] = {
+    {.thing = "waits of threads for a CPU",
+     .reason = "it is built without CONFIG_SCHEDSTATS and CONFIG_TASK_DELAY_ACCT",
+     .costs = "gpusnoop_host_runqueue_wait_seconds_total is absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_member("sched_info", "run_delay");
+         }},
+    {.thing = "bytes from and to storage",
+     .reason = "it is built without CONFIG_TASK_IO_ACCOUNTING",
+     .costs = "gpusnoop_host_io_bytes_total is absent",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_member("task_io_accounting", "read_bytes");
+         }},
+};
+
 std::vector<series::FamilySet> declare_host_tasks_families() {
     auto sets = declare_families<make_host_tasks_families>();
     (void)make_host_memory(sets.emplace_back(one_for_each, true));
@@ -140,6 +157,7 @@ constinit const ProbeKind host_tasks_kind = {
     .make = make_if_enabled<HostTasksProbe, HostTasksConfig>,
     .read_host = read_host_tasks,
     .follows_processes = is_enabled<HostTasksConfig>,
+    .kernel_needs = needs,
     .declare = declare_host_tasks_families,
 };
 

@@ -13,6 +13,7 @@
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/kernel_needs.h"
 #include "exporter/probes/host_time/long_gaps.h"
 #include "exporter/probes/host_time/reader.h"
 #include "exporter/probes/host_time/recent.h"
@@ -236,6 +237,7 @@ constinit const ProbeKind host_time_kind = {
     .make = make_if_enabled<HostTimeProbe, HostTimeConfig>,
     .read_host = read_host_time,
     .follows_processes = is_enabled<HostTimeConfig>,
+    .kernel_needs = host_time_needs,
     .declare = declare_families<make_host_time_families>,
     .named_traces = traces,
 };

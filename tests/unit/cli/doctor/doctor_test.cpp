@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "exporter/cli/doctor/kernel_checks.h"
 #include "exporter/cli/doctor/node_checks.h"
 #include "exporter/cli/doctor/privilege_checks.h"
+#include "exporter/cli/doctor/probe_checks.h"
 #include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/settings.h"
 
 using namespace gpusnoop;
@@ -214,4 +217,76 @@ TEST_CASE("the JSON says the same") {
     CHECK(parsed["checks"][0]["verdict"] == "ok");
     CHECK(parsed["checks"][1]["found"] == "\xEF\xBF\xBD\" ");
     CHECK(parsed["checks"][1]["costs"] == "cost");
+}
+
+TEST_CASE(
+    "what the kernel lacks for each host probe is named, with its price where the probe is on") {
+    const auto config = [](bool enabled) {
+        const std::string on = enabled ? "true" : "false";
+        return *config::parse("host: {cgroup_path: /cgroups, time: {enabled: " + on +
+                                  "}, tasks: {enabled: " + on + "}, pressure: {enabled: " + on +
+                                  "}, life: {enabled: " + on + "}, memory: {enabled: " + on + "}}",
+                              "c", probes::setting_blocks());
+    };
+    // Of a machine that has all but these.
+    const auto judged_without = [&](const std::set<std::string> &missing, bool enabled = true) {
+        const auto has = [missing](const std::string &one) { return !missing.contains(one); };
+        return judge_probes(
+            {.has_member = [has](const auto &type,
+                                 const auto &member) { return has(type + "." + member); },
+             .has_tracepoint = has,
+             .has_file = has},
+            config(enabled));
+    };
+    const std::vector<Finding> all = judged_without({});
+    REQUIRE(all.size() == 5);
+    for (const std::string probe :
+         {"host_time", "host_tasks", "host_pressure", "host_life", "host_memory"}) {
+        CHECK(verdict_of(all, probe) == Verdict::ok);
+    }
+    const struct {
+        std::set<std::string> missing;
+        std::string probe, found, costs;
+    } cases[] = {
+        {{"sched_info.run_delay"}, "host_time", "CONFIG_SCHEDSTATS", "unsupported"},
+        {{"cfs_rq.rq"}, "host_time", "CONFIG_FAIR_GROUP_SCHED", "unsupported"},
+        {{"cfs_bandwidth.throttled_time"}, "host_time", "CONFIG_CFS_BANDWIDTH", "throttled"},
+        {{"sched_info.run_delay"}, "host_tasks", "CONFIG_TASK_DELAY_ACCT", "runqueue_wait"},
+        {{"task_io_accounting.read_bytes"}, "host_tasks", "CONFIG_TASK_IO_ACCOUNTING", "io_bytes"},
+        {{"signal_generate"}, "host_life", "signal_generate", "fails"},
+        {{"mm_vmscan_direct_reclaim_begin"}, "host_memory", "direct_reclaim", "`direct`"},
+        {{"mm_vmscan_memcg_reclaim_begin"}, "host_memory", "CONFIG_MEMCG", "`memcg`"},
+        {{"mm_compaction_begin"}, "host_memory", "CONFIG_COMPACTION", "`compaction`"},
+        {{"/proc/pressure/cpu"}, "host_pressure", "CONFIG_PSI", "pressure_seconds"},
+        {{"cfs_bandwidth.throttled_time"}, "host_pressure", "CFS_BANDWIDTH", "throttled_seconds"},
+        {{"/cgroups/cgroup.controllers", "/cgroups/unified/cgroup.controllers"},
+         "host_pressure",
+         "cgroups of version 2",
+         "pressure_seconds"},
+        {{"/cgroups/memory.numa_stat", "/cgroups/unified/memory.numa_stat",
+          "/cgroups/memory/memory.numa_stat"},
+         "host_pressure",
+         "CONFIG_NUMA",
+         "numa_bytes"},
+    };
+    for (const auto &one : cases) {
+        CAPTURE(one.probe, one.found);
+        const auto findings = judged_without(one.missing);
+        CHECK(verdict_of(findings, one.probe) == Verdict::warn);
+        const auto finding = std::ranges::find(findings, one.probe, &Finding::check);
+        CHECK(finding->found.find(one.found) != std::string::npos);
+        CHECK(finding->costs.find(one.costs) != std::string::npos);
+        const auto off = judged_without(one.missing, false);
+        CHECK(verdict_of(off, one.probe) == Verdict::ok);
+        CHECK(std::ranges::find(off, one.probe, &Finding::check)->found.find(one.found) !=
+              std::string::npos);
+    }
+    // One of several files is enough.
+    CHECK(verdict_of(judged_without({"/cgroups/cgroup.controllers", "/cgroups/memory.numa_stat"}),
+                     "host_pressure") == Verdict::ok);
+    // Two things with one price.
+    const auto both = judged_without({"sched_info.run_delay", "cfs_rq.rq"});
+    const auto time = std::ranges::find(both, "host_time", &Finding::check);
+    CHECK(time->costs == "the probe is unsupported");
+    CHECK(time->found.find("CONFIG_SCHEDSTATS") < time->found.find("CONFIG_FAIR_GROUP_SCHED"));
 }
