@@ -175,6 +175,8 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "calls_in_flight`",
                                                "oldest_call_seconds`",
                                                "host_launch_",
+                                               "host_blocked_",
+                                               "host_file_",
                                                "host_process_",
                                                "host_signals_",
                                                "host_cpu_seconds_",
