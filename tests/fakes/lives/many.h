@@ -3,8 +3,8 @@
 
 namespace many {
 
-// Starts `count` children, as small as processes can be: they share the memory and the files of this
-// one, and wait. The number of those that there was room for.
+// Starts `count` children, as small as processes can be: they share the memory and the files of
+// this one, and wait. The number of those that there was room for.
 int start(int count);
 // Kills them, and waits for their ends.
 void end();
