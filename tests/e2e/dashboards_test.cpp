@@ -157,8 +157,11 @@ public:
         const Process calls(math(directory_ / "go"));
         Process leaky({standin("leaky"), "--times", "20"});
         Process graphs({standin("graphs"), "capture_replay"});
+        Process loads({standin("spends"), "name", "loads", "launch", "worker", "pipe", "50", "read",
+                       directory_ / "data", "8"});
         CHECK(leaky.wait() == 0);
         CHECK(graphs.wait() == 0);
+        CHECK(loads.wait() == 0);
         ranks.wait_for_output("holding");
         calls.wait_for_output("holding");
     }
