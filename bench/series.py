@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How many series there are, for docs/scale.md: the exporter with its default configuration beside stand-in
-programs, each count less the one before.
+"""How many series there are, for docs/scale.md: the exporter with its default configuration, but without the host
+probes, whose series depend on what happens, beside stand-in programs, each count less the one before.
 
 bench/series.py                     the table of docs/scale.md, from build/release, as root
 bench/series.py --check docs/scale.md   exit code 1 if a count of a program there is another one
@@ -103,7 +103,8 @@ def exporter(programs, binary, directory):
     port = free_port()
     config = pathlib.Path(directory, "config.yaml")
     # The programs that run beside the tests have their own series.
-    config.write_text('discovery: {exclude: ["*/standin/company/*"]}', encoding="utf-8")
+    off = ", ".join(f"{probe}: {{enabled: false}}" for probe in ("time", "life", "tasks", "pressure", "memory"))
+    config.write_text(f'discovery: {{exclude: ["*/standin/company/*"]}}\nhost: {{{off}}}\n', encoding="utf-8")
     programs.start(str(binary), f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
     wait_for("the exporter", lambda: get(port, "/-/ready"))
     return port
