@@ -30,7 +30,8 @@ case $kernel in
     run "Xids*" "lines that a program writes*" "Xids that the driver logs*" "the driver's tracepoints*"
     run "fences and waits are counted*" "fences that get their numbers later*"
     run "system calls of 16 threads*"
-    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a launching thread's gaps*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a launching thread's gaps*" \
+        "a worker waits as long*"
     run "an end by lack of memory*" "what a resting process*" "stalls for lack of memory*" "what a cgroup lacked*"
     run "a cgroup's memory is by NUMA node*" "the NUMA node of a GPU*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's CPU time is of the NUMA node*" \
