@@ -374,12 +374,6 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 CALL_PROGRAMS(cuda_enter, cuda_leave)
 CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 
-static __always_inline void end_thread(struct task_struct *task)
-{
-	note_last_call(task);
-	forget_thread(task);
-}
-
 END_PROGRAMS(end_thread, forget_process)
 END_TIMES_PROGRAMS()
 

@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 #define GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 
-#include "bpf/cuda/process.bpf.h"
+#include "bpf/cuda/calls.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 _Static_assert(CUDA_TRACED_FUNCTIONS <= LAST_CALL_FUNCTIONS, "a function is bits of a word");
@@ -56,6 +56,12 @@ static __always_inline void note_last_call(struct task_struct *task)
 	/* Both before this thread looks whether the process has ended already, in host_life. */
 	__sync_lock_test_and_set(&process->cuda_since_ns, thread->since_ns);
 	keep_newest_call(process, last_call_of(task, thread));
+}
+
+static __always_inline void end_thread(struct task_struct *task)
+{
+	note_last_call(task);
+	forget_thread(task);
 }
 
 #endif

@@ -44,6 +44,7 @@
 // kernel says that the thread has waited in such a step, and of "all all" since the launch; and
 // "wall NANOSECONDS" since the launch, with "ran" and "ready" by the kernel's account.
 
+#include "host/crowds.h"
 #include "host/notes.h"
 #include "host/states.h"
 #include "host/storage.h"
@@ -53,19 +54,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <poll.h>
 #include <sched.h>
@@ -110,10 +107,9 @@ private:
         check(vector_add(), "launch");
     }
     static bool vector_add();
+    static void launch_kernel() { check(vector_add(), "launch"); }
     void wait();
     void with_file(const std::string &step, const char *path, int amount);
-    static void crowd(int threads, int ms);
-    static void turns(int times, int ms);
     static void delegate(int ms);
     void work();
 
@@ -211,65 +207,6 @@ void Spender::with_file(const std::string &step, const char *path, int amount) {
     });
 }
 
-void Spender::crowd(int threads, int ms) {
-    std::uint64_t least = 0;
-    std::uint64_t most = 0;
-    for (int begun = 0; begun < threads; begun += 10) {
-        std::array<std::uint64_t, 10> began{};
-        std::array<std::atomic<std::uint64_t>, 10> inner{};
-        std::vector<std::thread> all;
-        for (std::size_t i = 0; i < began.size(); i++) {
-            all.emplace_back([&, i] {
-                began[i] = spends::wall_ns();
-                check(vector_add(), "launch");
-                const std::uint64_t launched = spends::wall_ns();
-                sleep_for(ms);
-                inner[i] = spends::wall_ns() - launched;
-            });
-        }
-        for (std::size_t i = 0; i < began.size(); i++) {
-            all[i].join();
-            least += inner[i];
-            most += spends::wall_ns() - began[i];
-        }
-    }
-    std::printf("crowd %llu %llu\n", static_cast<unsigned long long>(least),
-                static_cast<unsigned long long>(most));
-}
-
-void Spender::turns(int times, int ms) {
-    std::mutex mutex;
-    std::condition_variable turned;
-    int turn = 0;
-    std::uint64_t before_last = 0;
-    std::uint64_t after_last = 0;
-    std::uint64_t least = 0;
-    std::uint64_t most = 0;
-    const auto launches = [&](int self) {
-        for (int i = 0; i < times; i++) {
-            std::unique_lock lock(mutex);
-            turned.wait(lock, [&] { return turn == self; });
-            sleep_for(ms);
-            const std::uint64_t before = spends::wall_ns();
-            check(vector_add(), "launch");
-            const std::uint64_t after = spends::wall_ns();
-            if (i > 0) {
-                least += before - after_last;
-                most += after - before_last;
-            }
-            before_last = before;
-            after_last = after;
-            turn = 1 - self;
-            turned.notify_all();
-        }
-    };
-    std::thread other(launches, 1);
-    launches(0);
-    other.join();
-    std::printf("turns %llu %llu\n", static_cast<unsigned long long>(least),
-                static_cast<unsigned long long>(most));
-}
-
 void Spender::delegate(int ms) {
     std::thread([ms] {
         check(vector_add(), "launch");
@@ -365,11 +302,11 @@ int Spender::run(const std::string &step, char **words, int count) {
         return 1;
     }
     if (step == "turns" && count > 1) {
-        turns(number(words[0]), number(words[1]));
+        spends::turns(number(words[0]), number(words[1]), launch_kernel);
         return 2;
     }
     if (step == "crowd" && count > 1) {
-        crowd(number(words[0]), number(words[1]));
+        spends::crowd(number(words[0]), number(words[1]), launch_kernel);
         return 2;
     }
     if (step == "cold" && count > 1) {
