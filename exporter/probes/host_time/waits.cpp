@@ -49,7 +49,8 @@ void WaitSum::add(const host_times &times) {
 
 HostWaits::HostWaits(series::FamilySet &set)
     : blocked_(set.counter("host_blocked_seconds_total",
-                           "Time that threads of followed processes waited for these, added up.",
+                           "Time that threads of followed processes were blocked, by what "
+                           "they waited for, or throttled by the CPU quota of their cgroup.",
                            {{"role"}, {"state", true}}, 1e9)),
       latency_(set.histogram("host_runqueue_latency_seconds",
                              "How long threads of followed processes waited for a CPU, each time "
