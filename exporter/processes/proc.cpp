@@ -95,6 +95,11 @@ ContainerIdentity container_of(std::uint32_t tgid) {
     return parse_cgroup_file(cgroups_of(tgid));
 }
 
+std::string arguments_of(std::uint32_t tgid) {
+    constexpr std::size_t most = 8192;
+    return read_start(path_of(tgid, "cmdline"), most).value_or("");
+}
+
 std::string cgroups_of(std::uint32_t tgid) {
     return read_start(path_of(tgid, "cgroup")).value_or("");
 }

@@ -40,6 +40,10 @@ std::string executable_path(std::uint32_t tgid);
 // From its cgroups; empty on the host, or if they cannot be read.
 ContainerIdentity container_of(std::uint32_t tgid);
 
+// Its arguments, the first 8 KiB, each with a NUL behind it; empty if they cannot be read. Waits
+// while the process changes its address space.
+std::string arguments_of(std::uint32_t tgid);
+
 // The content of its file of cgroups; empty if it cannot be read.
 std::string cgroups_of(std::uint32_t tgid);
 

@@ -51,6 +51,15 @@ std::string script_in(const process_arguments &arguments, std::string_view comm)
     return to_valid_utf8(processes::script_of(split, comm), max_label_bytes);
 }
 
+// The programs cannot read arguments that are not in memory, or that the kernel makes inaccessible
+// for a while to see which NUMA node uses them (sysctl kernel.numa_balancing).
+std::string script_of_running(std::uint32_t tgid, std::string_view comm) {
+    const std::string arguments = processes::arguments_of(tgid);
+    const std::vector<std::string> split = processes::split_arguments(
+        {.head = arguments, .rest = {}, .rest_at = 0, .total = arguments.size()});
+    return to_valid_utf8(processes::script_of(split, comm), max_label_bytes);
+}
+
 // A container's own scope is no news: it has the container's id.
 void set_owner(ProcessIdentity &identity, const processes::CgroupOwner &owner) {
     const bool is_container = !identity.container.empty();
@@ -77,6 +86,7 @@ void take(ProcessIdentity &identity, const process_identity &record,
         return;
     }
     identity.script = script_in(details->arguments, identity.comm);
+    identity.has_arguments = details->arguments.total > 0;
     const std::vector<std::string_view> path = path_of(*details);
     const std::array<std::string_view, 2> unified = {c_string(record.cgroup_parent),
                                                      c_string(record.cgroup)};
@@ -86,6 +96,7 @@ void take(ProcessIdentity &identity, const process_identity &record,
 
 void take_details(ProcessIdentity &identity, const ProcessIdentity &known) {
     identity.script = known.script;
+    identity.has_arguments = known.has_arguments;
     identity.slurm_job_id = known.slurm_job_id;
     identity.slurm_step_id = known.slurm_step_id;
     identity.systemd_unit = known.systemd_unit;
@@ -106,6 +117,11 @@ bool look_up(ProcessIdentity &identity) {
         if (const std::string name = processes::name_of(tgid); !name.empty()) {
             identity.comm = to_valid_utf8(name, max_label_bytes);
         }
+    }
+    // Another name would be that of another program, which it has become since.
+    if (!identity.has_arguments && processes::name_of(tgid) == identity.comm) {
+        identity.script = script_of_running(tgid, identity.comm);
+        identity.has_arguments = true;
     }
     if (const std::string exe = processes::executable_path(tgid); !exe.empty()) {
         identity.exe = to_valid_utf8(exe, max_label_bytes);

@@ -45,6 +45,7 @@ struct ProcessIdentity : processes::ProcessNames {
     std::string slurm_step_id;
     std::string systemd_unit;          // empty: none, or in a container
     std::optional<std::uint32_t> uid;  // as the host counts
+    bool has_arguments = false;        // the script is known, if there is one
     std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 

@@ -8,13 +8,16 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "exporter/processes/proc.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/child_process.h"
 
 using namespace gpusnoop;
@@ -216,6 +219,49 @@ TEST_CASE("what /proc says fills in what the record left open") {
     CHECK(!look_up(late));
     CHECK(late.comm == "unknown");
     CHECK(late.started == 0ns);
+}
+
+TEST_CASE("/proc has the arguments that the record could not have") {
+    const harness::TemporaryDirectory directory;
+    const std::string script = (directory / "stops.sh").string();
+    std::ofstream(script) << "kill -STOP $$\n";
+    const ChildProcess child([&](const ChildProcess::Tell &tell) {
+        tell({});
+        ::execl("/bin/sh", "sh", script.c_str(), nullptr);
+        ::_exit(1);
+    });
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (processes::name_of(child.tgid()) != "sh" && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(1ms);
+    }
+
+    ProcessIdentity identity;
+    identity.key = {child.tgid(), 7};
+    REQUIRE(look_up(identity));
+    CHECK(identity.script == "stops.sh");
+
+    process_identity record{};
+    fill(record.comm, "sh");
+    record.start_boottime_ns = static_cast<std::uint64_t>(identity.started.count());
+    process_details details{};
+    ProcessIdentity recorded;
+    recorded.key = identity.key;
+    take(recorded, record, &details);
+    CHECK(recorded.script.empty());
+    REQUIRE(look_up(recorded));
+    CHECK(recorded.script == "stops.sh");
+
+    // Arguments that it had without a script, and another program than at the first call.
+    details.arguments.total = details.arguments.head_bytes = 3;
+    std::memcpy(details.arguments.head, "sh", 3);
+    take(recorded, record, &details);
+    REQUIRE(look_up(recorded));
+    CHECK(recorded.script.empty());
+    fill(record.comm, "former");
+    details = {};
+    take(recorded, record, &details);
+    REQUIRE(look_up(recorded));
+    CHECK(recorded.script.empty());
 }
 
 TEST_CASE("a process is taken for ended at the second look that it is gone at") {
