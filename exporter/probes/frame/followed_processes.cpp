@@ -30,6 +30,10 @@ namespace {
 
 constexpr std::chrono::seconds look_interval{1};
 
+// Of each probe. A check reads a file in /proc, 10 to 40 us. All 16384 at once would keep scrapes
+// waiting.
+constexpr std::size_t checks_per_drain = 16;
+
 // Records of other rings may come later than the end of their process.
 constexpr std::chrono::seconds kept_after_end{10};
 
@@ -112,7 +116,9 @@ Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(
         return tl::unexpected(ring.error());
     }
     all->loaded_->ring = std::move(*ring);
-    all->end_unseen(now_on(CLOCK_MONOTONIC));
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    all->begin_checks(now);
+    all->check(all->unchecked_.size(), now);
     if (auto found = all->find_running(); !found) {
         return tl::unexpected(found.error());
     }
@@ -205,6 +211,7 @@ Result<> FollowedProcesses::find_running() {
 void FollowedProcesses::drain() {
     loaded_->ring->drain_to(loaded_->ring->produced());
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    check(checks_per_drain, now);
     if (now - looked_ >= look_interval) {
         looked_ = now;
         look(now);
@@ -223,29 +230,49 @@ void FollowedProcesses::look(nanoseconds now) {
         log::warn("some processes are not followed: too many run",
                   {{"most", FOLLOWED_MAX_PROCESSES}});
     }
-    if (now - rescanned_ >= rescan_interval_) {
+    if (unchecked_.empty() && now - rescanned_ >= rescan_interval_) {
         rescanned_ = now;
-        end_unseen(now);
+        begin_checks(now);
     }
     std::erase_if(known_, [&](const auto &known) {
         return known.second.ended && *known.second.ended + kept_after_end <= now;
     });
 }
 
-// The programs did not run then, or their record found no room.
-void FollowedProcesses::end_unseen(nanoseconds now) {
+// Processes can end unseen: the programs did not run then, or their record found no room.
+void FollowedProcesses::begin_checks(nanoseconds now) {
     std::set<ProcessKey> followed;
-    for (const auto &[tgid, entry] : entries()) {
-        const nanoseconds started = to_time(entry.start_boottime_ns);
-        if (processes::presence(tgid, started) == processes::Presence::gone) {
-            bpf_map_delete_elem(bpf_map__fd(loaded_->skeleton->maps.follow_procs), &tgid);
-        } else if (entry.reasons != 0 && entry.ended_ns == 0) {
+    unchecked_ = entries();
+    for (const auto &[tgid, entry] : unchecked_) {
+        if (entry.reasons != 0 && entry.ended_ns == 0) {
             followed.insert({tgid, entry.since_ns});
         }
     }
     for (auto &[key, known] : known_) {
         if (!known.ended && !followed.contains(key)) {
             known.ended = now;
+        }
+    }
+}
+
+void FollowedProcesses::check(std::size_t most, nanoseconds now) {
+    for (; most > 0 && !unchecked_.empty(); most--) {
+        const auto [tgid, entry] = unchecked_.back();
+        unchecked_.pop_back();
+        if (processes::presence(tgid, to_time(entry.start_boottime_ns)) !=
+            processes::Presence::gone) {
+            continue;
+        }
+        // Another process may have its number and its place by now.
+        const int table = bpf_map__fd(loaded_->skeleton->maps.follow_procs);
+        followed now_there{};
+        if (bpf_map_lookup_elem(table, &tgid, &now_there) == 0 &&
+            now_there.start_boottime_ns == entry.start_boottime_ns) {
+            bpf_map_delete_elem(table, &tgid);
+        }
+        const auto found = known_.find({tgid, entry.since_ns});
+        if (found != known_.end() && !found->second.ended) {
+            found->second.ended = now;
         }
     }
 }

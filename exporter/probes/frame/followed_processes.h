@@ -111,12 +111,15 @@ private:
     [[nodiscard]] Entries entries() const;
     Result<> find_running();
     void look(std::chrono::nanoseconds now);
-    void end_unseen(std::chrono::nanoseconds now);
+    // Looks which of those in the table still run, some at each drain.
+    void begin_checks(std::chrono::nanoseconds now);
+    void check(std::size_t most, std::chrono::nanoseconds now);
 
     const std::unique_ptr<Loaded> loaded_;
     const std::chrono::nanoseconds rescan_interval_;
     const TargetProcesses &targets_;
     std::unordered_map<ProcessKey, Known, ProcessKeyHash> known_;
+    Entries unchecked_;
     std::vector<OnRecord> users_;
     std::chrono::nanoseconds looked_{};
     std::chrono::nanoseconds rescanned_{};
