@@ -137,14 +137,15 @@ static __always_inline void take_open_interval(struct host_account *account)
 	struct ended_gap *ended = &account->ended;
 	struct gap_states *states;
 
-	ended->state = account->left.state;
 	split_off(&ended->off, &account->left, task,
 		  task->sched_info.last_arrival - account->left.at_ns);
+	fill_block(&ended->last, &account->left, ended->off.blocked_ns);
 	if (__sync_val_compare_and_swap(&account->in_gap, ended->number, NO_GAP) != ended->number)
 		return;
 	states = gap_states_of(account, ended->number);
-	if (ended->state < HOST_STATE_COUNT)
-		states->ns[ended->state] += ended->off.blocked_ns;
+	if (ended->last.state < HOST_STATE_COUNT)
+		states->ns[ended->last.state] += ended->off.blocked_ns;
+	note_longest(states, &ended->last);
 	states->ns[HOST_STATE_throttled] += ended->off.throttled_ns;
 	states->ns[HOST_STATE_runnable] += ended->off.ready_ns;
 }
@@ -193,6 +194,14 @@ static __always_inline void explain_gap(struct host_account *account)
 	to[HOST_STATE_running] += ended->left_ns - part;
 }
 
+/* If another thread has made the gap shorter, the block may lie before it in part. */
+static __always_inline void take_longest(struct ended_gap *ended, const struct gap_states *states)
+{
+	ended->record.longest = states->longest;
+	if (ended->record.longest.ns > ended->ns)
+		ended->record.longest.ns = ended->ns;
+}
+
 static __always_inline void send_gap(struct host_account *account, const struct call *after)
 {
 	struct ended_gap *ended = &account->ended;
@@ -206,6 +215,7 @@ static __always_inline void send_gap(struct host_account *account, const struct 
 	record->device = account->device.device;
 	record->after = CUDA_COOKIE_FUNCTION(after->function);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	take_longest(ended, &account->gap_states[ended->number & 1]);
 	account->times.gap_records += 1;
 	if (bpf_ringbuf_output(&cuda_gaps, record, sizeof(*record), BPF_RB_NO_WAKEUP))
 		account->times.gap_records_lost += 1;

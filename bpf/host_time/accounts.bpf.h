@@ -20,6 +20,7 @@ struct launch_gap {
 struct gap_states {
 	__u64 number; /* of the gap */
 	__u64 ns[HOST_STATE_COUNT];
+	struct host_block longest;
 };
 
 /* The gap of an interval that is in none, or that is counted in it already. */
@@ -32,7 +33,8 @@ struct departure {
 	__u64 ran_ns;
 	__u64 arrivals;
 	__u64 throttled_ns; /* of its groups, where the thread does not know whether it is */
-	__u32 state;	    /* enum host_state: why it left */
+	__u16 state;	    /* enum host_state: why it left */
+	__u16 call;	    /* as in struct host_block */
 	__u32 filesystem;   /* of `file`, as in struct host_file_key */
 };
 
@@ -51,7 +53,7 @@ struct ended_gap {
 	__u64 calls_ns;
 	__u64 drain;
 	/* The last time off the CPU. */
-	__u64 state;
+	struct host_block last;
 	struct time_off off;
 	__u64 left_ns; /* not explained yet */
 	struct host_gap_record record;
@@ -72,6 +74,7 @@ struct host_account {
 	/* Scratch: too much for a program's stack. */
 	__u64 now_ns;
 	struct time_off off;
+	struct host_block block;
 	struct host_file_key file;
 	struct host_device_key device; /* its device is the account's */
 	struct host_times times;
@@ -273,9 +276,25 @@ static __always_inline struct gap_states *gap_states_of(struct host_account *acc
 
 	if (states->number != number) {
 		bpf_probe_read_kernel(states->ns, sizeof(states->ns), &no_times);
+		states->longest.ns = 0;
 		states->number = number;
 	}
 	return states;
+}
+
+static __always_inline void fill_block(struct host_block *block, const struct departure *left,
+				       __u64 blocked_ns)
+{
+	block->ns = blocked_ns;
+	block->state = left->state;
+	block->call = left->call;
+	block->filesystem = left->filesystem;
+}
+
+static __always_inline void note_longest(struct gap_states *states, const struct host_block *block)
+{
+	if (block->ns > states->longest.ns)
+		states->longest = *block;
 }
 
 static __always_inline void add_to_gap(struct host_account *account, __u64 number, __u32 state)
@@ -288,6 +307,8 @@ static __always_inline void add_to_gap(struct host_account *account, __u64 numbe
 	states->ns[state] += account->off.blocked_ns;
 	states->ns[HOST_STATE_throttled] += account->off.throttled_ns;
 	states->ns[HOST_STATE_runnable] += account->off.ready_ns;
+	fill_block(&account->block, &account->left, account->off.blocked_ns);
+	note_longest(states, &account->block);
 }
 
 /* Adds the time that a thread was off the CPU. */

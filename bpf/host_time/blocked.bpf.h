@@ -100,15 +100,17 @@ static __always_inline bool is_32_bit_call(struct task_struct *task, long number
 #endif
 }
 
-/* Why does the current thread block? If for a file, *scratch becomes the magic number of its file
- * system, or 0. */
-static __always_inline enum host_state blocked_state(struct task_struct *task, __u64 *scratch)
+/* Why does the current thread block, and in which system call? If for a file, *scratch becomes the
+ * magic number of its file system, or 0. */
+static __always_inline enum host_state blocked_state(struct task_struct *task, __u64 *scratch,
+						     __u16 *call)
 {
 	struct pt_regs *regs;
 	long number;
 	__u8 class;
 
 	*scratch = 0;
+	*call = HOST_NO_CALL;
 	if (task->__state & (TASK_STOPPED | TASK_TRACED))
 		return HOST_STATE_stopped;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -117,6 +119,7 @@ static __always_inline enum host_state blocked_state(struct task_struct *task, _
 		return HOST_STATE_page_fault;
 	if (number >= HOST_CALLS || is_32_bit_call(task, number))
 		return HOST_STATE_other;
+	*call = number;
 	class = classes[number & (HOST_CALLS - 1)];
 	return class == HOST_BY_DESCRIPTOR
 		   ? state_of_descriptor(task, first_argument(regs), scratch)
@@ -136,9 +139,10 @@ static __always_inline void note_departure(struct departure *left, struct task_s
 	left->throttled_ns = throttled_ns(task);
 	if (is_ready) {
 		left->state = is_throttled(task) ? HOST_STATE_throttled : HOST_STATE_runnable;
+		left->call = HOST_NO_CALL;
 		return;
 	}
-	left->state = blocked_state(task, &filesystem);
+	left->state = blocked_state(task, &filesystem, &left->call);
 	left->filesystem = filesystem;
 }
 

@@ -185,6 +185,16 @@ struct host_process {
 };
 WIRE_SIZE(struct host_process, 16);
 
+/* A time in which a thread was blocked without a break. */
+struct host_block {
+	__u64 ns;
+	__u16 state;	  /* enum host_state */
+	__u16 call;	  /* the number of the system call, or HOST_NO_CALL */
+	__u32 filesystem; /* of `file`, as in struct host_file_key */
+};
+WIRE_SIZE(struct host_block, 16);
+#define HOST_NO_CALL 0xffff
+
 /* A gap that is explained, of the thread that ended it. */
 struct host_gap_record {
 	struct host_process process;
@@ -198,8 +208,10 @@ struct host_gap_record {
 	__s32 device;  /* as in struct host_device_key */
 	char comm[16]; /* of the thread */
 	__u64 state_ns[HOST_GAP_STATES];
+	struct host_block longest; /* 0 ns: it was never blocked */
 };
-WIRE_SIZE(struct host_gap_record, 16 + 16 + 8 + 8 + 16 + 8 * (1 * HOST_GAP_STATES));
+WIRE_SIZE(struct host_gap_record,
+	  16 + 16 + 8 + 8 + 16 + 8 * (1 * HOST_GAP_STATES) + sizeof(struct host_block));
 #define HOST_GAP_OTHER_THREAD 0xffff
 
 /* A launching thread as it is now: with the interval and the call that are still open. */

@@ -14,6 +14,8 @@
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/frame_json.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/filesystems.h"
+#include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {
 
@@ -57,6 +59,20 @@ double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) / 1e9;
 }
 
+Json or_null(std::string_view text) {
+    return text.empty() ? Json() : Json(text);
+}
+
+Json longest_of(const host_gap_record &record) {
+    if (record.longest.ns == 0) {
+        return {};
+    }
+    return {{"seconds", seconds(record.longest.ns)},
+            {"state", host_state_name(record.longest.state)},
+            {"call", or_null(longest_call_of(record))},
+            {"filesystem", or_null(longest_filesystem_of(record))}};
+}
+
 Json to_json(const LongGap &gap) {
     const host_gap_record &record = gap.record;
     Json json = {{"began", utc_time(gap.began)},
@@ -65,14 +81,15 @@ Json to_json(const LongGap &gap) {
                  {"tid", record.tid}};
     processes::add_names(json, gap.process);
     json["thread"] = thread_name_of(record);
-    json["gpu"] = gap.gpu.empty() ? Json() : Json(gap.gpu);
+    json["gpu"] = or_null(gap.gpu);
     json["drain"] = host_drain_name(record.drain);
-    json["before"] = gap.before.empty() ? Json() : Json(gap.before);
-    json["after"] = gap.after.empty() ? Json() : Json(gap.after);
+    json["before"] = or_null(gap.before);
+    json["after"] = or_null(gap.after);
     json["states"] = Json::object();
     for (const auto &[state, ns] : states_of(record)) {
         json["states"][std::string(state)] = seconds(ns);
     }
+    json["longest"] = longest_of(record);
     return json;
 }
 
@@ -103,6 +120,20 @@ std::vector<std::pair<std::string_view, std::uint64_t>> states_of(const host_gap
     }
     std::ranges::stable_sort(states, std::ranges::greater{}, [](auto &one) { return one.second; });
     return states;
+}
+
+std::string_view longest_call_of(const host_gap_record &record) {
+    const host_block &longest = record.longest;
+    return longest.ns == 0 || longest.call == HOST_NO_CALL
+               ? std::string_view()
+               : syscall_name(longest.call).value_or(std::string_view());
+}
+
+std::string_view longest_filesystem_of(const host_gap_record &record) {
+    const host_block &longest = record.longest;
+    return longest.ns == 0 || longest.state != HOST_STATE_file
+               ? std::string_view()
+               : filesystem_name(longest.filesystem);
 }
 
 std::string thread_name_of(const host_gap_record &record) {

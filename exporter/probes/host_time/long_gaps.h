@@ -34,6 +34,9 @@ struct LongGap {
 // The times of a gap by state, longest first, without what is 0.
 [[nodiscard]] std::vector<std::pair<std::string_view, std::uint64_t>> states_of(
     const host_gap_record &record);
+// Of the longest time that the thread was blocked without a break; empty: not known, or none.
+[[nodiscard]] std::string_view longest_call_of(const host_gap_record &record);
+[[nodiscard]] std::string_view longest_filesystem_of(const host_gap_record &record);
 // Of the thread: valid UTF-8.
 [[nodiscard]] std::string thread_name_of(const host_gap_record &record);
 

@@ -56,6 +56,12 @@ private:
     }
 };
 
+Value longest_of(const host_gap_record &record) {
+    const host_block &longest = record.longest;
+    return longest.ns == 0 ? Value()
+                           : Value(Durations{{probes::host_state_name(longest.state), longest.ns}});
+}
+
 }  // namespace
 
 Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &process) {
@@ -68,11 +74,15 @@ Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &proces
     set_process(event, process);
     event.kind = "after";
     event.name = gap.after.empty() ? "unknown" : std::string(gap.after);
-    event.details = {{"before", text_or_null(std::string(gap.before))},
-                     {"gpu", text_or_null(gap.gpu)},
-                     {"drain", std::string(probes::host_drain_name(record.drain))},
-                     {"thread", printable(probes::thread_name_of(record), max_text_bytes)},
-                     {"states", probes::states_of(record)}};
+    event.details = {
+        {"before", text_or_null(std::string(gap.before))},
+        {"gpu", text_or_null(gap.gpu)},
+        {"drain", std::string(probes::host_drain_name(record.drain))},
+        {"thread", printable(probes::thread_name_of(record), max_text_bytes)},
+        {"states", probes::states_of(record)},
+        {"longest", longest_of(record)},
+        {"longest_call", text_or_null(std::string(probes::longest_call_of(record)))},
+        {"longest_filesystem", text_or_null(std::string(probes::longest_filesystem_of(record)))}};
     return event;
 }
 

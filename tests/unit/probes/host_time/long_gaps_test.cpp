@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporter/probes/host_time/trace.h"
+#include "exporter/symbols/names/syscall_names.h"
 #include "exporter/trace/lines.h"
 
 using namespace gpusnoop;
@@ -103,10 +104,35 @@ TEST_CASE("a gap is in the document with its thread, its calls and its states") 
                {"drain", "device"},
                {"before", "cudaDeviceSynchronize"},
                {"after", "cudaLaunchKernel"},
-               {"states", {{"cuda_call", 0.015}, {"running", 0.005}}}});
+               {"states", {{"cuda_call", 0.015}, {"running", 0.005}}},
+               {"longest", nullptr}});
     CHECK(answer.at("launch_gaps").at(1).at("before").is_null());
     CHECK(answer.at("launch_gaps").at(1).at("gpu").is_null());
     CHECK(answer.at("launch_gaps_left_out") == 0);
+}
+
+TEST_CASE("a gap's longest block has its system call and its file system") {
+    const auto longest = [](enum host_state state, std::uint16_t call, std::uint32_t filesystem) {
+        auto gap = gap_of(7, 20ms);
+        gap.record.longest = {4'000'000, static_cast<std::uint16_t>(state), call, filesystem};
+        ProcessIdentity process;
+        const Json line = Json::parse(trace::json_line(trace::event_of(gap, process)));
+        Json json = Json::parse(ask({gap})->text).at("launch_gaps").at(0).at("longest");
+        CHECK(json.at("call") == line.at("longest_call"));
+        CHECK(json.at("filesystem") == line.at("longest_filesystem"));
+        CHECK(line.at("longest") == Json{{json.at("state"), 4'000'000}});
+        return json;
+    };
+    const auto number = [](const char *name) {
+        return static_cast<std::uint16_t>(syscall_number(name).value());
+    };
+    CHECK(longest(HOST_STATE_file, number("pread64"), 0x6969) ==
+          Json{{"seconds", 0.004}, {"state", "file"}, {"call", "pread64"}, {"filesystem", "nfs"}});
+    CHECK(longest(HOST_STATE_file, number("openat"), 0).at("filesystem") == "unknown");
+    CHECK(longest(HOST_STATE_pipe, number("read"), 0) ==
+          Json{{"seconds", 0.004}, {"state", "pipe"}, {"call", "read"}, {"filesystem", nullptr}});
+    CHECK(longest(HOST_STATE_page_fault, HOST_NO_CALL, 0).at("call").is_null());
+    CHECK(longest(HOST_STATE_other, 511, 0).at("call").is_null());
 }
 
 TEST_CASE("gaps are asked for by process, name, length and number") {
