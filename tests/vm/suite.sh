@@ -21,7 +21,10 @@ run "the way to attach is the one that this kernel is here for" "system calls ar
     "an access is told with its register*"
 case $kernel in
 # What preemption can spoil shows under load only. Cgroups are here as these guests have the time.
-*-preempt) run "16 threads on few CPUs*" "two Slurm jobs of one program*" ;;
+*-preempt)
+    run "16 threads on few CPUs*" "two Slurm jobs of one program*"
+    GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*" "a worker waits as long*"
+    ;;
 *)
     run "accesses are counted by device*" "the driver's helpers are counted*"
     run "each access is a line*" "each call of the driver's helpers is a line*" "each event of a fence is a line*"

@@ -49,6 +49,19 @@ inline Schedule schedule() {
     return now;
 }
 
+// What the hypervisor has kept from all CPUs. The thread's CPU time is without it, its wall time is
+// not. Read in hundredths of a second: proc(5).
+inline std::uint64_t stolen_ns() {
+    unsigned long long ticks = 0;
+    if (std::FILE *const file = std::fopen("/proc/stat", "r")) {
+        if (std::fscanf(file, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1) {
+            ticks = 0;
+        }
+        std::fclose(file);
+    }
+    return ticks * 10'000'000U;
+}
+
 // How often the thread has left the CPU as it waited for something.
 inline std::uint64_t waits() {
     rusage used{};
@@ -68,6 +81,7 @@ public:
         began_ns_ = wall_ns();
         before_ = schedule();
         waits_before_ = waits();
+        stolen_before_ = stolen_ns();
         spent_.clear();
         waits_.clear();
     }
@@ -103,9 +117,10 @@ public:
             std::printf("waits all all %llu\n",
                         static_cast<unsigned long long>(waits() - waits_before_));
             const Schedule now = schedule();
-            std::printf("wall %llu\nran %llu\nready %llu\n",
+            std::printf("wall %llu\nran %llu\nready %llu\nstolen %llu\n",
                         static_cast<unsigned long long>(wall_ns() - began_ns_),
-                        now.ran_ns - before_.ran_ns, now.ready_ns - before_.ready_ns);
+                        now.ran_ns - before_.ran_ns, now.ready_ns - before_.ready_ns,
+                        static_cast<unsigned long long>(stolen_ns() - stolen_before_));
         }
     }
 
@@ -113,6 +128,7 @@ private:
     std::uint64_t began_ns_ = 0;
     Schedule before_;
     std::uint64_t waits_before_ = 0;
+    std::uint64_t stolen_before_ = 0;
     std::map<std::pair<std::string, std::string>, std::uint64_t> spent_, waits_;
 };
 
