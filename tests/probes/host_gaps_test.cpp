@@ -125,17 +125,25 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     const auto documented_gaps = of_drain(documented(exporter, "gapper"), "device");
     CHECK(static_cast<int>(documented_gaps.size()) == steps);
     check_documented(documented_gaps, page, after_device);
+    Json longest;
     for (const Json &gap : documented_gaps) {
         CHECK(gap.at("before") == "cudaDeviceSynchronize");
         CHECK(gap.at("after") == "cudaLaunchKernel");
         CHECK(gap.at("pid") == process.pid());
         CHECK(gap.at("tid") == process.pid());
         CHECK(gap.at("thread") == "gapper");
-        CHECK(gap.at("longest").at("state") == "pipe");
-        CHECK(gap.at("longest").at("call") == "read");
-        CHECK(gap.at("longest").at("seconds") <= gap.at("states").at("pipe"));
-        CHECK(gap.at("longest").at("seconds") >= 0.98 * 0.008);
+        const Json &block = gap.at("longest");
+        CHECK(block.at("seconds") <= gap.at("states").at(block.at("state").get<std::string>()));
+        if (longest.is_null() || longest.at("seconds") < block.at("seconds")) {
+            longest = block;
+        }
     }
+    // Of a pipe whose writer was on time.
+    CAPTURE(longest.dump());
+    CHECK(longest.at("state") == "pipe");
+    CHECK(longest.at("call") == "read");
+    CHECK(longest.at("filesystem").is_null());
+    CHECK(longest.at("seconds") >= 0.98 * 0.008);
     CHECK(http(exporter.port(), "/api/v1/launch_gaps?state=pipe").status == 400);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
