@@ -32,10 +32,10 @@ public:
     // Asks the kernel, as the program's output is buffered and does not show reliably what is
     // attached.
     Result<> wait_until_attached(std::size_t ends) const;
+    [[nodiscard]] bool ended() const;
 
 private:
     Child(pid_t pid, Fd errors) : pid_(pid), errors_(std::move(errors)) {}
-    [[nodiscard]] bool ended() const;
     [[nodiscard]] std::size_t attached_ends() const;
     // What it has written to stderr.
     [[nodiscard]] std::string complaint() const;

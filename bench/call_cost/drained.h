@@ -1,7 +1,8 @@
-// Tracing with a probe of the exporter: its programs, its probes, and a thread that empties its
-// rings as often as the exporter does.
+// Tracing with programs that send records: a thread empties their rings as often as the exporter
+// does.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <initializer_list>
 #include <memory>
@@ -31,6 +32,38 @@ inline ebpf::Attach attach_as(ebpf::AttachMode mode) {
                                              : Attach::perf;
 }
 
+// Empties rings until it is destroyed. Stays where it is once started.
+class Drain {
+public:
+    Result<> start(std::initializer_list<int> maps) {
+        for (const int map : maps) {
+            auto ring = ebpf::Ring::open(map, [](auto) {});
+            if (!ring) {
+                return tl::unexpected(ring.error());
+            }
+            rings_.push_back(std::move(*ring));
+        }
+        thread_ = std::jthread([this](const std::stop_token &stop) {
+            while (!stop.stop_requested()) {
+                for (const auto &ring : rings_) {
+                    ring->drain_to(ring->produced());
+                }
+                std::this_thread::sleep_for(drain_interval);
+            }
+        });
+        return {};
+    }
+
+    [[nodiscard]] bool has_records() const {
+        return std::ranges::any_of(rings_, [](const auto &ring) { return ring->produced() > 0; });
+    }
+
+private:
+    std::vector<std::unique_ptr<ebpf::Ring>> rings_;
+    std::jthread thread_;
+};
+
+// With a probe of the exporter: its programs and its probes.
 template <typename Programs>
 class Drained final : public Tracing {
 public:
@@ -38,21 +71,9 @@ public:
                                                   std::initializer_list<int> rings) {
         auto drained = std::make_unique<Drained>();
         drained->programs_ = std::move(programs);
-        for (const int map : rings) {
-            auto ring = ebpf::Ring::open(map, [](auto) {});
-            if (!ring) {
-                return tl::unexpected(ring.error());
-            }
-            drained->rings_.push_back(std::move(*ring));
+        if (auto started = drained->drain_.start(rings); !started) {
+            return tl::unexpected(started.error());
         }
-        drained->drain_ = std::jthread([self = drained.get()](const std::stop_token &stop) {
-            while (!stop.stop_requested()) {
-                for (const auto &ring : self->rings_) {
-                    ring->drain_to(ring->produced());
-                }
-                std::this_thread::sleep_for(drain_interval);
-            }
-        });
         return drained;
     }
 
@@ -73,8 +94,7 @@ public:
 
 private:
     std::unique_ptr<Programs> programs_;
-    std::vector<std::unique_ptr<ebpf::Ring>> rings_;
-    std::jthread drain_;
+    Drain drain_;
     ebpf::UprobeSet probes_;
 };
 

@@ -34,6 +34,17 @@ Result<Library> Library::open(const std::filesystem::path &path) {
     return library;
 }
 
+Result<Library> Library::copy_to(const std::filesystem::path &folder) const {
+    const std::filesystem::path copy = folder / std::filesystem::path(path_).filename();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    std::filesystem::copy_file(path_, copy, error);
+    if (error) {
+        return fail("copy " + path_ + " to " + folder.string() + ": " + error.message());
+    }
+    return open(copy);
+}
+
 Result<> Library::look_up() {
     constexpr std::array names = {"cudaMalloc",       "cudaFree",       "cudaMemcpy",
                                   "cudaLaunchKernel", "cuLaunchKernel", "cuMemAlloc_v2",

@@ -29,6 +29,8 @@ class Library {
 public:
     // Loads it into this process.
     static Result<Library> open(const std::filesystem::path &path);
+    // A copy of the file in the folder: other functions, which are traced by themselves.
+    [[nodiscard]] Result<Library> copy_to(const std::filesystem::path &folder) const;
 
     [[nodiscard]] const std::string &path() const { return path_; }
     [[nodiscard]] const Functions &functions() const { return functions_; }

@@ -1,11 +1,9 @@
-#include <string_view>
 #include <utility>
 
 #include "bench/call_cost/programs.h"
 #include "empty.skel.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::bench {
 
@@ -31,20 +29,7 @@ TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     if (const int error = empty_bpf::load(nothing->programs.get()); error != 0) {
         return fail_errno("load the empty programs", -error);
     }
-    const auto elf = symbols::ElfFile::open(library.found().file.get());
-    if (!elf) {
-        return tl::unexpected(elf.error());
-    }
-    const std::vector<std::string_view> names(library.traced().begin(), library.traced().end());
-    const auto places = elf->find_functions(names);
-    if (!places) {
-        return tl::unexpected(places.error());
-    }
-    std::vector<ebpf::AttachPoint> points;
-    for (const auto &place : *places) {
-        points.push_back({place.file_offset, 0});
-    }
-    auto probes = ebpf::UprobeSet::attach(programs, library.found().file.get(), points);
+    auto probes = attach_to(library, library.traced(), programs);
     if (!probes) {
         return tl::unexpected(probes.error());
     }

@@ -1,5 +1,6 @@
 #include "bench/call_cost/others.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "bench/call_cost/child.h"
@@ -9,10 +10,16 @@ namespace gpusnoop::bench {
 namespace {
 
 // If this program is killed, they end by themselves.
-constexpr const char *longest_turn_seconds = "300";
+constexpr const char *longest_run_seconds = "3600";
 
 struct Children final : Tracing {
     std::vector<Child> children;
+
+    [[nodiscard]] Result<std::uint64_t> lost() const override {
+        return std::ranges::any_of(children, &Child::ended)
+                   ? fail("it ended before the measurement did")
+                   : Result<std::uint64_t>(0);
+    }
 };
 
 std::string replace_all(std::string text, const std::string &what, const std::string &by) {
@@ -26,7 +33,7 @@ TracingResult run_bpftrace(const std::filesystem::path &bpftrace, const std::str
                            std::size_t ends) {
     auto tracing = std::make_unique<Children>();
     auto child = Child::start(
-        bpftrace, {"-e", script + "interval:s:" + longest_turn_seconds + " { exit(); }"});
+        bpftrace, {"-e", script + "interval:s:" + longest_run_seconds + " { exit(); }"});
     if (!child) {
         return tl::unexpected(child.error());
     }
@@ -76,7 +83,7 @@ TracingResult trace_with_funclatency(const std::filesystem::path &funclatency,
     auto tracing = std::make_unique<Children>();
     for (const std::string &function : functions) {
         auto child = Child::start(
-            funclatency, {"--duration", longest_turn_seconds, library.path() + ":" + function});
+            funclatency, {"--duration", longest_run_seconds, library.path() + ":" + function});
         if (!child) {
             return tl::unexpected(child.error());
         }

@@ -1,6 +1,10 @@
 // Tracing with BPF programs of this repository: all functions of a library whose names are known.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "bench/call_cost/library.h"
 #include "bench/call_cost/tracing.h"
 #include "exporter/ebpf/uprobe.h"
@@ -9,6 +13,15 @@ namespace gpusnoop::bench {
 
 // Programs that do nothing: the lowest cost of all programs that attach in the same way.
 TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
+
+// Sessions of bench/bpf/least.bpf.c: the lowest cost of all programs that send a record of this
+// size for each outermost call. `keeps_stacks`: with the call stack of each cudaMalloc.
+TracingResult trace_with_least(std::uint64_t record_bytes, bool keeps_stacks,
+                               const Library &library);
+
+// Attaches without cookies.
+Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std::string> &functions,
+                                  const ebpf::CallPrograms &programs);
 
 // The exporter's CUDA probe.
 TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library);

@@ -29,22 +29,6 @@ double most_of_other(const Way &other) {
     return other.name.starts_with("funclatency") ? 1.0 : 0.75;
 }
 
-// The reasons why a bar is missed: docs/performance.md has the evidence.
-std::string limit_over_empty(const Way &way, const Workload &workload) {
-    return way.keeps_books && workload.functions.front() == "cudaMalloc"
-               ? "the call's stack: bpf_get_stackid is most of what is added, half of it a page "
-                 "fault"
-               : "two readings of the clock and a dozen helper calls at the two ends, each made "
-                 "dearer by the machine's defence against speculative execution";
-}
-
-std::string limit_over_others(const Way &way, const Way &other) {
-    return way.keeps_books && other.job == Way::Job::memory
-               ? "bpftrace's script neither walks a stack nor sends a record of each call"
-               : "the two entries into the kernel, the same for both, are most of what the other "
-                 "adds";
-}
-
 std::string bar_text(double bar) {
     return fmt::format("<= {}x", bar);
 }
@@ -126,25 +110,41 @@ Table Costs::comparison(const std::string &entry) const {
     return table;
 }
 
+// Why a bar is missed: how far the programs get that do less, in the same rounds.
+std::string Costs::limit(std::size_t workload, std::size_t way, std::size_t other) const {
+    const Way &own = ways_[way];
+    std::string text = "floor: ";
+    if (other != *own.floor) {
+        text += fmt::format("empty programs are at {}, ",
+                            ratio_text(ratios(workload, *own.floor, other)));
+    }
+    text +=
+        fmt::format("the least record is at {}", ratio_text(ratios(workload, *own.least, other)));
+    if (ways_[other].job == Way::Job::memory) {
+        text += "; bpftrace's script neither walks a stack nor sends records";
+    }
+    return text;
+}
+
 // Compared with untraced calls, and with other tools that do the same for the same functions.
 void Costs::add_bars(const std::string &entry, std::size_t workload, std::size_t way,
                      Results &results) const {
     const Way &own = ways_[way];
     const std::string what =
         fmt::format("{}, {}, {} entry", workloads_[workload].name, own.name, entry);
-    const auto add = [&](std::size_t other, double most, std::string limit) {
+    const auto add = [&](std::size_t other, double most) {
         const Rounds over = ratios(workload, way, other);
         results.bars.push_back({fmt::format("{}: over {}", what, ways_[other].name), bar_text(most),
-                                ratio_text(over), median(over) <= most, std::move(limit)});
+                                ratio_text(over), median(over) <= most,
+                                limit(workload, way, other)});
     };
     if (own.job == Way::Job::latency) {
-        add(*own.floor, most_over_empty(own, workloads_[workload]),
-            limit_over_empty(own, workloads_[workload]));
+        add(*own.floor, most_over_empty(own, workloads_[workload]));
     }
     for (std::size_t other = 0; other < ways_.size(); other++) {
         if (ways_[other].kind == Way::Kind::other && ways_[other].job == own.job &&
             ways_[other].library == own.library && ways_[other].concerns(workloads_[workload])) {
-            add(other, most_of_other(ways_[other]), limit_over_others(own, ways_[other]));
+            add(other, most_of_other(ways_[other]));
         }
     }
 }

@@ -31,6 +31,7 @@ private:
     [[nodiscard]] std::vector<std::string> row(std::size_t workload, std::size_t way) const;
     [[nodiscard]] Table costs(const std::string &entry, const std::string &how) const;
     [[nodiscard]] Table comparison(const std::string &entry) const;
+    [[nodiscard]] std::string limit(std::size_t workload, std::size_t way, std::size_t other) const;
     void add_bars(const std::string &entry, std::size_t workload, std::size_t way,
                   Results &results) const;
 

@@ -1,5 +1,7 @@
 #include "bench/call_cost/ways.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -7,6 +9,8 @@
 #include "bench/call_cost/child.h"
 #include "bench/call_cost/others.h"
 #include "bench/call_cost/programs.h"
+#include "bpf/cuda/cuda.h"
+#include "bpf/functions.h"
 
 namespace gpusnoop::bench {
 
@@ -25,7 +29,7 @@ std::string name_of(AttachMode mode) {
 class Builder {
 public:
     explicit Builder(const Libraries &libraries) : libraries_(libraries) {
-        ways_.push_back({"untraced", Way::Kind::untraced, &libraries.both, {}, [] {
+        ways_.push_back({"untraced", Way::Kind::untraced, &libraries.both, {}, [](const Library &) {
                              return std::unique_ptr<Tracing>();
                          }});
     }
@@ -34,25 +38,40 @@ public:
     std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
         ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
                          library.traced(),
-                         [mode, &library] { return trace_with_nothing(mode, library); }});
+                         [mode](const Library &copy) { return trace_with_nothing(mode, copy); }});
+        return ways_.size() - 1;
+    }
+
+    // Those of the probe cuda, if `keeps_stacks`, or else of the probe functions.
+    std::size_t add_least(bool keeps_stacks, const Library &library, const std::string &layers,
+                          std::size_t floor) {
+        const std::size_t bytes =
+            keeps_stacks ? sizeof(cuda_copy_record) : sizeof(func_call_record);
+        ways_.push_back(
+            {fmt::format("least record ({} bytes), session, {}", bytes, layers), Way::Kind::least,
+             &library, library.traced(),
+             [=](const Library &copy) { return trace_with_least(bytes, keeps_stacks, copy); },
+             floor});
         return ways_.size() - 1;
     }
 
     void add_cuda(AttachMode mode, bool call_stacks, const Library &library,
-                  const std::string &layers, std::size_t floor, Way::Job job = Way::Job::none) {
+                  const std::string &layers, std::size_t floor, Way::Job job = Way::Job::none,
+                  std::optional<std::size_t> least = {}) {
         ways_.push_back(
             {"cuda, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
              Way::Kind::ours, &library, library.traced(),
-             [=, &library] { return trace_with_cuda(mode, call_stacks, library); }, floor, job,
-             true});
+             [=](const Library &copy) { return trace_with_cuda(mode, call_stacks, copy); }, floor,
+             job, true, least});
     }
 
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
-                  std::size_t floor, Way::Job job = Way::Job::none) {
+                  std::size_t floor, Way::Job job = Way::Job::none,
+                  std::optional<std::size_t> least = {}) {
         ways_.push_back({"functions, " + name_of(mode) + ", " + layers, Way::Kind::ours, &library,
                          library.traced(),
-                         [=, &library] { return trace_with_functions(mode, library); }, floor,
-                         job});
+                         [=](const Library &copy) { return trace_with_functions(mode, copy); },
+                         floor, job, false, least});
     }
 
     void add_bpftrace(std::size_t floor_of_both, std::size_t floor_of_runtime) {
@@ -66,19 +85,19 @@ public:
             ways_.push_back(
                 {"bpftrace, latency histograms, " + layers, Way::Kind::other, &library,
                  library.traced(),
-                 [=, &library] { return trace_with_bpftrace_latency(*program, library); }, floor,
-                 Way::Job::latency});
+                 [=](const Library &copy) { return trace_with_bpftrace_latency(*program, copy); },
+                 floor, Way::Job::latency});
         };
         add_latency(libraries_.both, both_layers, floor_of_both);
         add_latency(libraries_.runtime, runtime_layer, floor_of_runtime);
-        const Library &runtime = libraries_.runtime;
-        ways_.push_back({"bpftrace, live allocations and latency, runtime only",
-                         Way::Kind::other,
-                         &runtime,
-                         {"cudaMalloc", "cudaFree"},
-                         [=, &runtime] { return trace_with_bpftrace_memory(*program, runtime); },
-                         floor_of_runtime,
-                         Way::Job::memory});
+        ways_.push_back(
+            {"bpftrace, live allocations and latency, runtime only",
+             Way::Kind::other,
+             &libraries_.runtime,
+             {"cudaMalloc", "cudaFree"},
+             [=](const Library &copy) { return trace_with_bpftrace_memory(*program, copy); },
+             floor_of_runtime,
+             Way::Job::memory});
     }
 
     void add_funclatency(std::size_t floor_of_both, std::size_t floor_of_runtime) {
@@ -90,10 +109,11 @@ public:
         }
         const auto add = [&](const Library &library, const std::string &layers,
                              const std::vector<std::string> &functions, std::size_t floor) {
-            ways_.push_back(
-                {"funclatency, " + layers, Way::Kind::other, &library, functions,
-                 [=, &library] { return trace_with_funclatency(*program, library, functions); },
-                 floor, Way::Job::latency});
+            ways_.push_back({"funclatency, " + layers, Way::Kind::other, &library, functions,
+                             [=](const Library &copy) {
+                                 return trace_with_funclatency(*program, copy, functions);
+                             },
+                             floor, Way::Job::latency});
         };
         add(libraries_.both, both_layers, {"cudaMemcpy", "cudaLaunchKernel", "cuLaunchKernel"},
             floor_of_both);
@@ -124,13 +144,19 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     const std::size_t session_runtime =
         builder.add_empty(AttachMode::session, runtime, runtime_layer);
     const std::size_t session_driver = builder.add_empty(AttachMode::session, driver, driver_layer);
-    builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency);
+    const std::size_t least = builder.add_least(true, both, both_layers, session);
+    const std::size_t least_runtime =
+        builder.add_least(true, runtime, runtime_layer, session_runtime);
+    const std::size_t least_function =
+        builder.add_least(false, runtime, runtime_layer, session_runtime);
+    builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency,
+                     least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
-                     Way::Job::memory);
+                     Way::Job::memory, least_runtime);
     builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);
     builder.add_func(AttachMode::session, runtime, runtime_layer, session_runtime,
-                     Way::Job::latency);
+                     Way::Job::latency, least_function);
     builder.add_func(AttachMode::session, both, both_layers, session);
     if (which == Which::sessions) {
         return builder.take();

@@ -20,21 +20,24 @@ struct Libraries {
 };
 
 struct Way {
-    enum class Kind { untraced, empty, ours, other };
+    // `least`: sends a record of each outermost call, and does nothing else.
+    enum class Kind { untraced, empty, least, ours, other };
     // The purpose of another tool, and of our probe that is compared with it: the time of each
     // call, or the live allocations.
     enum class Job { none, latency, memory };
 
     std::string name;
     Kind kind;
-    const Library *library;
+    const Library *library;              // a copy of it is traced
     std::vector<std::string> functions;  // traced ones
-    std::function<TracingResult()> begin;
+    std::function<TracingResult(const Library &copy)> begin;
     // The index of the way with empty programs that are attached in the same way to the same
     // functions.
     std::optional<std::size_t> floor = {};
     Job job = Job::none;
     bool keeps_books = false;  // of allocations, launches and copies
+    // Of the way that does the least that a probe with such records has to do, attached alike.
+    std::optional<std::size_t> least = {};
 
     // Does it trace any function of the workload? The untraced way is for all.
     [[nodiscard]] bool concerns(const Workload &workload) const;

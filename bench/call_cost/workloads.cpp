@@ -1,14 +1,12 @@
 #include "bench/call_cost/workloads.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 
 namespace gpusnoop::bench {
 
 namespace {
 
-constexpr unsigned parts = 21;
+constexpr unsigned untimed_part = 8;  // of the calls
 
 double time_calls(const Workload &workload, const Functions &functions, unsigned calls) {
     using Clock = std::chrono::steady_clock;
@@ -52,14 +50,8 @@ std::vector<Workload> all_workloads() {
 }
 
 double nanoseconds_per_call(const Workload &workload, const Functions &functions, unsigned calls) {
-    const unsigned calls_a_part = calls / parts + 1;
-    (void)time_calls(workload, functions, calls_a_part);
-    std::array<double, parts> costs{};
-    for (double &cost : costs) {
-        cost = time_calls(workload, functions, calls_a_part);
-    }
-    std::ranges::nth_element(costs, costs.begin() + parts / 2);
-    return costs[parts / 2];
+    (void)time_calls(workload, functions, calls / untimed_part + 1);
+    return time_calls(workload, functions, calls);
 }
 
 }  // namespace gpusnoop::bench

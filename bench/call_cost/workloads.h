@@ -18,8 +18,7 @@ struct Workload {
 
 std::vector<Workload> all_workloads();
 
-// Times about this number of calls in parts, after an untimed first part. Returns the median of the
-// parts: in some of them another process had the CPU.
+// The time of one call, of so many after a few untimed ones, which fill the caches.
 double nanoseconds_per_call(const Workload &workload, const Functions &functions, unsigned calls);
 
 }  // namespace gpusnoop::bench

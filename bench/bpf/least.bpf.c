@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* The least that a probe does which sends an exact record of each outermost call: it finds the
+ * thread's state and reads the clock at both ends, and fills a record at the return. Nothing is
+ * guarded, counted, budgeted or attributed to a process, and each return is taken for that of the
+ * open call. */
+#define PROBE least
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define CALL_DEPTH 1
+#include "bpf/lib/call.bpf.h"
+
+#define LEAST_STACK_FRAMES 32
+
+/* As long as the records of the probe that this is compared with; 48 at least. */
+const volatile __u64 record_bytes = 80;
+
+__u64 lost = 0;
+
+struct least_thread {
+    __u64 started_ns; /* 0: no call is open */
+    __u64 argument[4];
+    __s64 stack;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct least_thread);
+} least_threads SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 8 << 20);
+} least_events SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_STACK_TRACE);
+    __uint(max_entries, 8192);
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, LEAST_STACK_FRAMES * sizeof(__u64));
+} least_stacks SEC(".maps");
+
+static __always_inline int enter(struct pt_regs *regs, bool keeps_stack) {
+    struct least_thread *thread = bpf_task_storage_get(&least_threads, bpf_get_current_task_btf(),
+                                                       NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+    if (!thread || thread->started_ns)
+        return 1; /* a part of the open call: its return is of no interest */
+    thread->argument[0] = PT_REGS_PARM1(regs);
+    thread->argument[1] = PT_REGS_PARM2(regs);
+    thread->argument[2] = PT_REGS_PARM3(regs);
+    thread->argument[3] = PT_REGS_PARM4(regs);
+    if (keeps_stack)
+        thread->stack = bpf_get_stackid(regs, &least_stacks, BPF_F_USER_STACK);
+    thread->started_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+static __always_inline int leave(struct pt_regs *regs) {
+    __u64 now_ns = bpf_ktime_get_ns();
+    struct least_thread *thread =
+        bpf_task_storage_get(&least_threads, bpf_get_current_task_btf(), NULL, 0);
+    __u64 *record;
+
+    if (!thread)
+        return 0;
+    record = bpf_ringbuf_reserve(&least_events, record_bytes, 0);
+    if (!record) {
+        __sync_fetch_and_add(&lost, 1);
+    } else {
+        record[0] = now_ns;
+        record[1] = now_ns - thread->started_ns;
+        record[2] = PT_REGS_RC(regs);
+        record[3] = thread->argument[0];
+        record[4] = thread->argument[1];
+        record[5] = thread->argument[2];
+        if (record_bytes >= 80) {
+            record[6] = thread->argument[3];
+            record[7] = thread->stack;
+            record[8] = record[9] = 0;
+        }
+        bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+    }
+    thread->started_ns = 0;
+    return 0;
+}
+
+SEC("uprobe.multi")
+int least_session(struct pt_regs *regs) {
+    return session_is_return(regs) ? leave(regs) : enter(regs, false);
+}
+
+/* For allocations. */
+SEC("uprobe.multi")
+int least_stack(struct pt_regs *regs) {
+    return session_is_return(regs) ? leave(regs) : enter(regs, true);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
