@@ -53,7 +53,7 @@ struct {
 	__type(value, __u64);
 } calib_procs SEC(".maps");
 
-static __always_inline long calibration_enter(struct pt_regs *regs)
+static __always_inline long calibration_enter(struct pt_regs *regs, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
@@ -65,11 +65,11 @@ static __always_inline long calibration_enter(struct pt_regs *regs)
 	thread->word = call_caller(regs); /* as call_drop_dead() does, or call_read_seventh() */
 	if (work == CALIBRATED_NESTED) {
 		ACCOUNT(nested, 1);
-		return call_cookie(regs) & CALIBRATION_ENTRY_ONLY;
+		return cookie & CALIBRATION_ENTRY_ONLY;
 	}
 	ACCOUNT(entered, 1);
 	thread->open.depth = 0; /* of a call whose end is not seen */
-	call = call_begin(&thread->open, regs, call_cookie(regs));
+	call = call_begin(&thread->open, regs, cookie & ~CALL_STEPPED);
 	if (!call)
 		return 1;
 	if (work == CALIBRATED_STACK)

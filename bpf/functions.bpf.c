@@ -39,13 +39,13 @@ static __always_inline bool is_same_call(const struct call_stack *stack, struct 
 	       stack->call[top].sp == CALL_SP(regs) && stack->call[top].function == cookie;
 }
 
-static __always_inline long func_enter(struct pt_regs *regs)
+static __always_inline long func_enter(struct pt_regs *regs, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
-	__u64 cookie, dead;
+	__u64 dead;
 
-	if (any_muted && is_muted(call_cookie(regs)))
+	if (any_muted && is_muted(cookie & ~CALL_STEPPED))
 		return 1;
 	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
 		return 1;
@@ -56,7 +56,7 @@ static __always_inline long func_enter(struct pt_regs *regs)
 		ACCOUNT(lost[LOST_no_state], 1);
 		return 1;
 	}
-	thread->cookie = bpf_get_attach_cookie(regs);
+	thread->cookie = cookie;
 	if (!thread->since_ns)
 		enter_process(thread);
 	if (thread->since_ns)
@@ -123,10 +123,9 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 
 /* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
  * as at the entry. */
-static __always_inline void func_leave_at_exit(struct pt_regs *regs)
+static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u64 cookie = bpf_get_attach_cookie(regs);
 	struct thread *thread;
 	struct call *call;
 	__u64 dead = 0;

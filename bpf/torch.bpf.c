@@ -102,7 +102,7 @@ static __always_inline void note_site(struct thread *thread, struct pt_regs *reg
 	}
 }
 
-static __always_inline long torch_enter(struct pt_regs *regs)
+static __always_inline long torch_enter(struct pt_regs *regs, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct torch_record *record;
@@ -116,7 +116,7 @@ static __always_inline long torch_enter(struct pt_regs *regs)
 	}
 	if (!thread->traced.since_ns && !enter_traced(&thread->traced, task))
 		return 1;
-	thread->function = bpf_get_attach_cookie(regs);
+	thread->function = cookie;
 	add_torch_cost(thread, cost_of_entry(thread->function) + costs.record);
 	thread->function &= ~CALL_STEPPED;
 	record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);

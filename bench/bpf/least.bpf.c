@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* The least that a probe does which sends an exact record of each outermost call: it finds the
- * thread's state and reads the clock at both ends, and fills a record at the return. Nothing is
- * guarded, counted, budgeted or attributed to a process, and each return is taken for that of the
- * open call. */
-#define PROBE least
-
+ * thread's state and reads the clock at both ends, and fills a record at the return; of an
+ * allocation also the call stack, and the address that it returned. Nothing is guarded, counted,
+ * budgeted or attributed to a process, and each return is taken for that of the open call. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define CALL_DEPTH 1
-#include "bpf/lib/call.bpf.h"
+#include "bpf/lib/run_context.bpf.h"
 
 #define LEAST_STACK_FRAMES 32
 
@@ -45,7 +42,7 @@ struct {
     __uint(value_size, LEAST_STACK_FRAMES * sizeof(__u64));
 } least_stacks SEC(".maps");
 
-static __always_inline int enter(struct pt_regs *regs, bool keeps_stack) {
+static __always_inline int enter(struct pt_regs *regs, bool is_allocation) {
     struct least_thread *thread = bpf_task_storage_get(&least_threads, bpf_get_current_task_btf(),
                                                        NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
@@ -55,20 +52,23 @@ static __always_inline int enter(struct pt_regs *regs, bool keeps_stack) {
     thread->argument[1] = PT_REGS_PARM2(regs);
     thread->argument[2] = PT_REGS_PARM3(regs);
     thread->argument[3] = PT_REGS_PARM4(regs);
-    if (keeps_stack)
+    if (is_allocation)
         thread->stack = bpf_get_stackid(regs, &least_stacks, BPF_F_USER_STACK);
     thread->started_ns = bpf_ktime_get_ns();
     return 0;
 }
 
-static __always_inline int leave(struct pt_regs *regs) {
+static __always_inline int leave(struct pt_regs *regs, bool is_allocation) {
     __u64 now_ns = bpf_ktime_get_ns();
     struct least_thread *thread =
         bpf_task_storage_get(&least_threads, bpf_get_current_task_btf(), NULL, 0);
+    __u64 address = 0;
     __u64 *record;
 
     if (!thread)
         return 0;
+    if (is_allocation)
+        bpf_probe_read_user(&address, sizeof(address), (const void *)thread->argument[0]);
     record = bpf_ringbuf_reserve(&least_events, record_bytes, 0);
     if (!record) {
         __sync_fetch_and_add(&lost, 1);
@@ -82,7 +82,8 @@ static __always_inline int leave(struct pt_regs *regs) {
         if (record_bytes >= 80) {
             record[6] = thread->argument[3];
             record[7] = thread->stack;
-            record[8] = record[9] = 0;
+            record[8] = address;
+            record[9] = 0;
         }
         bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
     }
@@ -92,13 +93,13 @@ static __always_inline int leave(struct pt_regs *regs) {
 
 SEC("uprobe.multi")
 int least_session(struct pt_regs *regs) {
-    return session_is_return(regs) ? leave(regs) : enter(regs, false);
+    return session_is_return(regs) ? leave(regs, false) : enter(regs, false);
 }
 
 /* For allocations. */
 SEC("uprobe.multi")
 int least_stack(struct pt_regs *regs) {
-    return session_is_return(regs) ? leave(regs) : enter(regs, true);
+    return session_is_return(regs) ? leave(regs, true) : enter(regs, true);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

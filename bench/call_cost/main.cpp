@@ -175,8 +175,8 @@ Result<> measure(const std::string &variant, Which which, unsigned rounds, unsig
         "Functions that do nothing are called {} times in each of {} rounds, in which all ways to "
         "trace them take turns, each on its own copy of the library; medians. While traced they "
         "begin with: {}. The least record: programs that only find the thread's state, read the "
-        "clock at both ends and send a record of the outermost call, with its stack for an "
-        "allocation of the probe cuda. No probe with exact records does less.",
+        "clock at both ends and send a record of the outermost call; if that is an allocation of "
+        "the probe cuda, with its stack and its address. No probe with exact records does less.",
         calls, rounds, in_force->back().library.entry_now());
     if (*lost != 0) {
         how += fmt::format(" {} events were lost: the figures are of a ring that was full.", *lost);

@@ -83,16 +83,16 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 	}
 }
 
-static __always_inline long cuda_enter(struct pt_regs *regs)
+static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
 	__u64 dead;
 
-	if (is_operation_of(event_operations, bpf_get_attach_cookie(regs)) && !is_capturing()) {
+	if (is_operation_of(event_operations, cookie) && !is_capturing()) {
 		thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
 		if (thread && thread->since_ns)
-			add_cuda_cost(thread, cost_of_entry(bpf_get_attach_cookie(regs)));
+			add_cuda_cost(thread, cost_of_entry(cookie));
 		return 1;
 	}
 	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL,
@@ -102,7 +102,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs)
 		ACCOUNT(lost[LOST_no_state], 1);
 		return 1;
 	}
-	thread->cookie = bpf_get_attach_cookie(regs);
+	thread->cookie = cookie;
 	if (CUDA_COOKIE_OPERATION(thread->cookie) == CUDA_REGISTER) {
 		register_kernel(thread, regs);
 		return 1;
@@ -346,7 +346,7 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 
 /* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
  * as at the entry. */
-static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
+static __always_inline void cuda_leave_at_exit(struct pt_regs *regs, __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -358,8 +358,8 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs)
 		return;
 	if (thread->since_ns)
 		add_cuda_cost(thread,
-			      costs.stepped_entry);   /* the instruction is a return, mostly */
-	thread->cookie = bpf_get_attach_cookie(regs); /* scratch: no call begins */
+			      costs.stepped_entry); /* the instruction is a return, mostly */
+	thread->cookie = cookie;		    /* scratch: no call begins */
 	if (is_operation_of(profiler_operations, thread->cookie)) {
 		call = call_end_at(&thread->profiler, CALL_SP(regs), thread->cookie, &dead);
 		if (call)

@@ -12,6 +12,7 @@
 #include "bpf/lib/cost.h"
 #include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/names.bpf.h"
+#include "bpf/lib/run_context.bpf.h"
 
 /* A probe defines the following before it includes this file, the second and third only where it
  * needs another value.
@@ -228,45 +229,27 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 	return top < CALL_DEPTH && stack->call[top].sp >= CALL_SP_AT_RETURN(regs);
 }
 
-/* Linux 7.0 gave the kfunc an argument (the context); libbpf binds the one that the kernel has. */
-extern bool bpf_session_is_return(void) __ksym __weak;
-extern bool bpf_session_is_return___with_context(void *context) __ksym __weak;
-
-static __always_inline bool session_is_return(void *context)
-{
-	if (bpf_ksym_exists(bpf_session_is_return___with_context))
-		return bpf_session_is_return___with_context(context);
-	if (bpf_ksym_exists(bpf_session_is_return))
-		return bpf_session_is_return();
-	return false;
-}
-
-/* The cookie of the probe that runs. */
-static __always_inline __u64 call_cookie(struct pt_regs *regs)
-{
-	return bpf_get_attach_cookie(regs) & ~CALL_STEPPED;
-}
-
 /* Defines the programs of a probe from its two ends:
- *   long enter(struct pt_regs *regs)                   non-zero: the return is of no interest
+ *   long enter(struct pt_regs *regs, __u64 cookie)     non-zero: the return is of no interest
  *   void leave(struct pt_regs *regs, __u64 function)
- * The exporter loads one of the three sets. In a session, a non-zero enter() spares the target the
+ * The cookie is the probe's, as it is; the function is the cookie without CALL_STEPPED. The
+ * exporter loads one of the three sets. In a session, a non-zero enter() spares the target the
  * second trap; the pairs ignore it. */
 #define CALL_PROGRAMS(enter, leave)                                                                \
-	static __always_inline int guarded_enter(struct pt_regs *regs)                             \
+	static __always_inline int guarded_enter(struct pt_regs *regs, __u64 cookie)               \
 	{                                                                                          \
 		long skip;                                                                         \
                                                                                                    \
 		guard_begin();                                                                     \
-		skip = enter(regs);                                                                \
+		skip = enter(regs, cookie);                                                        \
 		guard_end();                                                                       \
 		return skip != 0;                                                                  \
 	}                                                                                          \
                                                                                                    \
-	static __always_inline int guarded_leave(struct pt_regs *regs)                             \
+	static __always_inline int guarded_leave(struct pt_regs *regs, __u64 cookie)               \
 	{                                                                                          \
 		guard_begin();                                                                     \
-		leave(regs, call_cookie(regs));                                                    \
+		leave(regs, cookie & ~CALL_STEPPED);                                               \
 		guard_end();                                                                       \
 		return 0;                                                                          \
 	}                                                                                          \
@@ -275,43 +258,43 @@ static __always_inline __u64 call_cookie(struct pt_regs *regs)
 	int NAMED(session)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
 		if (session_is_return(regs))                                                       \
-			return guarded_leave(regs);                                                \
-		return guarded_enter(regs);                                                        \
+			return guarded_leave(regs, multi_cookie(regs));                            \
+		return guarded_enter(regs, multi_cookie(regs));                                    \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe.multi")                                                                        \
 	int NAMED(multi_in)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
-		guarded_enter(regs);                                                               \
+		guarded_enter(regs, multi_cookie(regs));                                           \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe.multi")                                                                     \
 	int NAMED(multi_ret)(struct pt_regs * regs)                                                \
 	{                                                                                          \
-		return guarded_leave(regs);                                                        \
+		return guarded_leave(regs, multi_cookie(regs));                                    \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe")                                                                              \
 	int NAMED(perf_in)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
-		guarded_enter(regs);                                                               \
+		guarded_enter(regs, bpf_get_attach_cookie(regs));                                  \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe")                                                                           \
 	int NAMED(perf_ret)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
-		return guarded_leave(regs);                                                        \
+		return guarded_leave(regs, bpf_get_attach_cookie(regs));                           \
 	}
 
 /* And from a third, at the instructions that leave a function, for session and multi, or perf:
- *   void leave(struct pt_regs *regs) */
+ *   void leave(struct pt_regs *regs, __u64 cookie) */
 #define CALL_EXIT_PROGRAMS(leave)                                                                  \
-	static __always_inline int guarded_exit(struct pt_regs *regs)                              \
+	static __always_inline int guarded_exit(struct pt_regs *regs, __u64 cookie)                \
 	{                                                                                          \
 		guard_begin();                                                                     \
-		leave(regs);                                                                       \
+		leave(regs, cookie);                                                               \
 		guard_end();                                                                       \
 		return 0;                                                                          \
 	}                                                                                          \
@@ -319,13 +302,13 @@ static __always_inline __u64 call_cookie(struct pt_regs *regs)
 	SEC("uprobe.multi")                                                                        \
 	int NAMED(multi_exit)(struct pt_regs * regs)                                               \
 	{                                                                                          \
-		return guarded_exit(regs);                                                         \
+		return guarded_exit(regs, multi_cookie(regs));                                     \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe")                                                                              \
 	int NAMED(perf_exit)(struct pt_regs * regs)                                                \
 	{                                                                                          \
-		return guarded_exit(regs);                                                         \
+		return guarded_exit(regs, bpf_get_attach_cookie(regs));                            \
 	}
 
 #endif

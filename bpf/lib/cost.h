@@ -17,7 +17,7 @@ struct probe_costs {
 WIRE_SIZE(struct probe_costs, 20);
 
 /* In the attach cookie of an entry, of any probe: the kernel cannot emulate the instruction there.
- * No probe's own cookies have this bit, and call_cookie() takes it away. */
+ * No probe's own cookies have this bit, and CALL_PROGRAMS takes it away at the return. */
 #define CALL_STEPPED (1ULL << 31)
 
 #endif

@@ -274,8 +274,26 @@ struct task_struct___throttled { /* from 6.18 on */
 	bool throttled;
 };
 
+/* What the kernel keeps while a program runs: bpf/lib/run_context.bpf.h. */
+struct bpf_run_ctx {
+};
+
+struct bpf_session_run_ctx { /* from 6.13 on */
+	bool is_return;
+};
+
+struct bpf_uprobe {
+	__u64 cookie;
+};
+
+struct bpf_uprobe_multi_run_ctx {
+	struct bpf_session_run_ctx session_ctx;
+	struct bpf_uprobe *uprobe;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct bpf_run_ctx *bpf_ctx;
 	void *stack;	      /* the lowest address of its kernel stack */
 	unsigned int flags;   /* PF_* */
 	unsigned int __state; /* TASK_* */
