@@ -136,17 +136,20 @@ int BPF_PROG(follow_free, struct task_struct *task)
 	return 0;
 }
 
-/* The nearest followed ancestor of a process. */
+/* The nearest followed ancestor of a process. Read by helpers, as in bpf/lib/process.bpf.h. */
 static __always_inline struct followed *followed_ancestor(struct task_struct *task)
 {
 	for (int i = 0; i < MAX_ANCESTORS; i++) {
 		struct followed *process;
+		__u32 tgid;
 
-		task = task->real_parent->group_leader;
-		if (!task || task->tgid <= 1 || (__u32)task->tgid == exporter_tgid)
+		task = BPF_CORE_READ(task, real_parent, group_leader);
+		tgid = BPF_CORE_READ(task, tgid);
+		if (tgid <= 1 || tgid == exporter_tgid)
 			return NULL;
-		process = followed_process(task);
-		if (process)
+		process = bpf_map_lookup_elem(&follow_procs, &tgid);
+		if (process && process->reasons &&
+		    process->start_boottime_ns == BPF_CORE_READ(task, start_boottime))
 			return process;
 	}
 	return NULL;

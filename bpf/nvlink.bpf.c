@@ -56,7 +56,8 @@ static __always_inline void fill(struct nvlink_record *record, struct thread *th
 	record->tgid = in_thread ? task->tgid : 0;
 	record->tid = in_thread ? task->pid : 0;
 	if (in_thread)
-		fill_identity(&record->identity, task);
+		/* Asked for again, as a kept one would take stack. */
+		fill_identity(&record->identity, bpf_get_current_task_btf());
 	else
 		__builtin_memset(&record->identity, 0, sizeof(record->identity));
 }

@@ -41,6 +41,7 @@ struct call {
 
 struct call_stack {
 	__u64 depth;
+	__u64 trampoline; /* scratch of call_drop_dead() */
 	struct call call[CALL_DEPTH];
 };
 
@@ -70,14 +71,16 @@ static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
 	return sp - task->sas_ss_sp < task->sas_ss_size;
 }
 
-/* Can `call` still return, now that its thread enters a function with stack pointer `sp`? A call
- * above the present one has left its frame by longjmp or the like (the same rule by which the
- * kernel drops its return probe, arch_uretprobe_is_alive()), unless we are in a signal handler with
- * a stack of its own. A call below it is alive if its return address still leads to the trampoline.
- * Without a return probe this is unknown, but of two calls at one place the first is over. */
-static __always_inline bool call_is_alive(struct task_struct *task, const struct call *call,
-					  struct pt_regs *regs)
+/* Can the call at `at` still return, now that its thread enters a function with stack pointer `sp`?
+ * A call above the present one has left its frame by longjmp or the like (the same rule by which
+ * the kernel drops its return probe, arch_uretprobe_is_alive()), unless we are in a signal handler
+ * with a stack of its own. A call below it is alive if its return address still leads to the
+ * trampoline. Without a return probe this is unknown, but of two calls at one place the first is
+ * over. */
+static __always_inline bool call_is_alive(struct task_struct *task, const struct call_stack *stack,
+					  __u64 at, struct pt_regs *regs)
 {
+	const struct call *call = &stack->call[at];
 	__u64 sp = CALL_SP(regs);
 	__u64 return_address = 0;
 
@@ -89,12 +92,12 @@ static __always_inline bool call_is_alive(struct task_struct *task, const struct
 	/* A page that is not in memory, or that is being moved, cannot be read here. */
 	if (bpf_probe_read_user(&return_address, sizeof(return_address), (const void *)call->sp))
 		return call->sp != sp;
-	return return_address == return_trampoline(task);
+	return return_address == stack->trampoline;
 #else
 	/* The return address is in a register first, and then anywhere: only a tail call can be
 	 * detected. */
 	return_address = regs->user_regs.regs[30];
-	return call->sp != sp || return_address == return_trampoline(task);
+	return call->sp != sp || return_address == stack->trampoline;
 #endif
 }
 
@@ -104,11 +107,13 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 {
 	__u64 dropped = 0;
 
+	/* Once, as the verifier takes long for it: bpf/lib/process.bpf.h. */
+	stack->trampoline = return_trampoline(task);
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		__u64 top = *(volatile __u64 *)&stack->depth - 1; /* as in call_end_at() */
 
 		barrier_var(top);
-		if (top >= CALL_DEPTH || call_is_alive(task, &stack->call[top], regs))
+		if (top >= CALL_DEPTH || call_is_alive(task, stack, top, regs))
 			break;
 		stack->depth = top;
 		dropped++;

@@ -10,23 +10,47 @@
 #define CALLS_PER_LEASE	 64
 #define BUDGET_WINDOW_NS 100000000 /* 100 ms */
 
-static __always_inline struct kernfs_node *directory_above(struct kernfs_node *node)
+/* What is read once of a process is read by helpers, not by following pointers from the task: for
+ * each step of those, at each visit, the verifier of Linux 6.4 and later looks through all types of
+ * the kernel for whether it may trust the next pointer, which takes a millisecond.
+ *
+ * Pointers are read into the record, as uprobe programs have hardly any stack. */
+#define READ_INTO(scratch, pointer, field)                                                         \
+	bpf_core_read((scratch), sizeof(void *), &(pointer)->field)
+
+static __always_inline void read_directory_above(struct kernfs_node **node)
 {
-	if (bpf_core_field_exists(node->__parent))
-		return node->__parent;
-	return ((struct kernfs_node___before_6_15 *)node)->parent;
+	if (bpf_core_field_exists((*node)->__parent))
+		READ_INTO(node, *node, __parent);
+	else
+		READ_INTO(node, (struct kernfs_node___before_6_15 *)*node, parent);
+}
+
+/* Of the v2 hierarchy. */
+static __always_inline void read_directory(void *node, struct task_struct *task)
+{
+	READ_INTO(node, task, cgroups);
+	READ_INTO(node, *(struct css_set **)node, dfl_cgrp);
+	READ_INTO(node, *(struct cgroup **)node, kn);
+}
+
+/* What is filled last. */
+#define IDENTITY_SCRATCH(identity) ((void *)(identity)->cgroup_parent)
+
+static __always_inline void read_name(char *name, struct kernfs_node *node)
+{
+	READ_INTO(name, node, name);
+	bpf_probe_read_kernel_str(name, PROCESS_CGROUP_BYTES, *(const char **)name);
 }
 
 static __always_inline void fill_cgroup(struct process_identity *identity, struct task_struct *task)
 {
-	struct kernfs_node *node = task->cgroups->dfl_cgrp->kn;
-	struct kernfs_node *parent = directory_above(node);
+	struct kernfs_node **node = IDENTITY_SCRATCH(identity);
 
-	identity->cgroup[0] = identity->cgroup_parent[0] = 0;
-	bpf_probe_read_kernel_str(identity->cgroup, sizeof(identity->cgroup), node->name);
-	if (parent)
-		bpf_probe_read_kernel_str(identity->cgroup_parent, sizeof(identity->cgroup_parent),
-					  parent->name);
+	read_directory(node, task);
+	read_name(identity->cgroup, *node);
+	read_directory_above(node);
+	read_name(identity->cgroup_parent, *node); /* which can be NULL: "" */
 }
 
 /* Of the calling thread, as it makes its process's first traced call. */
@@ -42,12 +66,19 @@ static __always_inline __u32 work_of_system_calls(struct task_struct *task)
 static __always_inline void fill_identity(struct process_identity *identity,
 					  struct task_struct *task)
 {
-	identity->start_boottime_ns = task->group_leader->start_boottime;
-	identity->ppid = task->group_leader->real_parent->tgid;
+	struct task_struct **leader = IDENTITY_SCRATCH(identity);
+	struct cred **cred = IDENTITY_SCRATCH(identity);
+
+	READ_INTO(leader, task, group_leader);
+	bpf_core_read(&identity->start_boottime_ns, sizeof(identity->start_boottime_ns),
+		      &(*leader)->start_boottime);
+	bpf_core_read(&identity->execs, sizeof(identity->execs), &(*leader)->self_exec_id);
+	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), (*leader)->comm);
+	READ_INTO(leader, *leader, real_parent);
+	bpf_core_read(&identity->ppid, sizeof(identity->ppid), &(*leader)->tgid);
+	READ_INTO(cred, task, cred);
+	bpf_core_read(&identity->uid, sizeof(identity->uid), &(*cred)->uid.val);
 	identity->system_calls = work_of_system_calls(task);
-	identity->uid = task->cred->uid.val;
-	identity->execs = task->group_leader->self_exec_id;
-	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), task->group_leader->comm);
 	fill_cgroup(identity, task);
 }
 

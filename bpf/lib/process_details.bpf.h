@@ -11,20 +11,20 @@
 /* Pieces in which the end of a long argument is looked for: 5 KiB in all. */
 #define ARGUMENT_PIECES 16
 
-static __always_inline const char *current_arguments(void)
-{
-	return (const char *)bpf_get_current_task_btf()->mm->arg_start;
-}
+/* The pointers are at the end of the level of the path that is filled last. */
+#define DETAILS_SCRATCH(to)                                                                        \
+	((void *)((to)->path[PROCESS_PATH_LEVELS - 1] + PROCESS_PATH_BYTES - 2 * sizeof(void *)))
 
 /* Moves rest_at to where the argument ends that the head cuts. False: it is too long, or it cannot
  * be read. The pieces are scratch. */
-static __always_inline bool find_end_of_argument(struct process_arguments *to)
+static __always_inline bool find_end_of_argument(struct process_arguments *to,
+						 const char **arguments)
 {
 	to->rest_at = PROCESS_ARGUMENTS_HEAD;
 #pragma unroll
 	for (int i = 0; i < ARGUMENT_PIECES; i++) {
-		long length = bpf_probe_read_user_str(to->rest, sizeof(to->rest),
-						      current_arguments() + to->rest_at);
+		long length =
+		    bpf_probe_read_user_str(to->rest, sizeof(to->rest), *arguments + to->rest_at);
 
 		if (length <= 0)
 			return false;
@@ -36,11 +36,11 @@ static __always_inline bool find_end_of_argument(struct process_arguments *to)
 	return false;
 }
 
-static __always_inline void read_rest(struct process_arguments *to)
+static __always_inline void read_rest(struct process_arguments *to, const char **arguments)
 {
 	__u32 length;
 
-	if (!find_end_of_argument(to))
+	if (!find_end_of_argument(to, arguments))
 		return;
 	if (to->rest_at > to->total)
 		to->rest_at = to->total; /* a NUL of the environment ended it */
@@ -50,13 +50,13 @@ static __always_inline void read_rest(struct process_arguments *to)
 	if (length > sizeof(to->rest))
 		length = sizeof(to->rest);
 	to->rest_bytes = length;
-	if (bpf_probe_read_user(to->rest, length, current_arguments() + to->rest_at))
+	if (bpf_probe_read_user(to->rest, length, *arguments + to->rest_at))
 		to->rest_bytes = 0;
 }
 
 /* The kernel does not wait for memory here: arguments that are not in memory are not read, and
  * total stays 0. */
-static __always_inline void read_arguments(struct process_arguments *to)
+static __always_inline void read_arguments(struct process_arguments *to, const char **arguments)
 {
 	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
 	__u32 length;
@@ -65,58 +65,44 @@ static __always_inline void read_arguments(struct process_arguments *to)
 	to->head_bytes = to->rest_bytes = 0;
 	if (!mm)
 		return;
+	*arguments = (const char *)mm->arg_start;
 	to->total = length = mm->arg_end - mm->arg_start;
 	barrier_var(length);
 	if (length > sizeof(to->head))
 		length = sizeof(to->head);
 	to->head_bytes = length;
-	if (bpf_probe_read_user(to->head, length, (const char *)mm->arg_start))
+	if (bpf_probe_read_user(to->head, length, *arguments))
 		to->total = to->head_bytes = 0;
 	else if (to->total > sizeof(to->head))
-		read_rest(to);
-}
-
-#define READ_INTO(scratch, pointer, field)                                                         \
-	bpf_core_read((scratch), sizeof(void *), &(pointer)->field)
-
-static __always_inline void read_directory_above(struct kernfs_node **node)
-{
-	if (bpf_core_field_exists((*node)->__parent))
-		READ_INTO(node, *node, __parent);
-	else
-		READ_INTO(node, (struct kernfs_node___before_6_15 *)*node, parent);
+		read_rest(to, arguments);
 }
 
 /* In the v1 hierarchy of the freezer, in which Slurm and the container runtimes put every process.
  * NULL: there is none. */
 static __always_inline void read_v1_directory(void *node)
 {
-	const char *states = (const char *)&bpf_get_current_task_btf()->cgroups->subsys;
-
 	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, freezer_cgrp_id)) {
 		*(__u64 *)node = 0;
 		return;
 	}
-	states += bpf_core_enum_value(enum cgroup_subsys_id, freezer_cgrp_id) * sizeof(void *);
-	bpf_probe_read_kernel(node, sizeof(void *), states);
+	READ_INTO(node, bpf_get_current_task_btf(), cgroups);
+	bpf_probe_read_kernel(node, sizeof(void *),
+			      (const char *)&(*(struct css_set **)node)->subsys +
+				  bpf_core_enum_value(enum cgroup_subsys_id, freezer_cgrp_id) *
+				      sizeof(void *));
 	READ_INTO(node, *(struct cgroup_subsys_state **)node, cgroup);
 	READ_INTO(node, *(struct cgroup **)node, kn);
 }
 
-/* The pointers are at the end of the level that is filled last. */
-#define PATH_SCRATCH(to)                                                                           \
-	((struct kernfs_node **)((to)->path[PROCESS_PATH_LEVELS - 1] + PROCESS_PATH_BYTES -        \
-				 2 * sizeof(void *)))
-
 static __always_inline void read_path(struct process_details *to)
 {
-	struct kernfs_node **node = PATH_SCRATCH(to);
+	struct kernfs_node **node = DETAILS_SCRATCH(to);
 
 	read_v1_directory(node);
 	node[1] = node[0];
 	read_directory_above(node + 1);
 	if (!node[1]) /* it has no directory, or only the uppermost */
-		node[0] = bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn;
+		read_directory(node, bpf_get_current_task_btf());
 #pragma unroll
 	for (int i = 0; i < PROCESS_PATH_LEVELS; i++) {
 		READ_INTO(node + 1, node[0], name);
@@ -132,7 +118,7 @@ static __always_inline void read_path(struct process_details *to)
 
 static __always_inline void fill_details(struct process_details *to)
 {
-	read_arguments(&to->arguments);
+	read_arguments(&to->arguments, DETAILS_SCRATCH(to));
 	read_path(to);
 }
 
