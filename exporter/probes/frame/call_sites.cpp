@@ -8,17 +8,18 @@ const SiteName &ProcessSites::name_of(const Site &site) const {
     return name != names_.end() ? name->second : unknown;
 }
 
-void SiteNames::used(ProcessSites &sites, const ProcessKey &process, const Site &site,
-                     const Ask &ask) {
+std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessKey &process,
+                                             const Site &site) {
     if (site.stack >= 0 && sites.stacks_.insert(site.stack).second) {
         stack_users_[site.stack]++;
     }
-    if (!sites.names_.contains(site) && sites.names_.size() < max_sites) {
-        sites.names_.try_emplace(site);
-        const std::uint64_t ticket = next_ticket_++;
-        tickets_.emplace(ticket, std::pair(process, site));
-        ask(ticket);
+    if (sites.names_.contains(site) || sites.names_.size() >= max_sites) {
+        return std::nullopt;
     }
+    sites.names_.try_emplace(site);
+    const std::uint64_t ticket = next_ticket_++;
+    tickets_.emplace(ticket, std::pair(process, site));
+    return ticket;
 }
 
 void SiteNames::ended(ProcessSites &sites) {

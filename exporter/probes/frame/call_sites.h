@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -49,7 +50,6 @@ public:
     // The limit of named sites of a process.
     static constexpr std::size_t max_sites = 4'096;
 
-    using Ask = std::function<void(std::uint64_t ticket)>;
     struct Callbacks {
         std::function<ProcessSites *(const ProcessKey &)> find;  // null: the process has gone
         // The last process that allocated from that stack has gone.
@@ -59,9 +59,10 @@ public:
     };
     explicit SiteNames(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
-    // The process has allocated there. Calls `ask` once for a site, whose name comes with the
-    // ticket.
-    void used(ProcessSites &sites, const ProcessKey &process, const Site &site, const Ask &ask);
+    // The process has allocated there. Gives a ticket once for a site: its name, which the caller
+    // must ask for, comes with it.
+    [[nodiscard]] std::optional<std::uint64_t> used(ProcessSites &sites, const ProcessKey &process,
+                                                    const Site &site);
     // The process no longer needs its stacks.
     void ended(ProcessSites &sites);
     void on_name(symbols::StackReply answer);

@@ -96,8 +96,9 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
                            .device = {record.device_type, record.device}};
     // Also of a block that is not followed: its stack is in the kernel's table until the process
     // ends.
-    names_.used(process.sites, process.key, block.site,
-                [&](std::uint64_t ticket) { settings_.ask_for_site(ticket, process, block.site); });
+    if (const auto ticket = names_.used(process.sites, process.key, block.site)) {
+        settings_.ask_for_site(*ticket, process, block.site);
+    }
     if (live_ >= settings_.max_live_allocations) {
         forgotten_++;
         device.has_missing_blocks = true;

@@ -28,8 +28,9 @@ void CallSites::ended(Process &process) {
 }
 
 void CallSites::used(Process &process, const Site &site) {
-    names_.used(state_of<State>(process).sites, process.key, site,
-                [&](std::uint64_t ticket) { callbacks_.ask_for_site(ticket, process, site); });
+    if (const auto ticket = names_.used(state_of<State>(process).sites, process.key, site)) {
+        callbacks_.ask_for_site(*ticket, process, site);
+    }
 }
 
 const ProcessSites &CallSites::of(const Process &process) {
