@@ -1,5 +1,7 @@
 #include "exporter/probes/frame/pipeline.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -106,6 +108,17 @@ Overview Pipeline::take_overview() const {
     return overview;
 }
 
+// What label sets leave behind lies between those that stay, where the C library keeps it. It takes
+// 0.2 ms at 1000 series, and 3 ms at 100,000.
+void Pipeline::give_back_memory() {
+    constexpr std::chrono::minutes interval{1};
+    const auto now = std::chrono::steady_clock::now();
+    if (now - gave_back_ >= interval) {
+        gave_back_ = now;
+        ::malloc_trim(0);
+    }
+}
+
 void Pipeline::run(const std::stop_token &stop) {
     (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
     while (!stop.stop_requested()) {
@@ -136,6 +149,7 @@ void Pipeline::run(const std::stop_token &stop) {
         if (!for_overview.empty()) {
             answer(for_overview, take_overview());
         }
+        give_back_memory();
         if (after_round_) {
             after_round_();
         }

@@ -56,12 +56,14 @@ private:
     void run(const std::stop_token &stop);
     [[nodiscard]] Snapshot take();
     [[nodiscard]] Overview take_overview() const;
+    void give_back_memory();
     using Names = std::set<std::string, std::less<>>;
     [[nodiscard]] std::vector<ApiResource> take_documents(const Names &names);
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
     std::function<void()> after_round_;
+    std::chrono::steady_clock::time_point gave_back_{};
     std::mutex mutex_;
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;
