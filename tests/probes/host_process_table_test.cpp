@@ -39,7 +39,7 @@ TEST_CASE("processes past the room of the table are counted, each once", "[long]
     const Exporter exporter("cuda: {enabled: false}\ntargets: {pids: [" +
                             std::to_string(root.pid()) +
                             "], comms: [\"newc[o]mer\"]}\nhost: {life: {enabled: true}, tasks: "
-                            "{enabled: true}}\ndiscovery: {rescan_interval: 1s}\n");
+                            "{enabled: true}}\ndiscovery: {rescan_interval: 10s}\n");
     root.signal(SIGUSR1);
     root.wait_for_output("waiting 2");
     if (root.output().find("many " + std::to_string(children)) == std::string::npos) {
