@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the probes of the host cost: of a switch from one thread to another, and of a machine that does nothing else.
 
-Two threads give one CPU to each other, in a process that nobody follows (a bystander) and in one whose threads launch kernels.
-Without a program at the switch, with an empty one, beside runqlat of libbpf-tools and beside the exporter with all probes of the
-host, in turns. Then the same for hackbench, which keeps all CPUs busy with switches. What it loses is less than what such runs
-differ by on most machines, so the kernel also counts the time in the programs (sysctl kernel.bpf_stats_enabled, for the time of
-that part). Needs root, and what `cmake --build --preset release --target bench` builds:
+Two threads give one CPU to each other, in a process that nobody follows (a bystander), in one whose threads launch kernels, and
+in one that is followed, whose two threads launch nothing. Without a program at the switch, with an empty one, beside runqlat of
+libbpf-tools and beside the exporter with all probes of the host, in turns. Then the same for hackbench, which keeps all CPUs busy
+with switches. What a switch loses is less than what such runs differ by on most machines, so the kernel also counts the time in
+the programs (sysctl kernel.bpf_stats_enabled, in runs of their own). Needs root, and what
+`cmake --build --preset release --target bench` builds:
 
     bench/host_cost.py [--rounds 11] [--switches 40000] [--quick] [--json FILE]
 """
@@ -38,8 +39,8 @@ discovery: {exclude: ["*/standin/company/*"]}
 RUNQLAT_HOOKS = 3
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 HACKBENCH = ("hackbench", "--groups", "4")
-LIMIT = ("a program at the hook is called, which an empty one is, too; then a look at the filter of processes, and for a followed "
-         "thread two readings of the clock and the account in its task storage")
+LIMIT = ("a program at the hook is called, which an empty one is, too; then a look whether the thread has any storage, and for a "
+         "followed one its account there, some thirty readings of the kernel's own account of the thread and as many additions")
 
 
 class Switches(Dialogue):
@@ -55,12 +56,12 @@ class Switches(Dialogue):
 
 
 @contextmanager
-def nothing(_options, _followed):
+def nothing(_options, _followed, _other):
     yield None
 
 
 @contextmanager
-def empty(options, _followed):
+def empty(options, _followed, _other):
     with Switches(options) as holder:
         holder.say("attach")
         yield holder.process.pid
@@ -78,7 +79,7 @@ def links_of(pid):
 
 
 @contextmanager
-def runqlat(_options, _followed):
+def runqlat(_options, _followed, _other):
     process = subprocess.Popen(["runqlat", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 30
@@ -93,13 +94,19 @@ def runqlat(_options, _followed):
 
 
 @contextmanager
-def ours(options, followed):
+def ours(options, followed, other):
     with tempfile.TemporaryDirectory() as folder, Exporter(options.build / "gpusnoop_exporter", folder, CONFIG) as exporter:
         until = time.monotonic() + 30
         while followed and exporter.total("gpusnoop_host_launch_threads", 'comm="switches"') != 2:
             if time.monotonic() > until:
                 sys.exit(f"the exporter does not follow the launching threads: {exporter.said()}")
             followed.say("launch")
+            time.sleep(0.02)
+        while other and not exporter.total("gpusnoop_host_runqueue_latency_seconds_count", 'comm="followed"'):
+            if time.monotonic() > until:
+                sys.exit(f"the exporter does not follow the other threads: {exporter.said()}")
+            other.say("follow")
+            other.cost("futex", 100)
             time.sleep(0.02)
         yield exporter.process.pid
 
@@ -129,45 +136,16 @@ def bar(results, what, ratios, most):
     results.bar(what, f"<= {most}x", figures.ratio_text(ratios), ratio <= most, LIMIT)
 
 
-def switches(results, options):
-    cells = [(of, by) for of in ("bystander", "launching threads") for by in ("futex", "pipe")]
-
-    def turn(way):
-        with Switches(options) as bystander, Switches(options) as followed, way(options, followed):
-            programs = {"bystander": bystander, "launching threads": followed}
-            return {cell: programs[cell[0]].cost(cell[1], options.switches) for cell in cells}
-
-    found = in_turns(options, turn)
-    rows = []
-    for cell in cells:
-        base = statistics.median(turn[cell] for turn in found["no program"])
-        for name in found:
-            cost = statistics.median(turn[cell] for turn in found[name])
-            over = name not in ("no program", "empty program")
-            rows.append([f"{cell[0]}, by {cell[1]}", name, f"{cost:.0f}", "" if name == "no program" else f"{cost - base:.0f}",
-                         figures.ratio_text(added(found, name, "empty program", cell)) if over else ""])
-    results.table("Cost of a switch between threads",
-                  f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds, in which the ways "
-                  "take turns: wall time of a switch, medians. Nobody follows the bystander; the launching threads have launched a kernel.",
-                  ["", "", "ns a switch", "added ns", "added, over the empty program"], rows)
-    for cell, most in zip(cells, (1.35, 1.35, 3, 5)):
-        bar(results, f"switch, {cell[0]}, by {cell[1]}: over an empty program", added(found, "ours", "empty program", cell), most)
-    if "runqlat" in found:
-        for cell, most in zip(cells, (0.2, 0.2, 0.35, 0.5)):
-            bar(results, f"switch, {cell[0]}, by {cell[1]}: over runqlat", added(found, "ours", "runqlat", cell), most)
-
-
-def switches_so_far():
-    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
-        if line.startswith("ctxt "):
-            return int(line.split()[1])
-    raise ValueError("/proc/stat has no line ctxt")
-
-
 def in_programs(pid):
-    """Nanoseconds in the BPF programs that the process holds, while the kernel counts them."""
-    return sum(int(line.split()[1]) for file in Path(f"/proc/{pid}/fdinfo").iterdir()
-               for line in file.read_text(encoding="ascii").splitlines() if line.startswith("run_time_ns:"))
+    """Nanoseconds in the BPF programs that the process holds, while the kernel counts them. It opens and closes files meanwhile."""
+    spent = 0
+    for file in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            lines = file.read_text(encoding="ascii").splitlines()
+        except FileNotFoundError:
+            continue
+        spent += sum(int(line.split()[1]) for line in lines if line.startswith("run_time_ns:"))
+    return spent
 
 
 @contextmanager
@@ -180,6 +158,54 @@ def counted_programs():
         STATS.write_text(before, encoding="ascii")
 
 
+def switches(results, options):
+    cells = [(of, by) for of in ("bystander", "launching threads", "other followed threads") for by in ("futex", "pipe")]
+
+    def turn(way):
+        with (Switches(options) as bystander, Switches(options) as followed, Switches(options) as other,
+              way(options, followed, other) as holder):
+            programs = dict(zip(("bystander", "launching threads", "other followed threads"), (bystander, followed, other)))
+            costs = {cell: programs[cell[0]].cost(cell[1], options.switches) for cell in cells}
+            if holder:
+                with counted_programs():
+                    for cell in cells:
+                        before = in_programs(holder)
+                        programs[cell[0]].cost(cell[1], options.switches)
+                        times = 2 * (options.switches + max(1, options.switches // 20))
+                        costs[cell + ("in programs",)] = (in_programs(holder) - before) / times
+            return costs
+
+    found = in_turns(options, turn)
+    rows = []
+    for cell in cells:
+        base = statistics.median(turn[cell] for turn in found["no program"])
+        for name in found:
+            cost = statistics.median(turn[cell] for turn in found[name])
+            over = name not in ("no program", "empty program")
+            inside = [turn[cell + ("in programs",)] for turn in found[name]] if name != "no program" else []
+            rows.append([f"{cell[0]}, by {cell[1]}", name, f"{cost:.0f}", "" if name == "no program" else f"{cost - base:.0f}",
+                         figures.ratio_text(added(found, name, "empty program", cell)) if over else "",
+                         f"{statistics.median(inside):.0f}" if inside else ""])
+    results.table("Cost of a switch between threads",
+                  f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds, in which the ways "
+                  "take turns: wall time of a switch, medians. Nobody follows the bystander; the launching threads have launched a kernel, "
+                  "and of the process of the other followed ones a third thread has. The last column is by the kernel's count of the time in "
+                  "the programs, in runs of their own, with two more readings of the clock in it.",
+                  ["", "", "ns a switch", "added ns", "added, over the empty program", "ns in the programs"], rows)
+    for cell, most in zip(cells, (1.35, 1.35, 3, 5, 3, 5)):
+        bar(results, f"switch, {cell[0]}, by {cell[1]}: over an empty program", added(found, "ours", "empty program", cell), most)
+    if "runqlat" in found:
+        for cell, most in zip(cells, (0.2, 0.2, 0.35, 0.5, 0.35, 0.5)):
+            bar(results, f"switch, {cell[0]}, by {cell[1]}: over runqlat", added(found, "ours", "runqlat", cell), most)
+
+
+def switches_so_far():
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        if line.startswith("ctxt "):
+            return int(line.split()[1])
+    raise ValueError("/proc/stat has no line ctxt")
+
+
 def hackbench(results, options):
     if not shutil.which("hackbench"):
         sys.exit("host_cost.py: no hackbench here: scripts/setup.sh --tests installs it")
@@ -190,7 +216,7 @@ def hackbench(results, options):
         return switches_so_far() - before, time.monotonic() - began
 
     def turn(way):
-        with way(options, None) as holder:
+        with way(options, None, None) as holder:
             switched, seconds = run()
             if not holder:
                 return seconds, switched / seconds, 0

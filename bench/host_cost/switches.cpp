@@ -2,6 +2,8 @@
 // and answers each with a line:
 //
 //   launch     both threads launch a kernel: they are launching threads from now on. "launched"
+//   follow     a third thread launches one, and ends: the process is followed, under the name
+//              "followed", and the two are threads of it that launch nothing. "followed"
 //   futex N    each wakes the other N times by a futex, and waits: the nanoseconds of a switch
 //   pipe N     the same by a byte in a pipe
 //   attach     the empty program to the hook of switches. "attached"
@@ -9,6 +11,7 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -191,6 +194,10 @@ int main() {
             shared.begin.release();
             shared.done.acquire();
             std::cout << "launched" << std::endl;
+        } else if (word == "follow") {
+            ::prctl(PR_SET_NAME, "followed");
+            std::thread(launch_kernel).join();
+            std::cout << "followed" << std::endl;
         } else if ((word == "futex" || word == "pipe") && std::cin >> shared.work.times) {
             std::cout << nanoseconds_of_a_switch(shared) << std::endl;
         } else {
