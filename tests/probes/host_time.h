@@ -56,7 +56,7 @@ inline Notes notes_in(const std::string &output) {
 
 // An emulated machine takes milliseconds to read its clocks.
 inline double slack() {
-    return std::getenv("GPUSNOOP_VM") == nullptr ? 0.005 : 0.1;
+    return std::getenv("GPUSNOOP_VM") == nullptr ? 0.005 : 0.05;
 }
 
 inline bool is_near(double counted, double truth, double stolen = 0) {
