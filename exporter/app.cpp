@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -144,7 +145,11 @@ Result<> App::start_probes() {
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
     }
-    probes_ = probes::make_probes(config_, features_);
+    sinks_ = std::make_shared<sinks::Sinks>(config_.of<sinks::SinkConfigs>());
+    if (auto started = sinks_->start(); !started) {
+        return started;
+    }
+    probes_ = probes::make_probes(config_, features_, sinks_);
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
     for (const auto &probe : probes_) {
@@ -263,7 +268,11 @@ Result<std::string> App::render(metrics::Format format) {
         families.insert(families.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
-    append(metrics::probe_families(probes::health_of(probes_)));
+    const auto health = probes::health_of(probes_);
+    append(metrics::probe_families(health));
+    append(metrics::sink_families(sinks_->status(std::accumulate(
+        health.begin(), health.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const probes::Health &probe) { return sum + probe.entries_lost; }))));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
     append(metrics::discovery_families(

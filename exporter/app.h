@@ -20,6 +20,7 @@
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/sinks/sinks.h"
 #include "exporter/status/status_page.h"
 #include "exporter/system/notify.h"
 
@@ -80,6 +81,7 @@ private:
     const Notifier manager_ = Notifier::from_environment();
     Heartbeat heartbeat_{watchdog_timeout()};  // for the pipeline's thread
     ebpf::Features features_;
+    std::shared_ptr<sinks::Sinks> sinks_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::optional<ebpf::Calibration> calibration_;
     std::unique_ptr<discovery::Discovery> discovery_;

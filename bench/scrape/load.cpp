@@ -47,13 +47,14 @@ std::span<const std::byte> bytes_of(const Record &record) {
 }
 
 probes::Health healthy(std::string probe) {
-    return {.name = std::move(probe),
-            .state = probes::ProbeState::up,
-            .detail = "",
-            .libraries = {},
-            .attach_failures = {},
-            .slow_details_lost = {},
-            .sinks = {}};
+    return {
+        .name = std::move(probe),
+        .state = probes::ProbeState::up,
+        .detail = "",
+        .libraries = {},
+        .attach_failures = {},
+        .slow_details_lost = {},
+    };
 }
 
 }  // namespace

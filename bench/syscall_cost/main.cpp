@@ -95,7 +95,7 @@ Tracing trace(Way way) {
     probes::SyscallConfig settings;
     settings.enabled = true;
     config.set(settings);
-    ours.probe = probes::syscall_kind.make(config, {}, ours.targets);
+    ours.probe = probes::syscall_kind.make(config, {}, {.targets = ours.targets, .sinks = nullptr});
     if (const auto started = ours.probe->start(); !started) {
         give_up(started.error());
     }

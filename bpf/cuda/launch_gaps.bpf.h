@@ -139,7 +139,7 @@ static __always_inline void take_open_interval(struct host_account *account)
 
 	split_off(&ended->off, &account->left, task,
 		  task->sched_info.last_arrival - account->left.at_ns);
-	fill_block(&ended->last, &account->left, ended->off.blocked_ns);
+	fill_block(&ended->last, account, ended->off.blocked_ns);
 	if (__sync_val_compare_and_swap(&account->in_gap, ended->number, NO_GAP) != ended->number)
 		return;
 	states = gap_states_of(account, ended->number);

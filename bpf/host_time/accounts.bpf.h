@@ -66,7 +66,8 @@ struct host_account {
 	__u64 since_ns; /* CLOCK_MONOTONIC */
 	struct departure left;
 	__u64 phase;  /* enum host_phase, when it left its CPU, */
-	__u64 in_gap; /* and the number of the gap that this was in, or NO_GAP */
+	__u64 in_gap; /* and the number of the gap that this was in, or NO_GAP, */
+	__s64 stack;  /* and its functions, as in struct host_block */
 	struct launch_gap gap;
 	/* Of the present gap, and of the one before. */
 	struct gap_states gap_states[2];
@@ -282,13 +283,15 @@ static __always_inline struct gap_states *gap_states_of(struct host_account *acc
 	return states;
 }
 
-static __always_inline void fill_block(struct host_block *block, const struct departure *left,
+/* The last time off the CPU. */
+static __always_inline void fill_block(struct host_block *block, const struct host_account *account,
 				       __u64 blocked_ns)
 {
 	block->ns = blocked_ns;
-	block->state = left->state;
-	block->call = left->call;
-	block->filesystem = left->filesystem;
+	block->state = account->left.state;
+	block->call = account->left.call;
+	block->filesystem = account->left.filesystem;
+	block->stack = account->stack;
 }
 
 static __always_inline void note_longest(struct gap_states *states, const struct host_block *block)
@@ -307,7 +310,7 @@ static __always_inline void add_to_gap(struct host_account *account, __u64 numbe
 	states->ns[state] += account->off.blocked_ns;
 	states->ns[HOST_STATE_throttled] += account->off.throttled_ns;
 	states->ns[HOST_STATE_runnable] += account->off.ready_ns;
-	fill_block(&account->block, &account->left, account->off.blocked_ns);
+	fill_block(&account->block, account, account->off.blocked_ns);
 	note_longest(states, &account->block);
 }
 

@@ -21,6 +21,16 @@
 #include "bpf/host_time/reading.bpf.h"
 #include "bpf/host_time/waits.bpf.h"
 
+/* The functions that led to the longest time that a thread was blocked in a gap, for a trace. */
+const volatile bool gap_stacks = false;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 1); /* with gap_stacks, what user space sets */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, HOST_STACK_FRAMES * sizeof(__u64));
+} htime_stacks SEC(".maps");
+
 static __always_inline __u32 phase_now(const struct thread *thread)
 {
 	return thread->open.depth ? CUDA_COOKIE_PHASE(thread->open.call[0].function) : HOST_host;
@@ -66,7 +76,8 @@ static __always_inline void begin_again(struct host_account *account, struct thr
 }
 
 /* False: it is no launching thread. */
-static __always_inline bool launching_thread_leaves(struct task_struct *task, bool is_ready)
+static __always_inline bool launching_thread_leaves(void *ctx, struct task_struct *task,
+						    bool is_ready)
 {
 	struct host_account *account = bpf_task_storage_get(&cuda_times, task, NULL, 0);
 	struct thread *thread;
@@ -87,6 +98,10 @@ static __always_inline bool launching_thread_leaves(struct task_struct *task, bo
 	note_departure(&account->left, task, account->now_ns, is_ready);
 	account->phase = phase_now(thread);
 	account->in_gap = account->phase == HOST_host ? account->gap.number : NO_GAP;
+	if (gap_stacks)
+		account->stack = is_ready || account->in_gap == NO_GAP
+				     ? -1
+				     : bpf_get_stackid(ctx, &htime_stacks, BPF_F_USER_STACK);
 	account->times.opened += 1;
 	change_sequence(account);
 	return true;
@@ -100,7 +115,7 @@ int BPF_PROG(htime_switch, bool preempt, struct task_struct *task, struct task_s
 	if (!task->bpf_storage)
 		return 0;
 	is_ready = preempt || !task->__state;
-	if (!launching_thread_leaves(task, is_ready))
+	if (!launching_thread_leaves(ctx, task, is_ready))
 		thread_leaves(task, is_ready);
 	return 0;
 }

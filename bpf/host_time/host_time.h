@@ -191,9 +191,13 @@ struct host_block {
 	__u16 state;	  /* enum host_state */
 	__u16 call;	  /* the number of the system call, or HOST_NO_CALL */
 	__u32 filesystem; /* of `file`, as in struct host_file_key */
+	__s32 stack;	  /* in the table of stacks; negative: none */
+	__u32 reserved;
 };
-WIRE_SIZE(struct host_block, 16);
+WIRE_SIZE(struct host_block, 24);
 #define HOST_NO_CALL 0xffff
+
+#define HOST_STACK_FRAMES 64
 
 /* A gap that is explained, of the thread that ended it. */
 struct host_gap_record {

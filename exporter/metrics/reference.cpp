@@ -101,8 +101,10 @@ std::vector<prometheus::MetricFamily> own_families(
     probe.name = "cuda";
     probe.runs = 1;
     probe.slow_details_lost = {{"busy", 0}};
-    probe.sinks = {{"file", 0, {{"queue_full", 0}}}};
     std::vector<prometheus::MetricFamily> self = probe_families({probe});
+    for (auto &family : sink_families({{"file", 0, {{"queue_full", 0}}}})) {
+        self.push_back(std::move(family));
+    }
     for (auto &family : series_families(of_probes, folded)) {
         self.push_back(std::move(family));
     }

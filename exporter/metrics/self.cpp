@@ -146,26 +146,26 @@ void add_slow_calls(const std::vector<probes::Health> &probes,
     families.push_back(not_logged.take());
 }
 
-void add_sinks(const std::vector<probes::Health> &probes, std::vector<MetricFamily> &families) {
+}  // namespace
+
+std::vector<MetricFamily> sink_families(const std::vector<sinks::Status> &sinks) {
     Builder sent("sink_events_total", "Events that the sink's target has taken.",
                  MetricType::Counter);
     Builder lost("sink_events_lost_total",
                  "Events that the sink's target never got. queue_full: it was too slow, or not "
                  "there; stopped: they waited when the exporter stopped.",
                  MetricType::Counter);
-    for (const probes::Health &probe : probes) {
-        for (const sinks::Status &sink : probe.sinks) {
-            sent.add({{"sink", sink.name}}, static_cast<double>(sink.sent));
-            for (const auto &[reason, count] : sink.lost) {
-                lost.add({{"sink", sink.name}, {"reason", reason}}, static_cast<double>(count));
-            }
+    for (const sinks::Status &sink : sinks) {
+        sent.add({{"sink", sink.name}}, static_cast<double>(sink.sent));
+        for (const auto &[reason, count] : sink.lost) {
+            lost.add({{"sink", sink.name}, {"reason", reason}}, static_cast<double>(count));
         }
     }
+    std::vector<MetricFamily> families;
     families.push_back(sent.take());
     families.push_back(lost.take());
+    return families;
 }
-
-}  // namespace
 
 std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all) {
     using probes::Health;
@@ -205,7 +205,6 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all)
     };
     families.push_back(deaths(probes));
     add_slow_calls(probes, families);
-    add_sinks(probes, families);
     // The kernel counts runs only if its statistics are on; zeros would be wrong.
     std::vector<Health> counted;
     for (const Health &probe : probes) {

@@ -13,11 +13,15 @@
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/series/family.h"
+#include "exporter/sinks/sink.h"
 
 namespace gpusnoop::metrics {
 
 // State and account of each probe: gpusnoop_probe_*.
 std::vector<prometheus::MetricFamily> probe_families(const std::vector<probes::Health> &all);
+
+// gpusnoop_sink_events_total and gpusnoop_sink_events_lost_total.
+std::vector<prometheus::MetricFamily> sink_families(const std::vector<sinks::Status> &sinks);
 
 // gpusnoop_log_lines_lost_total.
 prometheus::MetricFamily log_family(std::uint64_t lines_lost);

@@ -2,9 +2,12 @@
 
 #include <yaml-cpp/node/impl.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "exporter/base/text.h"
@@ -75,6 +78,36 @@ std::optional<TargetType> read_type(Section &section) {
     return index ? std::optional(types.at(*index)) : std::nullopt;
 }
 
+constexpr std::pair<std::string_view, Events> events_names[] = {
+    {"slow", Events::slow}, {"all", Events::all}, {"launch_gaps", Events::launch_gaps}};
+
+// One word, or a list of them.
+void read_events(Section &section, std::set<Events> &events) {
+    const Value *const value = section.find("events");
+    if (value == nullptr) {
+        return;
+    }
+    std::vector<std::string> names;
+    for (const auto &[name, unused] : events_names) {
+        names.emplace_back(name);
+    }
+    std::vector<Value> items = {*value};
+    if (value->node().IsSequence()) {
+        auto list = value->list("slow, all or launch_gaps, or a list of them", "kinds of events", 1,
+                                std::size(events_names));
+        if (!list) {
+            return;
+        }
+        items = *std::move(list);
+    }
+    events.clear();
+    for (const Value &item : items) {
+        if (const auto index = item.choice(names)) {
+            events.insert(events_names[*index].second);
+        }
+    }
+}
+
 std::optional<SinkConfig> read_sink(const Value &value) {
     if (!value.is_mapping()) {
         value.wrong_type("a mapping of keys to values");
@@ -84,9 +117,9 @@ std::optional<SinkConfig> read_sink(const Value &value) {
     SinkConfig sink;
     const auto type = read_type(section);
     const auto name = read_name(section);
-    section.choice<Events>("events", sink.events, {{"slow", Events::slow}, {"all", Events::all}});
+    read_events(section, sink.events);
     section.boolean("entries", sink.entries);
-    if (sink.entries && sink.events != Events::all) {
+    if (sink.entries && !sink.events.contains(Events::all)) {
         section.reject("entries", "has no effect: only a sink with \"events: all\" has them");
     }
     section.size("queue_bytes", sink.queue_bytes, min_queue, max_queue);
@@ -132,11 +165,20 @@ SinkConfigs read_list(const Value &list) {
 }
 
 std::string text_of(const SinkConfig &sink) {
-    return to_text(sink.target) + (sink.events == Events::all ? " all" : " slow") +
-           (sink.entries ? " entries " : " ") + std::to_string(sink.queue_bytes) + " " + sink.name;
+    std::string text = to_text(sink.target);
+    for (const auto &[name, events] : events_names) {
+        text += sink.events.contains(events) ? " " + std::string(name) : "";
+    }
+    return text + (sink.entries ? " entries " : " ") + std::to_string(sink.queue_bytes) + " " +
+           sink.name;
 }
 
 }  // namespace
+
+bool want(const SinkConfigs &sinks, Events events) {
+    return std::ranges::any_of(sinks,
+                               [&](const auto &sink) { return sink.events.contains(events); });
+}
 
 void read_sinks(Section &file, config::Config &config) {
     SinkConfigs sinks;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,15 @@
 namespace gpusnoop::sinks {
 
 enum class Events : std::uint8_t {
-    slow,  // slow calls, with their details
-    all,   // each call of a traced function
+    slow,         // slow calls, with their details
+    all,          // each call of a traced function
+    launch_gaps,  // launch gaps that are explained
 };
 
 struct SinkConfig {
     std::string name;  // the value of the label `sink`; at most max_sink_name bytes
     Target target;
-    Events events = Events::slow;
+    std::set<Events> events = {Events::slow};
     bool entries = false;  // also one event when a call begins; with Events::all only
     // The most bytes that may wait for the receiver; a power of two.
     std::uint32_t queue_bytes = 4U << 20U;
@@ -31,6 +33,8 @@ inline constexpr std::size_t max_sink_name = 128;
 
 // The block `sinks:` of the configuration.
 using SinkConfigs = std::vector<SinkConfig>;
+
+[[nodiscard]] bool want(const SinkConfigs &sinks, Events events);
 
 void read_sinks(config::Section &file, config::Config &config);
 

@@ -41,7 +41,8 @@ public:
         following.except = nobody;
         targets_ =
             std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30), following);
-        cuda_ = probes::all_probes().front()->make(config_, features_, targets_);
+        cuda_ = probes::all_probes().front()->make(config_, features_,
+                                                   {.targets = targets_, .sinks = nullptr});
         REQUIRE(cuda_->start());
         auto discovery = probes::start_discovery(config_, *cuda_->attacher());
         REQUIRE(discovery);

@@ -13,6 +13,7 @@
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/json_lines.h"
 #include "tests/harness/receiver.h"
 #include "tests/probes/functions_reload.h"
 
@@ -68,23 +69,6 @@ Told as_lines(const std::vector<Json> &calls) {
     }
     std::ranges::sort(told);
     return told;
-}
-
-std::vector<Json> parse_lines(const std::vector<std::string> &lines) {
-    std::vector<Json> all;
-    for (const std::string &line : lines) {
-        all.push_back(Json::parse(line));
-    }
-    return all;
-}
-
-std::vector<Json> lines_of_file(const std::string &path) {
-    std::vector<std::string> lines;
-    std::istringstream text(read_file(path));
-    for (std::string line; std::getline(text, line);) {
-        lines.push_back(line);
-    }
-    return parse_lines(lines);
 }
 
 std::vector<Json> document(const Exporter &exporter, const std::string &query) {
@@ -231,20 +215,20 @@ TEST_CASE("slow calls are told with their arguments and who made them, to the pa
         CHECK(texts == expected);
     };
     eventually("the sinks to have the slow calls", [&] {
-        return lines_of_file(slow_file).size() >= slow.size() &&
+        return json_lines_of_file(slow_file).size() >= slow.size() &&
                unix_receiver.lines().size() >= slow.size() &&
                tcp_receiver.lines().size() >= slow.size();
     });
-    check_same(lines_of_file(slow_file));
+    check_same(json_lines_of_file(slow_file));
     check_same(parse_lines(unix_receiver.lines()));
     check_same(parse_lines(tcp_receiver.lines()));
 
     // Each call of each function, with what it was called with.
     const std::uint64_t calls = entered(counts) + counts.at("calls_callback").entered;
     eventually("the sink of all calls to have them",
-               [&] { return lines_of_file(all_file).size() >= calls; });
+               [&] { return json_lines_of_file(all_file).size() >= calls; });
     std::map<std::string, std::uint64_t> told;
-    for (const Json &call : lines_of_file(all_file)) {
+    for (const Json &call : json_lines_of_file(all_file)) {
         CHECK(call["event"] == "call");
         CHECK(call["comm"] == "sleeping");
         CHECK_FALSE(call.contains("stack"));
@@ -372,10 +356,10 @@ TEST_CASE("a sink of all calls can have them when they begin, too", "[kernel]") 
     const CallsTruth counts = parse_calls(run.output());
     const std::uint64_t calls = entered(counts) + counts.at("calls_callback").entered;
     eventually("the sink to have each call twice",
-               [&] { return lines_of_file(file).size() >= 2 * calls; });
+               [&] { return json_lines_of_file(file).size() >= 2 * calls; });
     std::map<std::string, Json> begun;  // by id
     std::uint64_t ended = 0;
-    for (const Json &call : lines_of_file(file)) {
+    for (const Json &call : json_lines_of_file(file)) {
         if (call["event"] == "entry") {
             CHECK(begun.emplace(call["id"], call).second);
             continue;

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
+#include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/gpu_node.h"
+#include "tests/harness/json_lines.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/host_time.h"
 
@@ -74,7 +76,10 @@ void check_documented(const std::vector<Json> &all, const Page &page, const Labe
 TEST_CASE("a launching thread's gaps are explained by what it did in them",
           "[kernel][modes][slow-by-perf]") {
     require_bpf();
-    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    const TemporaryDirectory directory;
+    const std::string sink = directory.path() / "gaps.jsonl";
+    const Exporter exporter(config(GENERATE(from_range(attach_modes()))) +
+                            "sinks: [{type: file, path: " + sink + ", events: launch_gaps}]\n");
     // The clocks of an emulated machine are wrong by a little at each step.
     const int steps = std::getenv("GPUSNOOP_VM") == nullptr ? 20 : 5;
     std::vector<std::string> words = {"name",     "gapper", "launch", "inside",
@@ -125,6 +130,17 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     const auto documented_gaps = of_drain(documented(exporter, "gapper"), "device");
     CHECK(static_cast<int>(documented_gaps.size()) == steps);
     check_documented(documented_gaps, page, after_device);
+    std::vector<Json> told;
+    eventually("the sink to have all gaps", [&] {
+        told = of_drain(json_lines_of_file(sink), "device");
+        std::erase_if(told, [](const Json &gap) { return gap.at("comm") != "gapper"; });
+        return told.size() >= documented_gaps.size();
+    });
+    for (Json &gap : told) {
+        CHECK(gap.at("event") == "launch_gap");
+        gap.erase("event");
+    }
+    CHECK(std::ranges::is_permutation(told, documented_gaps));
     Json longest;
     for (const Json &gap : documented_gaps) {
         CHECK(gap.at("before") == "cudaDeviceSynchronize");
@@ -339,7 +355,7 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
     }
     Process process(words);
     process.wait_for_output("waiting 1");
-    Trace trace("gap", config("auto"), {"--comm=shown", "--min-duration=20ms"});
+    Trace trace("gap", config("auto"), {"--comm=shown", "--min-duration=20ms", "--stack"});
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
     eventually("all gaps", [&] { return trace.calls().size() == 10; });
@@ -353,5 +369,9 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
         CHECK(gap.at("after") == "cudaLaunchKernel");
         CHECK(gap.at("duration_ns") >= 25'000'000);
         CHECK(gap.at("states").at("sleep") >= 20'000'000);
+        // The C library's own frames may be missing.
+        CHECK(std::ranges::any_of(gap.at("stack"), [](const Json &frame) {
+            return frame.at("module") == "spends" && frame.at("function") == "main";
+        }));
     }
 }

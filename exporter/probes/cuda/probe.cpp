@@ -25,6 +25,7 @@
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
+#include "exporter/sinks/settings.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -38,7 +39,8 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
     cuda.follow = targets.follows_gpu_processes();
     cuda.keep_times = cuda.follow && config.of<HostTimeConfig>().enabled;
     cuda.gap_min = config.of<HostTimeConfig>().gap_min;
-    cuda.send_gaps = config.of<HostTimeConfig>().keep_gaps > 0;
+    cuda.send_gaps = config.of<HostTimeConfig>().keep_gaps > 0 ||
+                     sinks::want(config.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps);
     cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
     return cuda;
 }
@@ -275,15 +277,15 @@ Health CudaProbe::health() const {
 }
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
-                                 const TargetProcessesPtr &targets) {
-    return config.of<CudaConfig>().enabled ? std::make_unique<CudaProbe>(config, features, targets)
-                                           : nullptr;
+                                 const Shared &shared) {
+    return config.of<CudaConfig>().enabled
+               ? std::make_unique<CudaProbe>(config, features, shared.targets)
+               : nullptr;
 }
 
 // Even with the smallest settings, the programs enter GPU processes at their first call.
 std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
-                                          const ebpf::Features &features,
-                                          const TargetProcessesPtr &targets) {
+                                          const ebpf::Features &features, const Shared &shared) {
     config::Config least = config;
     auto cuda = least.of<CudaConfig>();
     cuda.call_stacks = false;
@@ -292,7 +294,7 @@ std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
     cuda.pin_path.clear();
     least.set(std::move(cuda));
     least.set(InFlightConfig{.enabled = false});
-    return make_cuda(least, features, targets);
+    return make_cuda(least, features, shared);
 }
 
 std::vector<series::FamilySet> declare_cuda_families() {

@@ -13,7 +13,7 @@ namespace gpusnoop::trace {
 
 class EventTracer : public Tracer {
 public:
-    Result<> start() final;
+    Result<> start() override;
     [[nodiscard]] std::chrono::milliseconds interval() const final;
     void drain(std::chrono::nanoseconds to_realtime) override;
     [[nodiscard]] std::uint64_t lost() const final;

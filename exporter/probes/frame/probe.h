@@ -19,7 +19,6 @@
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/probe_state.h"
 #include "exporter/series/family.h"
-#include "exporter/sinks/sink.h"
 
 namespace gpusnoop::probes {
 
@@ -48,7 +47,6 @@ struct Health {
     std::map<std::string, std::uint64_t> slow_details_lost;
     std::uint64_t slow_calls_not_logged = 0;
     std::uint64_t entries_lost = 0;  // records of calls that began
-    std::vector<sinks::Status> sinks;
     // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
     std::uint64_t runs = 0;
     std::uint64_t run_nanoseconds = 0;

@@ -18,6 +18,7 @@
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/series/family_set.h"
+#include "exporter/sinks/sinks.h"
 
 namespace gpusnoop::trace {
 struct Kind;
@@ -25,8 +26,14 @@ struct Kind;
 
 namespace gpusnoop::probes {
 
+// What all probes have in common.
+struct Shared {
+    TargetProcessesPtr targets;
+    sinks::SinksPtr sinks;
+};
+
 using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,
-                                             const TargetProcessesPtr &);
+                                             const Shared &);
 
 struct ProbeKind {
     std::string_view name;   // of its block in the configuration, and its sub-command of `trace`
@@ -70,16 +77,19 @@ struct ProbeKind {
     std::span<const trace::Kind *const> named_traces = {};
 };
 
-// Makes the probe `P` of the configuration, or of that and the targets, if its block enables it.
+// Makes the probe `P` of the configuration, or of that and what is shared or the targets, if its
+// block enables it.
 template <typename P, typename Block>
 std::unique_ptr<Probe> make_if_enabled(const config::Config &config,
-                                       const ebpf::Features & /*features*/,
-                                       const TargetProcessesPtr &targets) {
+                                       const ebpf::Features & /*features*/, const Shared &shared) {
     if (!config.of<Block>().enabled) {
         return nullptr;
     }
-    if constexpr (std::is_constructible_v<P, const config::Config &, const TargetProcessesPtr &>) {
-        return std::make_unique<P>(config, targets);
+    if constexpr (std::is_constructible_v<P, const config::Config &, const Shared &>) {
+        return std::make_unique<P>(config, shared);
+    } else if constexpr (std::is_constructible_v<P, const config::Config &,
+                                                 const TargetProcessesPtr &>) {
+        return std::make_unique<P>(config, shared.targets);
     } else {
         return std::make_unique<P>(config);
     }

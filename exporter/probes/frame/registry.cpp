@@ -51,14 +51,15 @@ std::span<const ProbeKind *const> all_probes() {
 }
 
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
-                                                const ebpf::Features &features) {
+                                                const ebpf::Features &features,
+                                                const sinks::SinksPtr &sinks) {
     std::vector<std::unique_ptr<Probe>> probes;
     const auto targets = std::make_shared<TargetProcesses>(
         config.of<TargetsConfig>(), config.discovery.rescan_interval,
         Following{.enabled = follows_processes(config),
                   .descendants = config.of<HostConfig>().descendants});
     for (const ProbeKind *const kind : kinds) {
-        if (auto probe = kind->make(config, features, targets)) {
+        if (auto probe = kind->make(config, features, {.targets = targets, .sinks = sinks})) {
             probes.push_back(std::move(probe));
         }
     }

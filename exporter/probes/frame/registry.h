@@ -20,7 +20,8 @@ namespace gpusnoop::probes {
 
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
-                                                const ebpf::Features &features);
+                                                const ebpf::Features &features,
+                                                const sinks::SinksPtr &sinks);
 
 // The state of every probe there is, in the order of all_probes(): of these, and of the others that
 // they are disabled.

@@ -31,7 +31,8 @@ std::unique_ptr<probes::Probe> make_gpu_processes(const config::Config &config,
                                                   const probes::TargetProcessesPtr &targets) {
     for (const probes::ProbeKind *const kind : probes::all_probes()) {
         if (kind->make_gpu_processes != nullptr) {
-            return kind->make_gpu_processes(config, features, targets);
+            return kind->make_gpu_processes(config, features,
+                                            {.targets = targets, .sinks = nullptr});
         }
     }
     return nullptr;

@@ -59,10 +59,10 @@ std::string boot_id() {
 
 class FunctionsProbe final : public Probe {
 public:
-    FunctionsProbe(const config::Config &config, ebpf::Features features,
+    FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
                    std::optional<FunctionTracing> tracing = std::nullopt)
         : setup_(setup_of(config, std::move(features), std::move(tracing))),
-          reporter_(config),
+          reporter_(config, std::move(sinks)),
           aggregator_({.budget = budget_of(config.series),
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention,
@@ -146,9 +146,7 @@ Result<> FunctionsProbe::open() {
     if (!consumer) {
         return tl::unexpected(consumer.error());
     }
-    if (const auto started = reporter_.start(); !started) {
-        return started;
-    }
+    reporter_.start();
     programs_ = std::move(*programs);
     if (!setup_.tracing && setup_.unreturned_after > nanoseconds(0)) {
         open_calls_ = OpenCallReader::open<func_in_flight_bpf>(programs_->threads_map());
@@ -198,15 +196,17 @@ Health FunctionsProbe::health() const {
     health.undecodable = undecodable_;
     if (programs_) {
         add_counts(health, programs_->account_map(), programs_->runs());
-        reporter_.add_to(health, programs_->slow_details_lost(), programs_->entries_lost());
+        reporter_.add_to(health, programs_->slow_details_lost());
+        health.entries_lost = programs_->entries_lost();
     }
     return health;
 }
 
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
-                                      const TargetProcessesPtr & /*targets*/) {
-    return config.of<FunctionsConfig>().enabled ? std::make_unique<FunctionsProbe>(config, features)
-                                                : nullptr;
+                                      const Shared &shared) {
+    return config.of<FunctionsConfig>().enabled
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks)
+               : nullptr;
 }
 
 series::Family &declare_durations(series::FamilySet &set) {
@@ -234,13 +234,13 @@ constinit const ProbeKind functions_kind = {
 
 std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing) {
-    config.set(sinks::SinkConfigs{});
     auto functions = config.of<FunctionsConfig>();
     functions.slow_calls.history = 0;
     functions.slow_calls.log_per_second = 0;
     functions.report = {};
     config.set(std::move(functions));
-    return std::make_unique<FunctionsProbe>(config, features, std::move(tracing));
+    const auto no_sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs());
+    return std::make_unique<FunctionsProbe>(config, features, no_sinks, std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

@@ -73,12 +73,12 @@ Json longest_of(const host_gap_record &record) {
             {"filesystem", or_null(longest_filesystem_of(record))}};
 }
 
-Json to_json(const LongGap &gap) {
+Json to_json(const LongGap &gap, Json json = Json::object()) {
     const host_gap_record &record = gap.record;
-    Json json = {{"began", utc_time(gap.began)},
-                 {"seconds", seconds(record.ns)},
-                 {"pid", record.process.tgid},
-                 {"tid", record.tid}};
+    json["began"] = utc_time(gap.began);
+    json["seconds"] = seconds(record.ns);
+    json["pid"] = record.process.tgid;
+    json["tid"] = record.tid;
     processes::add_names(json, gap.process);
     json["thread"] = thread_name_of(record);
     json["gpu"] = or_null(gap.gpu);
@@ -139,6 +139,10 @@ std::string_view longest_filesystem_of(const host_gap_record &record) {
 std::string thread_name_of(const host_gap_record &record) {
     return to_valid_utf8({record.comm, ::strnlen(record.comm, sizeof(record.comm))},
                          max_label_bytes);
+}
+
+std::string event_line(const LongGap &gap) {
+    return to_text(to_json(gap, {{"event", "launch_gap"}}));
 }
 
 void LongGapHistory::add(LongGap gap) {

@@ -29,6 +29,9 @@ struct LongGap {
     // Empty: another thread's call.
     std::string_view before;
     std::string_view after;
+    // Where the thread was when it was blocked the longest: return addresses, innermost first. Only
+    // in a trace; empty: it is not known.
+    std::vector<std::uint64_t> stack{};
 };
 
 // The times of a gap by state, longest first, without what is 0.
@@ -39,6 +42,9 @@ struct LongGap {
 [[nodiscard]] std::string_view longest_filesystem_of(const host_gap_record &record);
 // Of the thread: valid UTF-8.
 [[nodiscard]] std::string thread_name_of(const host_gap_record &record);
+
+// One object on one line, as in /api/v1/launch_gaps, for sinks: {"event":"launch_gap",...}.
+[[nodiscard]] std::string event_line(const LongGap &gap);
 
 // For the aggregating thread.
 class LongGapHistory {

@@ -1,5 +1,7 @@
 #include "exporter/probes/host_time/probe.h"
 
+#include <bpf/bpf.h>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "exporter/probes/host_time/recent.h"
 #include "exporter/probes/host_time/threads.h"
 #include "exporter/probes/host_time/trace.h"
+#include "exporter/sinks/sinks.h"
 #include "exporter/system/machine.h"
 #include "host_time.skel.h"
 
@@ -28,13 +31,23 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// The most different stacks of a trace, of half a KiB each.
+constexpr std::uint32_t max_stacks = 16'384;
+
 class HostTimeProbe final : public HostProbe<host_time_bpf, HostTimeAggregator> {
 public:
-    // `trace`: instead of the history of gaps.
-    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets, OnGap trace = {})
+    HostTimeProbe(const config::Config &config, const Shared &shared)
+        : HostTimeProbe(config, shared.targets,
+                        {.on_gap = [this, sinks = shared.sinks](const LongGap &gap, const auto &) {
+                            if (sinks->want(sinks::Events::launch_gaps)) {
+                                sinks->send(sinks::Events::launch_gaps, event_line(gap));
+                            }
+                            long_gaps_.add(gap);
+                        }}) {}
+    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets, GapTracing tracing)
         : HostProbe("host_time", config, std::move(targets)),
           read_interval_(config.of<HostConfig>().read_interval),
-          trace_(std::move(trace)),
+          tracing_(std::move(tracing)),
           long_gaps_(config.of<HostTimeConfig>().keep_gaps) {}
 
     [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
@@ -59,12 +72,14 @@ private:
 
     void read();
     bool on_gap(std::span<const std::byte> bytes);
+    [[nodiscard]] std::vector<std::uint64_t> stack_of(const host_block &block) const;
 
     nanoseconds read_interval_;
     std::unique_ptr<HostTimeReader> reader_;
     LaunchingThreads threads_;
     RecentTimes recent_;
-    OnGap trace_;
+    const GapTracing tracing_;
+    int stacks_ = -1;  // the table of stacks; -1: there is none
     LongGapHistory long_gaps_;
     nanoseconds counts_since_{};  // 0: not up
     nanoseconds read_at_{};
@@ -93,6 +108,10 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
             "false");
     }
     classify_system_calls(skeleton.rodata->classes);
+    if (tracing_.stacks) {
+        skeleton.rodata->gap_stacks = true;
+        bpf_map__set_max_entries(skeleton.maps.htime_stacks, max_stacks);
+    }
     for (const auto &[map, fd] : {std::pair(skeleton.maps.cuda_threads, maps.threads),
                                   std::pair(skeleton.maps.cuda_times, maps.times),
                                   std::pair(skeleton.maps.cuda_times_past, maps.past),
@@ -118,6 +137,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
         return tl::unexpected(reader.error());
     }
     reader_ = std::move(*reader);
+    stacks_ = tracing_.stacks ? bpf_map__fd(skeleton.maps.htime_stacks) : -1;
     // Nobody knows any more whose it is.
     reader_->forget_all();
     aggregator().name_gpus(maps.gpu_name);
@@ -181,13 +201,20 @@ bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
         .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
         .before = record->before == HOST_GAP_OTHER_THREAD ? std::string_view()
                                                           : function_name(record->before),
-        .after = function_name(record->after)};
-    if (trace_) {
-        trace_(gap, process);
-    } else {
-        long_gaps_.add(gap);
-    }
+        .after = function_name(record->after),
+        .stack = stack_of(record->longest)};
+    tracing_.on_gap(gap, process);
     return true;
+}
+
+std::vector<std::uint64_t> HostTimeProbe::stack_of(const host_block &block) const {
+    std::vector<std::uint64_t> frames(HOST_STACK_FRAMES);
+    if (stacks_ < 0 || block.ns == 0 || block.stack < 0 ||
+        bpf_map_lookup_elem(stacks_, &block.stack, frames.data()) != 0) {
+        return {};
+    }
+    frames.erase(std::ranges::find(frames, 0U), frames.end());
+    return frames;
 }
 
 std::vector<ApiResource> HostTimeProbe::documents(std::string_view name) {
@@ -243,8 +270,8 @@ constinit const ProbeKind host_time_kind = {
 };
 
 std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, OnGap trace) {
-    return std::make_unique<HostTimeProbe>(config, targets, std::move(trace));
+                                       const TargetProcessesPtr &targets, GapTracing tracing) {
+    return std::make_unique<HostTimeProbe>(config, targets, std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

@@ -16,8 +16,12 @@ extern const ProbeKind host_time_kind;
 
 using OnGap = std::function<void(const LongGap &, const ProcessIdentity &)>;
 
-// For a trace: drain() passes on each gap, and keeps none.
+// For a trace: drain() passes on each gap, and keeps none. `stacks`: with LongGap::stack.
+struct GapTracing {
+    bool stacks = false;
+    OnGap on_gap;
+};
 std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, OnGap trace);
+                                       const TargetProcessesPtr &targets, GapTracing tracing);
 
 }  // namespace gpusnoop::probes

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/host_settings.h"
@@ -10,6 +12,7 @@
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/probe.h"
 #include "exporter/trace/lines.h"
+#include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::trace {
 
@@ -27,11 +30,23 @@ constexpr Option min_duration_option = {
     .takes = Option::Takes::duration,
     .help = "Only gaps that are as long, 1ms to 1h; without it, as host.launch_gaps.min says.",
     .problem = problem_of};
-constexpr Option own_options[] = {min_duration_option};
+constexpr Option block_option = {
+    .name = stack_option.name,
+    .help = "With the functions that led to where the thread was blocked the longest."};
+constexpr Option own_options[] = {block_option, min_duration_option};
 
 class GapTracer final : public TargetTracer {
 public:
     explicit GapTracer(const Setup &setup) : TargetTracer(setup) {}
+
+    Result<> start() override {
+        auto names = StackNames::start();
+        if (!names) {
+            return tl::unexpected(names.error());
+        }
+        stack_names_ = std::move(*names);
+        return TargetTracer::start();
+    }
 
 private:
     [[nodiscard]] probes::Following following() const override {
@@ -49,12 +64,37 @@ private:
     }
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) override {
-        return probes::make_gap_tracer(settings(), targets,
-                                       [this](const probes::LongGap &gap, const auto &process) {
-                                           write(event_of(gap, process));
-                                       });
+        return probes::make_gap_tracer(
+            settings(), targets,
+            {.stacks = setup().options.has(block_option),
+             .on_gap = [this](const probes::LongGap &gap, const auto &process) {
+                 Event event = event_of(gap, process);
+                 event.stack = frames_of(gap);
+                 write(event);
+             }});
     }
+
+    std::vector<StackFrame> frames_of(const probes::LongGap &gap);
+
+    std::unique_ptr<StackNames> stack_names_;
 };
+
+std::vector<StackFrame> GapTracer::frames_of(const probes::LongGap &gap) {
+    if (gap.stack.empty()) {
+        return {};
+    }
+    stack_names_->forget_old();
+    const host_process &process = gap.record.process;
+    const StackNames::Stack stack = {
+        .process = {process.tgid, process.since_ns}, .code_start = 0, .addresses = gap.stack};
+    auto named = stack_names_->name({&stack, 1}).front();
+    named.resize(gap.stack.size());
+    std::vector<StackFrame> frames;
+    for (std::size_t i = 0; i < gap.stack.size(); i++) {
+        frames.push_back({gap.stack[i], std::move(named[i])});
+    }
+    return frames;
+}
 
 Value longest_of(const host_gap_record &record) {
     const host_block &longest = record.longest;

@@ -114,7 +114,7 @@ Health TorchProbe::health() const {
 }
 
 std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
-                                  const TargetProcessesPtr & /*targets*/) {
+                                  const Shared & /*shared*/) {
     return config.of<TorchConfig>().enabled ? std::make_unique<TorchProbe>(config, features)
                                             : nullptr;
 }

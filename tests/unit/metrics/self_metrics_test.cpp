@@ -40,18 +40,23 @@ TEST_CASE("what was entered and is in no other column is in flight") {
     CHECK(ebpf::in_flight(account) == 0);
 }
 
-TEST_CASE("what is lost of slow calls, and what sinks have sent, is on the page") {
+TEST_CASE("what is lost of slow calls is on the page") {
     auto probe = probe_with({});
     const std::string without = metrics::to_text(metrics::probe_families({probe}));
     CHECK(without.find("gpusnoop_slow_call") == std::string::npos);
-    CHECK(without.find("gpusnoop_sink") == std::string::npos);
     probe.slow_details_lost = {{"busy", 2}, {"ring_full", 3}};
     probe.slow_calls_not_logged = 4;
-    probe.sinks = {{"file:/a\"", 5, {{"queue_full", 6}}}, {"b", 0, {{"queue_full", 0}}}};
     const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"busy\"} 2"));
     CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"ring_full\"} 3"));
     CHECK(has_line(text, "gpusnoop_slow_calls_not_logged_total 4"));
+}
+
+TEST_CASE("what sinks have sent and lost is on the page") {
+    CHECK(metrics::to_text(metrics::sink_families({})).find("gpusnoop_sink") == std::string::npos);
+    const std::string text =
+        "\n" + metrics::to_text(metrics::sink_families(
+                   {{"file:/a\"", 5, {{"queue_full", 6}}}, {"b", 0, {{"queue_full", 0}}}}));
     CHECK(has_line(text, R"(gpusnoop_sink_events_total{sink="file:/a\""} 5)"));
     CHECK(has_line(text,
                    R"(gpusnoop_sink_events_lost_total{sink="file:/a\"",reason="queue_full"} 6)"));

@@ -50,17 +50,20 @@ sinks:
     CHECK(sinks[0].name == "file:/var/log/a");
     CHECK(sinks[0].target.type == TargetType::file);
     CHECK(sinks[0].target.path == "/var/log/a");
-    CHECK(sinks[0].events == Events::slow);
+    CHECK(sinks[0].events == std::set{Events::slow});
     CHECK(sinks[0].queue_bytes == 4U << 20U);
     CHECK(sinks[1].name == "collector");
     CHECK(sinks[1].target.type == TargetType::unix_socket);
-    CHECK(sinks[1].events == Events::all);
+    CHECK(sinks[1].events == std::set{Events::all});
     CHECK(sinks[1].entries);
     CHECK_FALSE(sinks[0].entries);
     CHECK(sinks[1].queue_bytes == 64U << 10U);
     CHECK(sinks[2].name == "tcp:[::1]:9000");
     CHECK(sinks[2].target.host == "::1");
     CHECK(sinks[2].target.port == 9000);
+    const auto several = good("sinks: [{type: file, path: /a, events: [launch_gaps, slow]}]");
+    CHECK(several.of<sinks::SinkConfigs>().at(0).events ==
+          std::set{Events::slow, Events::launch_gaps});
     CHECK(good("sinks:").of<sinks::SinkConfigs>().empty());
     CHECK(good("sinks: []").of<sinks::SinkConfigs>().empty());
 }
@@ -91,7 +94,13 @@ TEST_CASE("each wrong value of sinks and slow calls has a place and a sentence")
         {"sinks: [{type: file, path: /a, entries: true}]",
          "c.yaml:1:41: sinks[0].entries: has no effect: only a sink with \"events: all\" has them"},
         {"sinks: [{type: file, path: /a, events: some}]",
-         "c.yaml:1:40: sinks[0].events: expected slow or all, got \"some\""},
+         "c.yaml:1:40: sinks[0].events: expected slow, all or launch_gaps, got \"some\""},
+        {"sinks: [{type: file, path: /a, events: [slow, some]}]",
+         "c.yaml:1:47: sinks[0].events[1]: expected slow, all or launch_gaps, got \"some\""},
+        {"sinks: [{type: file, path: /a, events: []}]",
+         "c.yaml:1:40: sinks[0].events: must name 1 to 3 kinds of events, names 0"},
+        {"sinks: [{type: file, path: /a, events: {}}]",
+         "c.yaml:1:40: sinks[0].events: expected slow, all or launch_gaps, got a mapping"},
         {"sinks: [{type: file, path: /a, name: ''}]",
          "c.yaml:1:38: sinks[0].name: must be 1 to 128 bytes of text without control characters"},
         {"sinks: [{type: file, path: /a, event: all}]",

@@ -14,28 +14,20 @@ namespace gpusnoop::probes {
 using sinks::Events;
 using std::chrono::nanoseconds;
 
-CallReporter::CallReporter(const config::Config &config)
+CallReporter::CallReporter(const config::Config &config, sinks::SinksPtr sinks)
     : config_(config.of<FunctionsConfig>().slow_calls),
-      sinks_config_(config.of<sinks::SinkConfigs>()),
+      sinks_(std::move(sinks)),
       slow_calls_({.keep = config_.history,
                    .log_per_second = config_.log_per_second,
                    .on_complete =
                        [this](const SlowCall &call) {
-                           if (has_sinks_for(Events::slow)) {
-                               send(Events::slow, to_json(call, "slow_call"));
+                           if (sinks_->want(Events::slow)) {
+                               sinks_->send(Events::slow, to_json(call, "slow_call"));
                            }
                        }},
                   [this](symbols::StackRequest request) { ask(std::move(request)); }) {}
 
-Result<> CallReporter::start() {
-    for (const sinks::SinkConfig &config : sinks_config_) {
-        auto sink = sinks::Sink::start(
-            {.name = config.name, .target = config.target, .queue_bytes = config.queue_bytes});
-        if (!sink) {
-            return fail_in("start the sink " + config.name, sink.error());
-        }
-        sinks_.push_back(std::move(*sink));
-    }
+void CallReporter::start() {
     if (wanted().slow_calls) {
         auto resolver = symbols::StackResolver::start();
         if (resolver) {
@@ -45,14 +37,13 @@ Result<> CallReporter::start() {
                       {{"probe", "functions"}, {"reason", resolver.error().message}});
         }
     }
-    return {};
 }
 
 FunctionPrograms::Details CallReporter::wanted() const {
     return {.slow_calls =
-                config_.history > 0 || config_.log_per_second > 0 || has_sinks_for(Events::slow),
-            .all_arguments = has_sinks_for(Events::all),
-            .entries = has_sinks_for_entries()};
+                config_.history > 0 || config_.log_per_second > 0 || sinks_->want(Events::slow),
+            .all_arguments = sinks_->want(Events::all),
+            .entries = sinks_->want_entries()};
 }
 
 OnFuncCall CallReporter::on_slow_call() {
@@ -63,24 +54,18 @@ OnFuncCall CallReporter::on_slow_call() {
 }
 
 OnFuncCall CallReporter::on_call() {
-    if (!has_sinks_for(Events::all)) {
+    if (!sinks_->want(Events::all)) {
         return {};
     }
-    return [this](const FunctionCall &call) { send(Events::all, to_json(call, ended(call))); };
+    return
+        [this](const FunctionCall &call) { sinks_->send(Events::all, to_json(call, ended(call))); };
 }
 
 OnFuncCall CallReporter::on_entry() {
-    if (!has_sinks_for_entries()) {
+    if (!sinks_->want_entries()) {
         return {};
     }
-    return [this](const FunctionCall &call) {
-        const std::string line = to_json(call, ended(call));
-        for (std::size_t i = 0; i < sinks_.size(); i++) {
-            if (sinks_config_[i].entries) {
-                sinks_[i]->offer(line);
-            }
-        }
-    };
+    return [this](const FunctionCall &call) { sinks_->send_entry(to_json(call, ended(call))); };
 }
 
 void CallReporter::begin_round(nanoseconds now) {
@@ -116,26 +101,9 @@ void CallReporter::add_to(Overview &overview) const {
     }
 }
 
-void CallReporter::add_to(Health &health, std::uint64_t ring_full,
-                          std::uint64_t entries_lost) const {
-    health.entries_lost = entries_lost;
+void CallReporter::add_to(Health &health, std::uint64_t ring_full) const {
     health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
     health.slow_calls_not_logged = slow_calls_.not_logged();
-    for (std::size_t i = 0; i < sinks_.size(); i++) {
-        health.sinks.push_back(sinks_[i]->status());
-        if (sinks_config_[i].entries) {
-            health.sinks.back().lost["ring_full"] = entries_lost;
-        }
-    }
-}
-
-bool CallReporter::has_sinks_for(Events events) const {
-    return std::ranges::any_of(sinks_config_,
-                               [&](const auto &sink) { return sink.events == events; });
-}
-
-bool CallReporter::has_sinks_for_entries() const {
-    return std::ranges::any_of(sinks_config_, &sinks::SinkConfig::entries);
 }
 
 void CallReporter::ask(symbols::StackRequest request) {
@@ -144,14 +112,6 @@ void CallReporter::ask(symbols::StackRequest request) {
     } else {
         unresolved_.push_back(
             symbols::StackNamer::unresolved(request.ticket, request.addresses.size()));
-    }
-}
-
-void CallReporter::send(Events events, const std::string &line) const {
-    for (std::size_t i = 0; i < sinks_.size(); i++) {
-        if (sinks_config_[i].events == events) {
-            sinks_[i]->offer(line);
-        }
     }
 }
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/probe.h"
@@ -14,8 +13,7 @@
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/settings.h"
-#include "exporter/sinks/settings.h"
-#include "exporter/sinks/sink.h"
+#include "exporter/sinks/sinks.h"
 #include "exporter/symbols/stacks/stack_resolver.h"
 
 namespace gpusnoop::probes {
@@ -23,12 +21,12 @@ namespace gpusnoop::probes {
 // For the aggregating thread, except its Health.
 class CallReporter {
 public:
-    explicit CallReporter(const config::Config &config);
+    CallReporter(const config::Config &config, sinks::SinksPtr sinks);
     CallReporter(const CallReporter &) = delete;
     CallReporter &operator=(const CallReporter &) = delete;
 
-    // Starts the sinks, and the thread that looks stacks up.
-    Result<> start();
+    // Starts the thread that looks stacks up.
+    void start();
 
     [[nodiscard]] FunctionPrograms::Details wanted() const;
 
@@ -49,21 +47,15 @@ public:
 
     [[nodiscard]] ApiResource slow_calls() const;
     void add_to(Overview &overview) const;
-    // For any thread, after start(). `ring_full`: slow calls whose record had no room;
-    // `entries_lost`: the same for records of the beginning of calls.
-    void add_to(Health &health, std::uint64_t ring_full, std::uint64_t entries_lost) const;
+    // For any thread. `ring_full`: slow calls whose record had no room.
+    void add_to(Health &health, std::uint64_t ring_full) const;
 
 private:
-    [[nodiscard]] bool has_sinks_for(sinks::Events events) const;
-    [[nodiscard]] bool has_sinks_for_entries() const;
     void ask(symbols::StackRequest request);
-    // To the sinks for events of this kind.
-    void send(sinks::Events events, const std::string &line) const;
     [[nodiscard]] std::chrono::nanoseconds ended(const FunctionCall &call) const;
 
     FunctionsConfig::SlowCalls config_;
-    sinks::SinkConfigs sinks_config_;
-    std::vector<std::unique_ptr<sinks::Sink>> sinks_;   // in the order of their configuration
+    sinks::SinksPtr sinks_;
     std::unique_ptr<symbols::StackResolver> resolver_;  // null: stacks are without names
     std::vector<symbols::StackReply> unresolved_;
     SlowCallHistory slow_calls_;

@@ -60,6 +60,16 @@ using Pids = std::vector<std::uint32_t>;
 
 }  // namespace
 
+TEST_CASE("a sink's line is what the document shows, and says first what it is") {
+    const LongGap gap = gap_of(1, 20ms);
+    const std::string line = event_line(gap);
+    CHECK(line.starts_with(R"({"event":"launch_gap","began":)"));
+    CHECK(line.find('\n') == std::string::npos);
+    Json of_sink = Json::parse(line);
+    of_sink.erase("event");
+    CHECK(of_sink == Json::parse(ask({gap})->text).at("launch_gaps").at(0));
+}
+
 TEST_CASE("the longest gaps are kept, and for an hour") {
     LongGapHistory history(3);
     history.add(gap_of(1, 20ms));
@@ -114,7 +124,8 @@ TEST_CASE("a gap is in the document with its thread, its calls and its states") 
 TEST_CASE("a gap's longest block has its system call and its file system") {
     const auto longest = [](enum host_state state, std::uint16_t call, std::uint32_t filesystem) {
         auto gap = gap_of(7, 20ms);
-        gap.record.longest = {4'000'000, static_cast<std::uint16_t>(state), call, filesystem};
+        gap.record.longest = {4'000'000, static_cast<std::uint16_t>(state), call, filesystem, -1,
+                              0};
         ProcessIdentity process;
         const Json line = Json::parse(trace::json_line(trace::event_of(gap, process)));
         Json json = Json::parse(ask({gap})->text).at("launch_gaps").at(0).at("longest");
