@@ -131,6 +131,12 @@ def added(found, name, to, cell):
     return [(turn[cell] - base) / (other[cell] - base) for turn, other, base in zip(found[name], found[to], none)]
 
 
+def inside(found, name, to, cell):
+    """The ratio of the time in two ways' programs, by round."""
+    cell += ("in programs",)
+    return [turn[cell] / other[cell] for turn, other in zip(found[name], found[to])]
+
+
 def bar(results, what, ratios, most):
     ratio = statistics.median(ratios)
     results.bar(what, f"<= {most}x", figures.ratio_text(ratios), ratio <= most, LIMIT)
@@ -182,21 +188,24 @@ def switches(results, options):
         for name in found:
             cost = statistics.median(turn[cell] for turn in found[name])
             over = name not in ("no program", "empty program")
-            inside = [turn[cell + ("in programs",)] for turn in found[name]] if name != "no program" else []
+            counted = [turn[cell + ("in programs",)] for turn in found[name]] if name != "no program" else []
             rows.append([f"{cell[0]}, by {cell[1]}", name, f"{cost:.0f}", "" if name == "no program" else f"{cost - base:.0f}",
                          figures.ratio_text(added(found, name, "empty program", cell)) if over else "",
-                         f"{statistics.median(inside):.0f}" if inside else ""])
+                         f"{statistics.median(counted):.0f}" if counted else ""])
     results.table("Cost of a switch between threads",
                   f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds, in which the ways "
                   "take turns: wall time of a switch, medians. Nobody follows the bystander; the launching threads have launched a kernel, "
                   "and of the process of the other followed ones a third thread has. The last column is by the kernel's count of the time in "
                   "the programs, in runs of their own, with two more readings of the clock in it.",
                   ["", "", "ns a switch", "added ns", "added, over the empty program", "ns in the programs"], rows)
+    # By the kernel's count, as what the wall times add varies by more than that from turn to turn.
     for cell, most in zip(cells, (1.35, 1.35, 3, 5, 3, 5)):
-        bar(results, f"switch, {cell[0]}, by {cell[1]}: over an empty program", added(found, "ours", "empty program", cell), most)
+        bar(results, f"time in the programs at a switch, {cell[0]}, by {cell[1]}: over an empty program",
+            inside(found, "ours", "empty program", cell), most)
     if "runqlat" in found:
         for cell, most in zip(cells, (0.2, 0.2, 0.35, 0.5, 0.35, 0.5)):
-            bar(results, f"switch, {cell[0]}, by {cell[1]}: over runqlat", added(found, "ours", "runqlat", cell), most)
+            bar(results, f"time in the programs at a switch, {cell[0]}, by {cell[1]}: over runqlat's",
+                inside(found, "ours", "runqlat", cell), most)
 
 
 def switches_so_far():
