@@ -14,6 +14,7 @@
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/cli/doctor_command.h"
+#include "exporter/cli/profile_command.h"
 #include "exporter/cli/settings.h"
 #include "exporter/cli/top_command.h"
 #include "exporter/cli/trace_command.h"
@@ -126,6 +127,8 @@ int main(int argc, char **argv) {
     const CLI::App *list = command.add_subcommand(
         "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
     cli::TraceCommand trace(command);
+    gpusnoop::probes::ProfileOptions profile_options;
+    const CLI::App *profile = cli::add_profile(command, profile_options);
     gpusnoop::top::Options top_options;
     const CLI::App *top = cli::add_top(command, top_options);
     gpusnoop::why::Options why_options;
@@ -144,6 +147,9 @@ int main(int argc, char **argv) {
         }
         if (trace.parsed()) {
             return trace.run(settings);
+        }
+        if (profile->parsed()) {
+            return cli::profile(settings, profile_options);
         }
         if (doctor->parsed()) {
             return cli::examine(settings, doctor_format);

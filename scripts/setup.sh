@@ -29,7 +29,7 @@ esac
 packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-utils
     clang-19 llvm-19 linux-libc-dev
     libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
-    libcli11-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
+    libcli11-dev libprotozero-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml

@@ -8,8 +8,8 @@
 
 #include "bench/micro/measured.h"
 #include "bench/scrape/load.h"
+#include "exporter/base/gzip.h"
 #include "exporter/base/text.h"
-#include "exporter/http/gzip.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 #include "exporter/probes/functions/setting_groups.h"
@@ -148,7 +148,7 @@ void page_text_by_prometheus_cpp(benchmark::State &state) {
 BENCHMARK(page_text_by_prometheus_cpp);
 
 void page_gzip(benchmark::State &state) {
-    measure(state, page().samples, [] { benchmark::DoNotOptimize(http::gzip(page().text)); });
+    measure(state, page().samples, [] { benchmark::DoNotOptimize(gpusnoop::gzip(page().text)); });
 }
 BENCHMARK(page_gzip);
 

@@ -13,7 +13,7 @@
 #include "bench/scrape/allocations.h"
 #include "bench/scrape/load.h"
 #include "bench/scrape/serve.h"
-#include "exporter/http/gzip.h"
+#include "exporter/base/gzip.h"
 #include "exporter/http/server.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/frame/pipeline.h"
@@ -100,7 +100,7 @@ private:
         const auto converted = nanoseconds_since(start);
         const auto text = metrics::write_page(metrics::Format::text, snapshot->families, own);
         const auto written = nanoseconds_since(start);
-        const auto packed = http::gzip(text);
+        const auto packed = gpusnoop::gzip(text);
         const auto compressed = nanoseconds_since(start);
         return fmt::format("{} {} {} {} {}", taken, converted - taken, written - converted,
                            compressed - written, packed ? bench::samples_in(text) : 0);

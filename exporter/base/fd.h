@@ -26,6 +26,9 @@ public:
     [[nodiscard]] int get() const { return fd_; }
     explicit operator bool() const { return fd_ >= 0; }
 
+    // Whoever takes the result closes it.
+    [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
     void reset() {
         if (fd_ >= 0) {
             ::close(fd_);

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "exporter/base/gzip.h"
 #include "exporter/base/log.h"
-#include "exporter/http/gzip.h"
 #include "exporter/http/origin.h"
 
 namespace gpusnoop::http {

@@ -39,6 +39,7 @@ case $kernel in
     run "a cgroup's memory is by NUMA node*" "the NUMA node of a GPU*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's CPU time is of the NUMA node*" \
         "an ended process has its last CUDA call*" "of threads that are killed at once*"
+    run "time off the CPU is where*" "each page fault is a sample*"
     run "steps of the wall clock*" "where memory runs out*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)
     # The last one: there is no way back.

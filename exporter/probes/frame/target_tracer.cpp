@@ -42,9 +42,10 @@ std::unique_ptr<probes::Probe> make_gpu_processes(const config::Config &config,
 
 Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
     const config::Config config = settings();
-    const probes::TargetsConfig chosen =
+    probes::TargetsConfig chosen =
         needs_cuda() ? probes::TargetsConfig()
                      : targets_of(setup().options, config.of<probes::TargetsConfig>());
+    chosen.gpu_processes = chosen.gpu_processes || adds_gpu_processes();
     const auto targets = std::make_shared<probes::TargetProcesses>(
         chosen, config.discovery.rescan_interval, following());
     if (chosen.gpu_processes && !chosen.all_processes) {

@@ -20,6 +20,8 @@ protected:
         const probes::TargetProcessesPtr &targets) = 0;
     // Of a host probe.
     [[nodiscard]] virtual probes::Following following() const { return {}; }
+    // Whether GPU processes are targets, too, where the options name others.
+    [[nodiscard]] virtual bool adds_gpu_processes() const { return false; }
     // Whether all events are of GPU processes, and only what `cuda` sees of them makes events.
     [[nodiscard]] virtual bool needs_cuda() const { return false; }
     // The settings of the probe, and of the one that knows GPU processes.

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Counts the stacks of followed processes, while somebody asks for a profile. One of the programs
+ * is loaded: at the ticks of each CPU's clock, at switches between threads, or at page faults.
+ *
+ * At a switch, a lock of the scheduler is held, so all tables are allocated from the beginning. */
+#define PROBE prof
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/cuda/threads.bpf.h"
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/followed.bpf.h"
+#include "bpf/profile/profile.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 16384);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, PROFILE_STACK_FRAMES * sizeof(__u64));
+} prof_stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct profile_key);
+	__type(value, struct profile_count);
+} prof_counts SEC(".maps");
+
+/* By thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, struct profile_off);
+} prof_off SEC(".maps");
+
+/* Too much for a program's stack. None of the programs can interrupt itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct profile_off);
+} prof_scratch SEC(".maps");
+
+static const struct profile_count nothing;
+
+/* Samples whose stack found no room. */
+__u64 stacks_lost = 0;
+
+#define TASK_DEAD 0x80 /* it leaves its CPU for the last time: include/linux/sched.h */
+#define EEXIST	  17
+
+/* Also the calls of a thread that began before the profile. */
+static __always_inline __u16 cuda_function(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
+
+	return thread && thread->open.depth
+		   ? CUDA_COOKIE_FUNCTION(thread->open.call[0].function) + 1
+		   : 0;
+}
+
+static __always_inline __s32 stack_of(void *context, __u64 flags)
+{
+	__s64 stack = bpf_get_stackid(context, &prof_stacks, flags);
+
+	if (stack == -EEXIST) /* another stack has its place */
+		__sync_fetch_and_add(&stacks_lost, 1);
+	return stack < 0 ? -1 : stack;
+}
+
+/* The current thread's; false: its process is not followed. */
+static __always_inline bool fill_key(struct profile_key *key, struct task_struct *task,
+				     void *context)
+{
+	struct followed *process = followed_process(task);
+
+	if (!process)
+		return false;
+	key->since_ns = process->since_ns;
+	key->tgid = task->tgid;
+	key->tid = task->pid;
+	key->user = stack_of(context, BPF_F_USER_STACK);
+	key->kernel = stack_of(context, 0);
+	key->function = cuda_function(task);
+	key->is_ready = 0;
+	key->reserved = 0;
+	bpf_probe_read_kernel(key->comm, sizeof(key->comm), task->comm);
+	return true;
+}
+
+static __always_inline void count(const struct profile_key *key, __u64 ns)
+{
+	struct profile_count *counts = bpf_map_lookup_elem(&prof_counts, key);
+
+	if (!counts) {
+		bpf_map_update_elem(&prof_counts, key, &nothing, BPF_NOEXIST);
+		counts = bpf_map_lookup_elem(&prof_counts, key);
+	}
+	if (!counts) {
+		ACCOUNT(lost[LOST_table_full], 1);
+		return;
+	}
+	__sync_fetch_and_add(&counts->samples, 1);
+	__sync_fetch_and_add(&counts->ns, ns);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline struct profile_off *scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&prof_scratch, &zero);
+}
+
+static __always_inline int sample(void *context)
+{
+	struct profile_off *now = scratch();
+
+	if (now && fill_key(&now->key, bpf_get_current_task_btf(), context)) {
+		ACCOUNT(entered, 1);
+		count(&now->key, 0);
+	}
+	return 0;
+}
+
+SEC("perf_event")
+int prof_tick(void *context)
+{
+	return sample(context);
+}
+
+SEC("perf_event")
+int prof_fault(void *context)
+{
+	return sample(context);
+}
+
+static __always_inline void leaves(void *context, struct task_struct *task, bool is_ready,
+				   __u64 now)
+{
+	struct profile_off *off = scratch();
+	__u32 tid = task->pid;
+
+	if (!off || task->__state & TASK_DEAD || !fill_key(&off->key, task, context))
+		return;
+	off->key.is_ready = is_ready;
+	off->since_ns = now;
+	ACCOUNT(entered, 1);
+	if (bpf_map_update_elem(&prof_off, &tid, off, BPF_ANY))
+		ACCOUNT(lost[LOST_table_full], 1);
+}
+
+static __always_inline void returns(struct task_struct *task, __u64 now)
+{
+	struct profile_off *off;
+	__u32 tid = task->pid;
+
+	if (!followed_process(task))
+		return;
+	off = bpf_map_lookup_elem(&prof_off, &tid);
+	if (!off)
+		return;
+	count(&off->key, now - off->since_ns);
+	bpf_map_delete_elem(&prof_off, &tid);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(prof_switch, bool preempt, struct task_struct *task, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	returns(next, now);
+	leaves(ctx, task, preempt || !task->__state, now);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Stacks of followed processes, counted: what runs, what is off the CPU, and what touches memory.
+ */
+#ifndef GPUSNOOP_PROFILE_H
+#define GPUSNOOP_PROFILE_H
+
+#include "bpf/lib/wire.h"
+
+#define PROFILE_STACK_FRAMES 127
+
+/* One stack of one thread. */
+struct profile_key {
+	__u64 since_ns; /* of the process, as in struct followed */
+	__u32 tgid;
+	__u32 tid;
+	__s32 user; /* in the table of stacks; negative: there is none, or no room for it */
+	__s32 kernel;
+	__u16 function; /* of CUDA, that the thread is inside of, + 1; 0: of none */
+	__u16 is_ready; /* off the CPU, because it has none */
+	__u32 reserved;
+	char comm[16]; /* of the thread */
+};
+WIRE_SIZE(struct profile_key, 8 + 16 + 8 + 16);
+
+struct profile_count {
+	__u64 samples;
+	__u64 ns; /* off the CPU */
+};
+WIRE_SIZE(struct profile_count, 16);
+
+/* A thread that is off the CPU. */
+struct profile_off {
+	struct profile_key key;
+	__u64 since_ns; /* CLOCK_MONOTONIC */
+};
+WIRE_SIZE(struct profile_off, sizeof(struct profile_key) + 8);
+
+#endif

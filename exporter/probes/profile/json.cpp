@@ -1,0 +1,55 @@
+#include <nlohmann/json.hpp>
+
+#include "exporter/base/text.h"
+#include "exporter/base/utc_time.h"
+#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/profile/profile.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(ProfileType type) {
+    return type == ProfileType::cpu      ? "cpu"
+           : type == ProfileType::offcpu ? "offcpu"
+                                         : "page_faults";
+}
+
+double seconds(std::uint64_t ns) {
+    return static_cast<double>(ns) / 1e9;
+}
+
+Json json_of(const ProfiledStack &stack, ProfileType type) {
+    Json json = {{"pid", stack.pid}, {"tid", stack.tid}};
+    processes::add_names(json, stack.process);
+    json["thread"] = stack.thread;
+    json["cuda_call"] = stack.cuda_call.empty() ? Json() : Json(stack.cuda_call);
+    json["samples"] = stack.samples;
+    json["seconds"] = type == ProfileType::offcpu ? Json(seconds(stack.ns)) : Json();
+    json["kernel_stack"] = stack.kernel_frames;
+    json["stack"] = Json::array();
+    for (const symbols::Frame &frame : stack.frames) {
+        json["stack"].push_back(to_json(frame));
+    }
+    return json;
+}
+
+}  // namespace
+
+std::string to_json(const Profile &profile) {
+    Json json = {{"type", name_of(profile.type)},
+                 {"began", utc_time(profile.began)},
+                 {"seconds", seconds(static_cast<std::uint64_t>(profile.duration.count()))}};
+    json["frequency"] = profile.type == ProfileType::cpu ? Json(profile.frequency) : Json();
+    json["samples_lost"] = profile.samples_lost;
+    json["stacks_lost"] = profile.stacks_lost;
+    json["stacks"] = Json::array();
+    for (const ProfiledStack &stack : profile.stacks) {
+        json["stacks"].push_back(json_of(stack, profile.type));
+    }
+    return to_text(json) + "\n";
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,123 @@
+#include "exporter/probes/profile/run.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/handover.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+class ProfileTracer final : public trace::TargetTracer {
+public:
+    ProfileTracer(const trace::Setup &setup, ProfileSettings settings)
+        : TargetTracer(setup), settings_(std::move(settings)) {}
+
+    [[nodiscard]] Result<Profile> take() const { return profiler_->take(); }
+
+private:
+    [[nodiscard]] Following following() const override {
+        return {.enabled = true, .descendants = setup().config.of<HostConfig>().descendants};
+    }
+    [[nodiscard]] bool adds_gpu_processes() const override { return true; }
+    [[nodiscard]] config::Config settings() const override {
+        config::Config config = setup().config;
+        auto time = config.of<HostTimeConfig>();
+        time.enabled = true;  // the calls of threads
+        time.keep_gaps = 0;
+        config.set(time);
+        return config;
+    }
+    std::unique_ptr<Probe> make_probe_of(const TargetProcessesPtr &targets) override {
+        auto made = make_profiler(settings(), targets, settings_);
+        profiler_ = made.profiler;
+        return std::move(made.probe);
+    }
+
+    const ProfileSettings settings_;
+    Profiler *profiler_ = nullptr;
+};
+
+std::optional<std::string> text_of(const Profile &profile, ProfileFormat format) {
+    return format == ProfileFormat::json    ? to_json(profile)
+           : format == ProfileFormat::pprof ? to_pprof(profile)
+                                            : to_folded(profile);
+}
+
+Result<> write(const std::optional<std::string> &text, const std::string &path) {
+    if (!text) {
+        return fail("no memory for the profile");
+    }
+    std::FILE *const file = path.empty() ? stdout : std::fopen(path.c_str(), "we");
+    if (file == nullptr) {
+        return fail_errno(path);
+    }
+    const bool is_written = std::fwrite(text->data(), 1, text->size(), file) == text->size();
+    const bool is_closed = (path.empty() ? std::fflush(file) : std::fclose(file)) == 0;
+    return is_written && is_closed ? Result<>()
+                                   : fail_errno(path.empty() ? "write the profile" : path);
+}
+
+// Until the time is over, or the program is asked to stop.
+void sample(ProfileTracer &tracer, milliseconds duration, int stop_fd) {
+    const auto end = now_on(CLOCK_MONOTONIC) + duration;
+    while (true) {
+        const auto left = std::chrono::ceil<milliseconds>(end - now_on(CLOCK_MONOTONIC));
+        if (left <= milliseconds(0)) {
+            return;
+        }
+        pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
+        if (::poll(&stop, 1, static_cast<int>(std::min(left, tracer.interval()).count())) > 0) {
+            return;
+        }
+        tracer.drain(now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC));
+    }
+}
+
+}  // namespace
+
+Result<> run_profile(const config::Config &config, const ProfileOptions &options, int stop_fd) {
+    if (options.format == ProfileFormat::pprof && options.output.empty() &&
+        ::isatty(STDOUT_FILENO) != 0) {
+        return fail("pprof is not for a terminal: give a file with --output");
+    }
+    allow_many_files();
+    const auto features = ebpf::probe_features();
+    if (const auto usable = ebpf::check_requirements(features); !usable) {
+        return usable;
+    }
+    std::optional<ebpf::Handover> handover;  // for the probes that are attached
+    trace::Options targets;
+    targets.pids = options.settings.pids;
+    targets.comm = options.settings.comm;
+    trace::Writer unused(targets, stop_fd);
+    ProfileTracer tracer({config, features, targets, unused}, options.settings);
+    auto done = tracer.start();
+    if (done) {
+        sample(tracer, options.duration, stop_fd);
+        const auto profile = tracer.take();
+        done = profile ? write(text_of(*profile, options.format), options.output)
+                       : tl::unexpected(profile.error());
+        if (profile && (profile->samples_lost > 0 || profile->stacks_lost > 0)) {
+            log::warn(
+                "the profile is not complete: its tables were full",
+                {{"samples_lost", profile->samples_lost}, {"stacks_lost", profile->stacks_lost}});
+        }
+    }
+    handover.emplace();
+    return done;
+}
+
+}  // namespace gpusnoop::probes

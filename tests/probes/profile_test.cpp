@@ -1,0 +1,210 @@
+// Profiles of programs that know where they spend their time, and where they touch memory.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/harness/exporter.h"
+#include "tests/harness/process.h"
+#include "tests/probes/host_time.h"
+
+using namespace harness;
+using Json = nlohmann::json;
+
+namespace {
+
+// A running `gpusnoop_exporter profile`.
+class Profile {
+public:
+    explicit Profile(const std::vector<std::string> &arguments)
+        : process_(command(directory_ / "profile", arguments)) {
+        process_.wait_for_output("msg=\"tracing\"");
+    }
+    // Ends it by a signal, and returns what it has written.
+    std::string finish() {
+        process_.signal(SIGINT);
+        INFO(process_.output());
+        CHECK(process_.wait() == 0);
+        CHECK(process_.output().find("not complete") == std::string::npos);
+        return read_file(directory_ / "profile");
+    }
+    [[nodiscard]] std::string path() const { return directory_ / "profile"; }
+
+private:
+    static std::vector<std::string> command(const std::string &path,
+                                            const std::vector<std::string> &arguments) {
+        std::vector<std::string> all = {exporter_binary(), "profile", "--duration=10m",
+                                        "--output=" + path};
+        all.insert(all.end(), arguments.begin(), arguments.end());
+        return all;
+    }
+
+    TemporaryDirectory directory_;
+    Process process_;
+};
+
+// A program of tests/fakes/host/stacks.cpp, which waits.
+Process hold(const std::vector<std::string> &words) {
+    std::vector<std::string> command = {standin("stacks")};
+    command.insert(command.end(), words.begin(), words.end());
+    Process process(command);
+    process.wait_for_output("waiting");
+    return process;
+}
+
+// Lets it do its work; what it says of it, by name.
+std::map<std::string, double> work(const Process &process) {
+    process.signal(SIGUSR1);
+    eventually("the work to be done", [&] {
+        const std::string output = process.output();
+        return output.find("waiting") != output.rfind("waiting");
+    });
+    std::map<std::string, double> said;
+    std::istringstream lines(process.output());
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t blank = line.find(' ');
+        if (blank != std::string::npos) {
+            said[line.substr(0, blank)] = std::stod(line.substr(blank));
+        }
+    }
+    return said;
+}
+
+bool has_frame(const Json &stack, const std::string &function) {
+    return std::ranges::any_of(stack.at("stack"),
+                               [&](const Json &frame) { return frame.at("function") == function; });
+}
+
+double samples_in(const Json &profile, const std::string &function) {
+    double samples = 0;
+    for (const Json &stack : profile.at("stacks")) {
+        samples += has_frame(stack, function) ? stack.at("samples").get<double>() : 0;
+    }
+    return samples;
+}
+
+std::string pid_option(const Process &process) {
+    return "--pid=" + std::to_string(process.pid());
+}
+
+}  // namespace
+
+TEST_CASE("samples of the CPU are where a program burns it", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"burn", "2000"});
+    Profile profile({pid_option(process), "--format=json", "--frequency=199"});
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    const double one = samples_in(json, "burn_one");
+    const double three = samples_in(json, "burn_three");
+    CAPTURE(one, three, said["one"], said["three"]);
+    // By the CPU time; an emulated or busy machine takes some ticks late.
+    CHECK(one + three >= 0.5 * 199 * (said["one"] + said["three"]) / 1e9);
+    CHECK(one + three <= 1.1 * 199 * (said["one"] + said["three"]) / 1e9 + 5);
+    // Where they fall is chance: within the 99.9 % interval of the true share.
+    const double share = said["three"] / (said["one"] + said["three"]);
+    const double deviation = std::sqrt(share * (1 - share) / (one + three));
+    CHECK(std::abs(three / (one + three) - share) <= 3.3 * deviation);
+    CHECK(json.at("type") == "cpu");
+    for (const Json &stack : json.at("stacks")) {
+        CHECK(stack.at("pid") == process.pid());
+        CHECK(stack.at("comm") == "stacks");
+        CHECK(stack.at("cuda_call").is_null());
+    }
+}
+
+TEST_CASE("each page fault is a sample, with the function that touches the page", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"touch", "1562"});
+    Profile profile({pid_option(process), "--format=json", "--type=page_faults"});
+    (void)work(process);
+    CHECK(samples_in(Json::parse(profile.finish()), "touch_pages") == 1562);
+}
+
+TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is inside of",
+          "[kernel]") {
+    require_bpf();
+    Process process({standin("spends"), "wait", "name", "profiled", "launch", "inside",
+                     "synchronize", "sleep", "300", "pipe", "200", "sleep", "100", "wait"});
+    process.wait_for_output("waiting 1");
+    Profile profile({"--comm=spends", "--format=json", "--type=offcpu"});
+    process.signal(SIGUSR1);
+    process.wait_for_output("waiting 2");
+    const Json json = Json::parse(profile.finish());
+    const host_time::Notes notes = host_time::notes_in(process.output());
+    INFO(process.output());
+    std::map<std::string, double> seconds;
+    double all = 0;
+    double in_main = 0;
+    for (const Json &stack : json.at("stacks")) {
+        if (stack.at("pid") != process.pid() || stack.at("tid") != process.pid()) {
+            continue;
+        }
+        const double time = stack.at("seconds");
+        all += time;
+        const std::string text = stack.at("kernel_stack").dump();
+        CAPTURE(stack.dump());
+        std::string where;
+        if (stack.at("cuda_call") == "cudaDeviceSynchronize") {
+            where = "wait";
+        } else if (text.find("pipe_read") != std::string::npos) {
+            where = "pipe";
+        } else if (text.find("nanosleep") != std::string::npos) {
+            where = "sleep";
+        }
+        seconds[where] += time;
+        in_main += has_frame(stack, "main") ? time : 0;
+    }
+    CAPTURE(seconds["wait"], seconds["pipe"], seconds["sleep"], all);
+    CHECK(host_time::is_near(seconds["wait"], notes.spent.at({"wait", "sleep"})));
+    CHECK(host_time::is_near(seconds["pipe"], notes.spent.at({"host", "pipe"})));
+    CHECK(host_time::is_near(seconds["sleep"], notes.spent.at({"host", "sleep"})));
+    // Some functions of the C library have no frame pointers.
+    CAPTURE(in_main);
+    CHECK(in_main >= 0.9 * (seconds["wait"] + seconds["pipe"] + seconds["sleep"]));
+    // With the waits before and after the work, all of the profile is there.
+    CHECK(all <= json.at("seconds").get<double>());
+    CHECK(all >= 0.5 * json.at("seconds").get<double>());
+    process.signal(SIGUSR1);
+    CHECK(process.wait() == 0);
+}
+
+TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"burn", "1"});
+    Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
+    const Json json = Json::parse(profile.finish());
+    REQUIRE(json.at("stacks").size() == 1);
+    CHECK(json.at("stacks")[0].at("kernel_stack") == Json({"[off the CPU all the time]"}));
+    CHECK(json.at("stacks")[0].at("seconds") == json.at("seconds"));
+    CHECK(json.at("stacks")[0].at("thread") == "stacks");
+}
+
+TEST_CASE("go tool pprof reads a profile", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"touch", "500"});
+    Profile profile({pid_option(process), "--format=pprof", "--type=page_faults"});
+    (void)work(process);
+    (void)profile.finish();
+    const Finished read = run({"go", "tool", "pprof", "-sample_index=page_faults", "-top",
+                               "-nodecount=1000", profile.path()});
+    INFO(read.output);
+    CHECK(read.code == 0);
+    CHECK(read.output.find("Type: page_faults") != std::string::npos);
+    std::istringstream lines(read.output);
+    bool is_found = false;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.ends_with(" touch_pages")) {
+            is_found = true;
+            CHECK(std::stod(line) == 500);
+        }
+    }
+    CHECK(is_found);
+}
