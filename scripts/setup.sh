@@ -2,13 +2,18 @@
 # Installs what the build and the tests need on Debian 12 (bookworm) and 13 (trixie), as root or
 # through sudo. Idempotent: a second run that finds everything changes nothing and needs no network.
 #
-#   scripts/setup.sh          packages and sources for the build
-#   scripts/setup.sh --tests  the same, and the servers and tools that the tests use
+#   scripts/setup.sh             packages and sources for the build
+#   scripts/setup.sh --packages  the same, and what makes packages and images
+#   scripts/setup.sh --tests     the same, and the servers and tools that the tests use
 set -eu
 cd "$(dirname "$0")/.."
 
 with_tests=no
-[ "${1:-}" = --tests ] && with_tests=yes
+with_packages=no
+case ${1:-} in
+--packages) with_packages=yes ;;
+--tests) with_tests=yes with_packages=yes ;;
+esac
 
 if [ "$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi
 if [ -n "$as_root" ] && ! command -v sudo >/dev/null; then
@@ -28,12 +33,13 @@ esac
 # clang and LLVM 19 exist in both releases; their code for BPF does not change under us.
 packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-utils
     clang-19 llvm-19 linux-libc-dev
-    libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev libspdlog-dev
-    libcli11-dev libprotozero-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzydis-dev"
+    libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev
+    libcli11-dev libprotozero-dev dpkg-dev file robin-map-dev libexpected-dev nlohmann-json3-dev libzycore-dev"
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
+[ $with_packages = no ] || packages="$packages python3 binutils rpm umoci"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
-    iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian
+    iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian rpmlint crun
     libbenchmark-dev chromium fonts-dejavu-core"
 # What makes the manifests from the chart, and holds them against Kubernetes' API.
 [ $with_tests = no ] || packages="$packages golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
@@ -99,42 +105,48 @@ suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
         -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" "$@"
 }
 
-# civetweb: some lines of its one source file are changed (exporter/http/civetweb_hooks.h), so it is
-# built here, from trixie's package: upstream 1.16 with Debian's security fixes, the newest revision
-# there is. apt checks the signatures.
-if [ ! -f .deps/civetweb/src/civetweb.c ]; then
-    echo "setup: fetching civetweb's source package"
-    rm -rf .deps/civetweb .deps/civetweb-source
-    mkdir -p .deps/civetweb-source
+# Source packages of trixie, which are built with the exporter: of civetweb some lines are changed
+# (exporter/http/civetweb_hooks.h), of the others Debian has no static library. Not every mirror has the .dsc
+# of a superseded revision, and it is not needed: the archives are checked here against the checksums of
+# apt's signed index.
+source_package() { # source_package DIRECTORY SOURCE UPSTREAM-VERSION EXTENSION [patched]: into .deps/DIRECTORY
+    [ ! -f ".deps/$1/debian-version" ] || return 0
+    echo "setup: fetching the source package $2"
+    fetched=.deps/$1-source
+    rm -rf ".deps/$1" "$fetched"
+    mkdir -p "$fetched/unpacked"
     suite_apt trixie apt-get update
-    record=.deps/civetweb-source/record
-    suite_apt trixie apt-cache showsrc civetweb >$record
-    version=$(sed -n 's/^Version: \(1\.16+dfsg-.*\)$/\1/p' $record | sort -V | tail -n 1)
+    suite_apt trixie apt-cache showsrc "$2" >"$fetched/record"
+    version=$(sed -n 's/^Version: //p' "$fetched/record" | grep -F -- "$3-" | sort -V | tail -n 1)
     if [ -z "$version" ]; then
-        echo "setup: Debian trixie has no source package of civetweb 1.16" >&2
+        echo "setup: Debian trixie has no source package of $2 $3" >&2
         exit 1
     fi
-    # Not every mirror still has the .dsc of a superseded revision, and it is not needed: the two
-    # archives are checked here against the checksums of apt's signed index, then unpacked and patched.
-    (cd .deps/civetweb-source && suite_apt trixie apt-get source --download-only "civetweb=$version") || true
-    for archive in "civetweb_1.16+dfsg.orig.tar.xz" "civetweb_$version.debian.tar.xz"; do
-        sum=$(sed -n "/^Checksums-Sha256:/,/^[^ ]/s/^ \([0-9a-f]\{64\}\) [0-9]* $archive\$/\1/p" $record | head -n 1)
-        if ! echo "$sum  .deps/civetweb-source/$archive" | sha256sum --check --quiet; then
-            echo "setup: cannot fetch civetweb's source archive $archive" >&2
+    (cd "$fetched" && suite_apt trixie apt-get source --download-only "$2=$version") || true
+    archives=$2_$3.orig.tar.$4
+    [ -z "${5:-}" ] || archives="$archives $2_${version#*:}.debian.tar.xz"
+    for archive in $archives; do
+        sum=$(sed -n "/^Checksums-Sha256:/,/^[^ ]/s/^ \([0-9a-f]\{64\}\) [0-9]* $archive\$/\1/p" "$fetched/record" | head -n 1)
+        if ! echo "$sum  $fetched/$archive" | sha256sum --check --quiet; then
+            echo "setup: cannot fetch the source archive $archive" >&2
             exit 1
         fi
-        tar -xf ".deps/civetweb-source/$archive" -C .deps/civetweb-source
     done
-    (
-        cd .deps/civetweb-source/civetweb-1.16*
+    tar -xf "$fetched/$2_$3.orig.tar.$4" -C "$fetched/unpacked" --strip-components=1
+    if [ -n "${5:-}" ]; then
+        tar -xf "$fetched/$2_${version#*:}.debian.tar.xz" -C "$fetched"
         while read -r patch; do
             case $patch in '' | '#'*) continue ;; esac
-            patch -p1 --quiet <"../debian/patches/${patch%% *}"
-        done <../debian/patches/series
-    )
-    mv .deps/civetweb-source/civetweb-1.16* .deps/civetweb
-    echo "$version" >.deps/civetweb/debian-version
-fi
+            patch -d "$fetched/unpacked" -p1 --quiet <"$fetched/debian/patches/${patch%% *}"
+        done <"$fetched/debian/patches/series"
+    fi
+    echo "$version" >"$fetched/unpacked/debian-version"
+    mv "$fetched/unpacked" ".deps/$1"
+}
+source_package civetweb civetweb 1.16+dfsg xz patched
+source_package fmtlib fmtlib 10.1.1+ds1 gz
+source_package spdlog spdlog 1.15.2+ds xz
+source_package zydis zydis 4.1.1 gz
 
 unpack_tools() { # unpack_tools DIRECTORY COMMAND PACKAGE...: what `COMMAND download PACKAGE...` fetches
     tools=$1
@@ -155,6 +167,23 @@ if [ ! -d .deps/kernel-headers/usr ]; then
     echo "setup: unpacking the newest kernel headers"
     suite_apt sid apt-get update
     unpack_tools .deps/kernel-headers "suite_apt sid apt-get" linux-libc-dev
+fi
+
+# What is in the image besides the exporter: always of Debian 12, whatever this machine runs.
+if [ $with_packages = yes ] && [ ! -d .deps/image ]; then
+    echo "setup: fetching the image's C library and certificates"
+    suite_apt bookworm apt-get update
+    rm -rf .deps/image.new
+    mkdir -p .deps/image.new
+    (cd .deps/image.new && suite_apt bookworm apt-get download libc6 ca-certificates)
+    mv .deps/image.new .deps/image
+fi
+
+# Another release's C library, with which the program must run, too.
+if [ $with_tests = yes ] && [ ! -d .deps/libc-trixie ]; then
+    echo "setup: unpacking another C library for the tests"
+    suite_apt trixie apt-get update
+    unpack_tools .deps/libc-trixie "suite_apt trixie apt-get" libc6
 fi
 
 # The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
