@@ -1,14 +1,18 @@
 # Two commands do everything on Debian 12 and 13; see README.md.
-.PHONY: help run test
+.PHONY: help run test dist
 
 help:
 	@echo 'make run    install what is missing, build, and run the exporter on config.yaml'
 	@echo 'make test   install what is missing, build, and run all tests but the long ones'
 	@echo 'LABEL=all make test     everything, as CI does'
 	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long or vm'
+	@echo 'make dist   build a release into dist/: tarball, packages, checksums, bill of materials'
 
 run:
 	@scripts/run.sh
 
 test:
 	@scripts/test.sh
+
+dist:
+	@scripts/dist.sh
