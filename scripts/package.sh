@@ -19,7 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 archive() { # archive NAME: $work/NAME as $out/NAME.tar.gz
-    tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -9n >"$out/$1.tar.gz"
+    tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -6n >"$out/$1.tar.gz"
 }
 
 scripts/sbom.py "$build" --licenses "$build/sbom/third-party-licenses" >"$out/$name.spdx.json"
