@@ -73,7 +73,7 @@ private:
     [[nodiscard]] Result<std::vector<ebpf::Link>> attach_type(profile_bpf &skeleton);
     // Names what the table has and this has not yet, as long as its processes run.
     void note_new();
-    void note_processes();
+    void note_running();
     void name_stacks(const Reading &reading);
     [[nodiscard]] Result<Reading> read();
     // The times off the CPU that are not over.
@@ -139,6 +139,14 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
     } else {
         log::warn("cannot name functions of the kernel", {{"reason", kernel.error().message}});
     }
+    followed().on_record([this](const follow_record &record, const ProcessIdentity &process) {
+        if (record.head.type == FOLLOW_STARTED) {
+            known_.insert_or_assign(process.key,
+                                    Known{.names = trace::printable(process), .root = record.root});
+        }
+    });
+    followed().drain();
+    note_running();
     began_ = now_on(CLOCK_MONOTONIC);
     auto links = attach_type(skeleton);
     if (!links) {
@@ -149,13 +157,12 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
     return {};
 }
 
-void ProfileProbe::note_processes() {
+// Those that ran before the profile; the records have those that begin.
+void ProfileProbe::note_running() {
     for (const FollowedProcesses::Entry &entry : followed().running()) {
-        const auto [known, is_new] = known_.try_emplace(entry.key);
-        if (is_new) {
-            known->second.names = trace::printable(aggregator().identity_of(entry.key));
-            known->second.root = entry.root;
-        }
+        known_.try_emplace(entry.key,
+                           Known{.names = trace::printable(aggregator().identity_of(entry.key)),
+                                 .root = entry.root});
     }
 }
 
@@ -202,7 +209,6 @@ void ProfileProbe::name_stacks(const Reading &reading) {
 
 void ProfileProbe::note_new() {
     followed().drain();
-    note_processes();
     const auto reading = read();
     if (!reading) {
         log::warn("cannot read the stacks", {{"reason", reading.error().message}});
