@@ -74,6 +74,13 @@ def answers(dashboard, asker, chosen=None):
                 yield panel, target, error
 
 
+def on_this_machine(listed):
+    """The list without the entries whose `unless` is a path that exists: their panels must have data here."""
+    return {uid: {entry: what if isinstance(what, str) else what["reason"] for entry, what in entries.items()
+                  if isinstance(what, str) or not pathlib.Path(what["unless"]).exists()}
+            for uid, entries in listed.items()}
+
+
 def check(dashboards, asker, listed):
     """What is wrong, as sentences. `listed`: {dashboard: {panel or "panel / query": reason}}."""
     unused = {(uid, entry) for uid, entries in listed.items() for entry in entries}
@@ -114,7 +121,7 @@ def main():
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8"))
                   for path in sorted((HERE / "grafana").glob("*.json"))]
-    listed = json.loads(arguments.no_data.read_text(encoding="utf-8"))
+    listed = on_this_machine(json.loads(arguments.no_data.read_text(encoding="utf-8")))
     asker = Asker(prometheus.Prometheus(arguments.prometheus), arguments.range,
                   arguments.rate_interval, arguments.end)
     complaints = list(check(dashboards, asker, listed))

@@ -85,6 +85,11 @@ class Check(unittest.TestCase):
         self.assertEqual(complaints(panels, {"x": 1, "y": 2}, {"d": {"p / B": "why"}}),
                          ["d: 'p', query B returns data, but is listed in no_data.json"])
 
+    def test_what_only_some_machines_have_is_listed_on_the_others(self):
+        listed = {"d": {"p": "why", "q": {"reason": "no such file", "unless": "/nowhere"},
+                        "r": {"reason": "a file", "unless": "/proc/self"}}}
+        self.assertEqual(query.on_this_machine(listed), {"d": {"p": "why", "q": "no such file"}})
+
     def test_the_list_is_of_what_there_is(self):
         self.assertEqual(complaints([panel("p", "x")], {"x": 1}, {"d": {"q": "why"}, "e": {"p": "why"}}),
                          ["no_data.json lists d: 'q', which there is not",
