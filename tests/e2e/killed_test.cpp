@@ -69,7 +69,8 @@ struct BpfObjects {
 
 }  // namespace
 
-TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2e][modes]") {
+TEST_CASE("a killed exporter leaves programs running and nothing attached",
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -109,7 +110,8 @@ TEST_CASE("a killed exporter leaves programs running and nothing attached", "[e2
     }
 }
 
-TEST_CASE("an exporter that is told to stop does so under load, and detaches", "[e2e][modes]") {
+TEST_CASE("an exporter that is told to stop does so under load, and detaches",
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGINT);

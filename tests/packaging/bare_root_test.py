@@ -78,10 +78,12 @@ def check_page(root, program, standin):
             [standin / "workload", "--name", "barely", "--iterations", "300", "--failures", "--leak", "1000", "--hold",
              "--wait-for-file", go], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as workload:
         try:
+            # Other programs may use other files of these names.
             for exporter in here, there:
-                for library in "libcudart.so.12", "libcuda.so.1":
+                for library in "12/libcudart.so.12", "driver/libcuda.so.1":
+                    inode = (standin / library).stat().st_ino
                     eventually(f"attached to {library}: {exporter.log()}",
-                               lambda: re.search(f'msg="attached".*library={re.escape(library)} ', exporter.log()))
+                               lambda: re.search(f'msg="attached" probe=cuda .*inode={inode} ', exporter.log()))
             go.touch()
             eventually("the workload is counted here", lambda: len(of_workload(here.page())) > 10)
             try:

@@ -129,7 +129,7 @@ TEST_CASE("calls count by the driver's library as long as the runtime is not att
 }
 
 TEST_CASE("each call counts once while the runtime of a first process is attached to",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes({"session", "multi", "perf"})));
     CAPTURE(mode);

@@ -76,7 +76,7 @@ const std::vector<std::string> both_libraries = {"driver/libcuda.so.1", "12/libc
 
 }  // namespace
 
-TEST_CASE("every function counts as the libraries count it", "[kernel][modes]") {
+TEST_CASE("every function counts as the libraries count it", "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
