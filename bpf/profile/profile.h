@@ -13,14 +13,20 @@ struct profile_key {
 	__u64 since_ns; /* of the process, as in struct followed */
 	__u32 tgid;
 	__u32 tid;
-	__s32 user; /* in the table of stacks; negative: there is none, or no room for it */
-	__s32 kernel;
+	__u64 user; /* in the table of stacks; 0: there is none, or no room for it */
+	__u64 kernel;
 	__u16 function; /* of CUDA, that the thread is inside of, + 1; 0: of none */
 	__u16 is_ready; /* off the CPU, because it has none */
 	__u32 reserved;
 	char comm[16]; /* of the thread */
 };
-WIRE_SIZE(struct profile_key, 8 + 16 + 8 + 16);
+WIRE_SIZE(struct profile_key, 8 + 8 + 16 + 8 + 16);
+
+/* Return addresses, innermost first; 0 after the last. */
+struct profile_stack {
+	__u64 address[PROFILE_STACK_FRAMES];
+};
+WIRE_SIZE(struct profile_stack, 8 * PROFILE_STACK_FRAMES);
 
 struct profile_count {
 	__u64 samples;

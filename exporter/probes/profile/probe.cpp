@@ -79,7 +79,7 @@ private:
     // The times off the CPU that are not over.
     [[nodiscard]] Result<> add_open(Reading &reading, std::uint64_t now_ns);
     void add_motionless(Profile &profile, const Reading &reading) const;
-    [[nodiscard]] std::vector<std::uint64_t> addresses_of(std::int32_t stack);
+    [[nodiscard]] std::vector<std::uint64_t> addresses_of(std::uint64_t stack);
     [[nodiscard]] bool wants(const ProcessKey &key) const;
     [[nodiscard]] ProfiledStack stack_of(const profile_key &key, const profile_count &count);
 
@@ -89,7 +89,7 @@ private:
     ebpf::KernelFunctions kernel_;
     nanoseconds began_{};  // CLOCK_MONOTONIC
     std::map<ProcessKey, Known> known_;
-    std::map<std::pair<ProcessKey, std::int32_t>, std::vector<symbols::Frame>> stacks_;
+    std::map<std::pair<ProcessKey, std::uint64_t>, std::vector<symbols::Frame>> stacks_;
 };
 
 ProcessKey key_of(const profile_key &key) {
@@ -176,9 +176,9 @@ Result<ProfileProbe::Reading> ProfileProbe::read() {
     return read ? Result<Reading>(std::move(reading)) : tl::unexpected(read.error());
 }
 
-std::vector<std::uint64_t> ProfileProbe::addresses_of(std::int32_t stack) {
+std::vector<std::uint64_t> ProfileProbe::addresses_of(std::uint64_t stack) {
     std::vector<std::uint64_t> frames(PROFILE_STACK_FRAMES);
-    if (stack < 0 ||
+    if (stack == 0 ||
         bpf_map_lookup_elem(bpf_map__fd(skeleton().maps.prof_stacks), &stack, frames.data()) != 0) {
         return {};
     }
@@ -188,10 +188,10 @@ std::vector<std::uint64_t> ProfileProbe::addresses_of(std::int32_t stack) {
 
 void ProfileProbe::name_stacks(const Reading &reading) {
     std::vector<trace::StackNames::Stack> asked;
-    std::vector<std::pair<ProcessKey, std::int32_t>> of;
+    std::vector<std::pair<ProcessKey, std::uint64_t>> of;
     for (const auto &[key, unused] : reading) {
-        const std::pair stack{key_of(key), key.user};
-        if (key.user < 0 || !wants(key_of(key)) || !stacks_.try_emplace(stack).second) {
+        const std::pair<ProcessKey, std::uint64_t> stack{key_of(key), key.user};
+        if (key.user == 0 || !wants(key_of(key)) || !stacks_.try_emplace(stack).second) {
             continue;
         }
         asked.push_back({.process = {key.tgid, key.since_ns},
