@@ -9,7 +9,7 @@
 #include "bpf/lib/process.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
-#include "exporter/config/units.h"
+#include "exporter/cli/look_duration.h"
 #include "exporter/ebpf/libbpf.h"
 
 namespace gpusnoop::cli {
@@ -39,18 +39,7 @@ const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) 
         ->add_option("--frequency", options.settings.frequency,
                      "Of cpu: samples a second of each CPU, 1 to 999 (49).")
         ->check(CLI::Range(1U, 999U));
-    profile
-        ->add_option_function<std::string>(
-            "--duration",
-            [&options](const std::string &text) {
-                options.duration = *config::parse_duration(text);
-            },
-            "How long it looks, 100ms to 1h (10s).")
-        ->check([](const std::string &text) {
-            using namespace std::chrono_literals;
-            const auto parsed = config::parse_duration(text);
-            return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
-        });
+    add_look_duration(*profile, options.duration);
     profile
         ->add_option("--format", options.format,
                      "folded (for flamegraph.pl), json, or pprof (compressed).")

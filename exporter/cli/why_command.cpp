@@ -1,13 +1,12 @@
 #include "exporter/cli/why_command.h"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <limits>
 #include <string>
 
+#include "exporter/cli/look_duration.h"
 #include "exporter/cli/settings.h"
 #include "exporter/cli/top_command.h"
-#include "exporter/config/units.h"
 
 namespace gpusnoop::cli {
 
@@ -21,17 +20,7 @@ const CLI::App *add_why(CLI::App &command, why::Options &options) {
                     ->check(CLI::Range(1U, std::numeric_limits<std::uint32_t>::max()));
     why->add_option("--comm", options.comm, "Only processes whose name matches this glob.")
         ->excludes(pid);
-    why->add_option_function<std::string>(
-           "--duration",
-           [&options](const std::string &text) {
-               options.duration = *config::parse_duration(text);
-           },
-           "How long it looks, 100ms to 1h (10s).")
-        ->check([](const std::string &text) {
-            using namespace std::chrono_literals;
-            const auto parsed = config::parse_duration(text);
-            return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
-        });
+    add_look_duration(*why, options.duration);
     why->add_option_function<std::string>(
            "--format", [&options](const std::string &format) { options.json = format == "json"; },
            "text, or json: one object.")
