@@ -122,10 +122,10 @@ Result<std::vector<ebpf::Link>> ProfileProbe::attach_type(profile_bpf &skeleton)
         case ProfileType::offcpu:
             break;
     }
-    const bpf_program *const programs[] = {skeleton.progs.prof_switch};
-    const auto attached = attach_each(programs);
-    return attached ? Result<std::vector<ebpf::Link>>(std::vector<ebpf::Link>())
-                    : tl::unexpected(attached.error());
+    std::vector<ebpf::Link> links;
+    links.emplace_back(bpf_program__attach(skeleton.progs.prof_switch));
+    return links.front() ? Result<std::vector<ebpf::Link>>(std::move(links))
+                         : fail_errno("attach to switches between threads");
 }
 
 Result<> ProfileProbe::attach(profile_bpf &skeleton) {
@@ -310,6 +310,7 @@ void ProfileProbe::add_motionless(Profile &profile, const Reading &reading) cons
 
 Result<Profile> ProfileProbe::take() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    links_.clear();  // the tables stay as they are now
     note_new();
     auto reading = read();
     if (!reading) {
@@ -324,15 +325,17 @@ Result<Profile> ProfileProbe::take() {
     profile.began = began_ + now_on(CLOCK_REALTIME) - now;
     profile.duration = now - began_;
     profile.frequency = settings_.frequency;
+    profile.samples_lost = health().account.lost[LOST_table_full] + health().skipped;
     for (const auto &[key, count] : *reading) {
-        if (wants(key_of(key))) {
+        if (!known_.contains(key_of(key))) {
+            profile.samples_lost += count.samples;  // the record of the process's start was lost
+        } else if (wants(key_of(key))) {
             profile.stacks.push_back(stack_of(key, count));
         }
     }
     if (settings_.type == ProfileType::offcpu) {
         add_motionless(profile, *reading);
     }
-    profile.samples_lost = health().account.lost[LOST_table_full] + health().skipped;
     profile.stacks_lost = __atomic_load_n(&skeleton().bss->stacks_lost, __ATOMIC_RELAXED);
     return profile;
 }

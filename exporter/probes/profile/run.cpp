@@ -110,6 +110,10 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
         const auto profile = tracer.take();
         done = profile ? write(text_of(*profile, options.format), options.output)
                        : tl::unexpected(profile.error());
+        if (profile && profile->stacks.empty()) {
+            log::warn(
+                "the profile is empty: there was no such process, or it did nothing of this kind");
+        }
         if (profile && (profile->samples_lost > 0 || profile->stacks_lost > 0)) {
             log::warn(
                 "the profile is not complete: its tables were full",
