@@ -45,6 +45,39 @@ class Host:
             self.of.counter("gpusnoop_host_reclaim_stalls_total", labels, self.activity, stalls)
             self.of.counter("gpusnoop_host_reclaim_stall_seconds_total", labels, self.activity, stalls * 0.002, whole=False)
 
+    def block(self):
+        for op, size, each in (("read", 6e6, 0.002), ("write", 2e5, 0.008)):
+            labels = {"role": "worker", "device": "nvme0n1", "op": op}
+            self.of.counter("gpusnoop_host_block_io_bytes_total", labels, self.activity, size)
+            self.of.histogram("gpusnoop_host_block_io_duration_seconds", labels, buckets.BLOCK_REQUESTS, self.activity,
+                              size / 131072, each, 0.6)
+
+    def interrupts(self):
+        for kind, source, rate, each in (("hard", "nvmeq", 900, 2e-6), ("hard", "mlx_comp", 2500, 3e-6),
+                                         ("soft", "net_rx", 2400, 8e-6), ("soft", "timer", 250, 3e-6)):
+            labels = {"role": "gpu", "kind": kind, "source": source}
+            self.of.counter("gpusnoop_host_interrupts_total", labels, self.activity, rate)
+            self.of.counter("gpusnoop_host_interrupt_seconds_total", labels, self.activity, rate * each, whole=False)
+
+    def network(self):
+        """With the other nodes of the job, and with storage."""
+        count = self.of.counter
+        for role, peer, sent, received in (("gpu", "remote", 4e6, 4e6), ("gpu", "loopback", 2e4, 2e4),
+                                           ("worker", "remote", 1e5, 6e6)):
+            labels = {"role": role, "peer": peer}
+            segments = sent / 1448 + received / 2896
+            count("gpusnoop_host_tcp_sent_bytes_total", labels, self.activity, sent)
+            count("gpusnoop_host_tcp_received_bytes_total", labels, self.activity, received)
+            count("gpusnoop_host_tcp_sent_segments_total", labels, self.activity, segments)
+            count("gpusnoop_host_tcp_retransmits_total", labels, self.activity, segments * (2e-4 if peer == "remote" else 0))
+            self.of.histogram("gpusnoop_host_tcp_rtt_seconds", labels, buckets.ROUND_TRIPS, self.activity, 2,
+                              0.0004 if peer == "remote" else 0.00003, 0.6)
+            self.of.store.constant("gpusnoop_host_tcp_connections", {**self.of.work.labels, **labels}, 8, self.of.first, self.of.last)
+        for role, connects in (("gpu", 0.001), ("worker", 0.05)):
+            self.of.histogram("gpusnoop_host_tcp_connect_duration_seconds", {"role": role}, buckets.CONNECTS, self.activity, connects,
+                              0.0004, 0.8)
+        count("gpusnoop_host_tcp_connect_failures_total", {"role": "worker", "error": "ECONNREFUSED"}, self.activity, 0.0001)
+
     def pressure(self):
         of, one = self.of, self.of.work
         labels = {"cgroup": one.container_id or one.comm, "container_id": one.container_id,
@@ -57,6 +90,7 @@ class Host:
         for resource, kind, seconds in (("cpu", "some", 0.02), ("memory", "some", 0.001), ("memory", "full", 0.0005),
                                         ("io", "some", 0.01), ("io", "full", 0.004)):
             add("gpusnoop_host_pressure_seconds_total", {"resource": resource, "kind": kind}, seconds)
+        add("gpusnoop_host_udp_receive_drops_total", {}, 0.01, True)
         add("gpusnoop_host_cpu_throttled_seconds_total", {}, 0.005)
         add("gpusnoop_host_cpu_periods_total", {}, 8, True)
         add("gpusnoop_host_cpu_throttled_periods_total", {}, 0.2, True)
@@ -103,4 +137,7 @@ class Host:
         self.life()
         self.tasks()
         self.memory()
+        self.block()
+        self.interrupts()
+        self.network()
         self.pressure()

@@ -93,10 +93,18 @@ def _cpu():
                    EACH_SECOND,
                    (lines(10, total("comm, role, kind", rate("host_context_switches_total"))), f"{ROLE_NAME} {{{{kind}}}}"),
                    width=8),
+        timeseries("CPU time of interrupts", "CPUs that interrupts keep busy in place of these programs, on average, by the driver "
+                   "(hard) or what it put off (soft). The probe host_irq is off by default.", "short",
+                   (lines(10, total("role, kind, source", rate("host_interrupt_seconds_total"))), "{{role}} {{kind}} {{source}}"),
+                   width=12),
+        timeseries("Interrupts", "How many there are in place of these programs. The probe host_irq is off by default.", EACH_SECOND,
+                   (lines(10, total("role, kind, source", rate("host_interrupts_total"))), "{{role}} {{kind}} {{source}}"),
+                   width=12),
     )
 
 
 def _memory():
+    block = "host_block_io_duration_seconds"
     return Row(
         "Memory and storage",
         timeseries("Host memory", "Of all running processes of a program. locked and pinned may not be moved out.", "bytes",
@@ -113,6 +121,15 @@ def _memory():
                    width=8),
         timeseries("Bytes from and to storage", "What the page cache had is not in it.", "binBps",
                    (lines(10, total("comm, role, op", rate("host_io_bytes_total"))), f"{ROLE_NAME} {{{{op}}}}"), width=8),
+        timeseries("Bytes of block requests, by device", "Of requests that these programs issue themselves. The probe host_block "
+                   "is off by default.", "binBps",
+                   (lines(10, total("instance, device, op", rate("host_block_io_bytes_total"))),
+                    "{{instance}} {{device}} {{op}}"), width=8),
+        timeseries("Duration of block requests, by device", "How long half, and 99 of 100, of these requests take at most. The "
+                   "probe host_block is off by default.", "s",
+                   (lines(10, quantile(0.5, "instance, device, op", block)), "{{instance}} {{device}} {{op}} p50"),
+                   (lines(10, quantile(0.99, "instance, device, op", block)), "{{instance}} {{device}} {{op}} p99"),
+                   width=16, logarithmic=True),
     )
 
 
@@ -139,6 +156,36 @@ def _cgroups():
         table("NUMA nodes of GPUs", "Which node of the machine each GPU is attached to.",
               [*node_columns(), Column("gpu", "GPU"), Column("Value", "NUMA node", "short")],
               top(200, highest("instance, gpu", own("gpu_numa_node"))), width=8),
+        collapsed=True,
+    )
+
+
+def _network():
+    name = f"{ROLE_NAME} {{{{peer}}}}"
+    by_peer = "comm, role, peer"
+    retransmits, segments = "host_tcp_retransmits_total", "host_tcp_sent_segments_total"
+    return Row(
+        "Network",
+        timeseries("Bytes sent and received", "Through TCP connections. RDMA goes around the kernel, and is not in it.", "binBps",
+                   (lines(10, total(by_peer, rate("host_tcp_sent_bytes_total"))), f"{name} sent"),
+                   (lines(10, total(by_peer, rate("host_tcp_received_bytes_total"))), f"{name} received"), width=8),
+        timeseries("Segments that are sent again", "The share of TCP segments: what the network loses, or brings late.", "percentunit",
+                   (lines(10, f"{total(by_peer, rate(retransmits))}\n  / {total(by_peer, rate(segments))}"), name), width=8),
+        timeseries("Round-trip times", "Of connections that carry something: how long half, and 99 of 100, are at most.", "s",
+                   (lines(10, quantile(0.5, by_peer, "host_tcp_rtt_seconds")), f"{name} p50"),
+                   (lines(10, quantile(0.99, by_peer, "host_tcp_rtt_seconds")), f"{name} p99"), width=8, logarithmic=True),
+        timeseries("Connections", "At the last look. /api/v1/connections of a node's exporter has their addresses.", "short",
+                   (lines(10, total(by_peer, own("host_tcp_connections"))), name), width=8),
+        heatmap("Duration of connects", "From the first SYN on, of those that succeeded. A lost SYN is sent again after a second.",
+                "s", buckets("host_tcp_connect_duration_seconds"), width=8),
+        timeseries("Lost datagrams", "UDP datagrams that a socket's buffer had no room for, by cgroup.", EACH_SECOND,
+                   (lines(10, total("instance, cgroup", rate("host_udp_receive_drops_total"))),
+                    "{{cluster}} {{instance}} {{cgroup}}"), width=8),
+        table("Connects that failed", "In this range. given_up: the program closed the socket first.",
+              [*node_columns(), *program_columns(), Column("role", "role"), Column("error", "error"),
+               Column("Value", "connects", "short", colors=ERROR_COLORS)],
+              top(50, total("instance, comm, role, error", grown("host_tcp_connect_failures_total")) + " > 0"), width=24,
+              height=6, nothing="none failed"),
         collapsed=True,
     )
 
@@ -178,4 +225,4 @@ def make():
     return dashboard(
         HOST, "Host",
         "Is it the host that keeps the GPU waiting? What the host does to GPU programs and to what they start.",
-        [_is_it_the_host(), _launch_gaps(), _waits(), _cpu(), _memory(), _cgroups(), _starts_and_ends()])
+        [_is_it_the_host(), _launch_gaps(), _waits(), _cpu(), _memory(), _cgroups(), _network(), _starts_and_ends()])

@@ -35,6 +35,8 @@ to nobody alertname=GpusnoopGpuProcessKilled severity=info job=gpusnoop instance
 to owners alertname=GpusnoopHostStarvesGpu severity=warning job=gpusnoop instance=n1 comm=train
 to owners alertname=GpusnoopHostMemoryGrows severity=warning job=gpusnoop instance=n1 comm=train
 to tickets alertname=GpusnoopLauncherWaitsForCpu severity=warning job=gpusnoop instance=n1 comm=train
+to tickets alertname=GpusnoopTcpRetransmits severity=warning job=gpusnoop instance=n1 comm=train
+to owners alertname=GpusnoopTcpConnectFailures severity=warning job=gpusnoop instance=n1 comm=train
 to nobody alertname=GpusnoopDataWaits severity=info job=gpusnoop instance=n1 comm=train
 to tickets alertname=GpusnoopGpuProcessNotTraced severity=warning job=gpusnoop instance=n1
 to nobody alertname=GpusnoopSeriesFolded severity=info job=gpusnoop instance=n1

@@ -221,6 +221,13 @@ def two_sockets():
     return World(150, [Node(programs=ranks, gpus=("0", "1", "2", "3"), numa={"2": 1, "3": 1})])
 
 
+def two_addresses():
+    """A server tries both addresses of its storage at once, and gives up the slower connect."""
+    server = Program("server", "1090", start=-100, launches=lambda m: 600, connects=lambda m: {"": 30, "given_up": 30})
+    return World(90, [Node(programs=[server])])
+
+
 ALL = [healthy_training, pretraining, graph_inference, autotuning, notebooks, batch_jobs, same_script_of_two_tenants,
        long_checkpoint, exclusive_mode, validation_only, pipeline, validation_of_one_rank, lost_operations,
-       ranks_end_at_other_times, servers_wait, slow_start, jobs_are_cancelled, job_is_preempted, mapped_data, two_sockets]
+       ranks_end_at_other_times, servers_wait, slow_start, jobs_are_cancelled, job_is_preempted, mapped_data, two_sockets,
+       two_addresses]

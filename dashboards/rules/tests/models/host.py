@@ -48,6 +48,14 @@ def watch(exporter, program, age):
     exporter.count("gpusnoop_host_page_faults_total", {**role, "kind": "major"}, program.major_faults(age))
     exporter.count("gpusnoop_host_reclaim_stall_seconds_total", {**role, "kind": "direct"}, program.reclaim(age))
     exporter.count("gpusnoop_host_cpu_seconds_total", {**own, "role": "worker"}, program.workers * 60)
+    remote = {**role, "peer": "remote"}
+    exporter.count("gpusnoop_host_tcp_sent_segments_total", remote, program.segments(age))
+    exporter.count("gpusnoop_host_tcp_retransmits_total", remote, program.sent_again(age))
+    for error, number in program.connects(age).items():
+        if error:
+            exporter.count("gpusnoop_host_tcp_connect_failures_total", {**role, "error": error}, number)
+        else:
+            exporter.count("gpusnoop_host_tcp_connect_duration_seconds_count", role, number)
     if not launched(program, age):
         return
     minute = program.held(age) or Minute(CELLS, GAPS)

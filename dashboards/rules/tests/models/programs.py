@@ -64,6 +64,9 @@ class Program:
     swap: typing.Callable = never                    # bytes of it that are in swap
     major_faults: typing.Callable = never
     reclaim: typing.Callable = never                 # seconds in which its threads free memory
+    segments: typing.Callable = never                # TCP, to other machines
+    sent_again: typing.Callable = never              # of these
+    connects: typing.Callable = nothing              # error, or "" for those that succeed: TCP connects
     signals: typing.Callable = lambda minute: ()     # (signal, sender)
     cause: str = "0"                                 # of its end
     cause_of_worker: str = ""                        # of the end of a worker at that time
@@ -124,6 +127,10 @@ def trainer(pid, loads=10, model=40 * GIB, cache=2 * GIB, checkpoint=90, ops=60,
             {("libcudart.so.12", "cudaMemcpy"): 4} if writes(m) else {}),
         "calls": lambda m: {("libcudart.so.12", "cudaLaunchKernel"): 6000, ("libcudart.so.12", "cudaMemcpy"): 60,
                             ("libcudart.so.12", "cudaStreamSynchronize"): 60},
+        # Ranks are refused until the first one listens.
+        "segments": lambda m: 0 if m < 3 else 60_000,
+        "sent_again": lambda m: 0 if m < 3 else 6,
+        "connects": lambda m: {"ECONNREFUSED": 20} if m < 3 else {"": 16} if m == 3 else {},
         "waits": lambda m: "file" if writes(m) else "futex",
         "workers": 1.5,
         # While rank 0 writes, the others wait for it in a call.

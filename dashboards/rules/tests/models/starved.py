@@ -73,5 +73,24 @@ def processes_are_killed():
     return World(180, [Node(programs=[oom, crash, loader], gpus=("0", "1", "2"))])
 
 
+def lossy_link():
+    """A link of a node loses each fiftieth segment of a job for an hour; a server sends hardly anything, to a machine that is
+    gone."""
+    job = trainer("5090", start=-100, slurm="119", sent_again=lambda m: 1_200 if 140 <= m < 200 else 6)
+    quiet = Program("server", "5091", start=-100, gpu="1", launches=lambda m: 600, segments=lambda m: 10,
+                    sent_again=lambda m: 8)
+    return World(150, [Node(programs=[job, quiet], gpus=("0", "1"))])
+
+
+def storage_is_gone():
+    """The storage of a server does not answer any more, and each connect to it times out."""
+    server = Program("server", "5100", start=-100, launches=lambda m: 600,
+                     connects=lambda m: {"ETIMEDOUT": 6} if 140 <= m < 200 else {"": 6})
+    # Its other connects go on.
+    other = Program("server", "5101", start=-100, gpu="1", container="c52", launches=lambda m: 600,
+                    connects=lambda m: {"": 12, **({"ECONNREFUSED": 6} if 140 <= m < 200 else {})})
+    return World(150, [Node(programs=[server, other], gpus=("0", "1"))])
+
+
 ALL = [slow_loader, slow_loader_of_pytorch, cold_files, throttled, neighbour_burns, swapping, host_memory_leak, wrong_socket,
-       processes_are_killed]
+       processes_are_killed, lossy_link, storage_is_gone]
