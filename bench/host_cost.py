@@ -4,11 +4,13 @@
 Two threads give one CPU to each other, in a process that nobody follows (a bystander), in one whose threads launch kernels, and
 in one that is followed, whose two threads launch nothing. Without a program at the switch, with an empty one, beside runqlat of
 libbpf-tools and beside the exporter with all probes of the host, in turns. Then the same for hackbench, which keeps all CPUs busy
-with switches. What a switch loses is less than what such runs differ by on most machines, so the kernel also counts the time in
-the programs (sysctl kernel.bpf_stats_enabled, in runs of their own). Needs root, and what
+with switches; and a program that connects to itself, without the exporter and beside it. What a switch loses is less than what
+such runs differ by on most machines, so the kernel also counts the time in the programs (sysctl kernel.bpf_stats_enabled, in
+runs of their own). Needs root, and what
 `cmake --build --preset release --target bench` builds:
 
-    bench/host_cost.py [--rounds 11] [--switches 40000] [--quick] [--json FILE]
+    bench/host_cost.py [--rounds 11] [--switches 40000] [--connections 5000] [--quick]
+                       [--json FILE]
 """
 import os
 import shutil
@@ -33,6 +35,7 @@ host:
   tasks: {enabled: true}
   pressure: {enabled: true}
   memory: {enabled: true}
+  net: {enabled: true}
 functions: {enabled: false}
 discovery: {exclude: ["*/standin/company/*"]}
 """
@@ -208,6 +211,40 @@ def switches(results, options):
                 inside(found, "ours", "runqlat", cell), most)
 
 
+def connections(results, options):
+    ways = {"no program": nothing, "ours": ours}
+
+    def turn(name):
+        with Switches(options) as bystander, Switches(options) as followed, ways[name](options, followed, None) as holder:
+            costs = {}
+            for of, program in (("bystander", bystander), ("GPU process", followed)):
+                costs[of] = program.cost("connect", options.connections)
+                if holder:
+                    with counted_programs():
+                        before = in_programs(holder)
+                        program.cost("connect", options.connections)
+                        times = options.connections + max(1, options.connections // 20)
+                        costs[of, "in programs"] = (in_programs(holder) - before) / times
+            return costs
+
+    found = {name: [] for name in ways}
+    for number in range(options.rounds):
+        for name in sorted(ways, reverse=number % 2 == 1):
+            found[name].append(turn(name))
+    rows = []
+    for of in ("bystander", "GPU process"):
+        base = [turn[of] for turn in found["no program"]]
+        cost = [turn[of] for turn in found["ours"]]
+        counted = statistics.median(turn[of, "in programs"] for turn in found["ours"])
+        rows.append([of, f"{statistics.median(base):.0f}", f"{statistics.median(cost):.0f}",
+                     figures.ratio_text([one / other for one, other in zip(cost, base)]), f"{counted:.0f}"])
+    results.table("Cost of a TCP connection",
+                  f"A program makes {options.connections} connections to itself and closes both ends, in each of {options.rounds} rounds: wall "
+                  "time of one, medians. The last column is by the kernel's count of the time in all programs of the exporter, those at "
+                  "switches too, in runs of their own.",
+                  ["", "ns, no program", "ns, ours", "ours, over no program", "ns in the programs"], rows)
+
+
 def switches_so_far():
     for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
         if line.startswith("ctxt "):
@@ -266,14 +303,16 @@ def main():
     parser = figures.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--switches", type=int, default=40_000, help="of each thread in a turn (40000)")
+    parser.add_argument("--connections", type=int, default=5000, help="in a turn (5000)")
     parser.add_argument("--loops", type=int, default=1500, help="of hackbench in a turn (1500)")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.switches, options.loops = 1, 1000, 20
+        options.rounds, options.switches, options.connections, options.loops = 1, 1000, 100, 20
     if os.geteuid() != 0:
         sys.exit("needs root, to attach")
     results = figures.Results()
     switches(results, options)
+    connections(results, options)
     hackbench(results, options)
     results.give(options.json)
 

@@ -86,6 +86,8 @@ static __always_inline long func_enter(struct pt_regs *regs, __u64 cookie)
 		ACCOUNT(lost[LOST_too_deep], 1);
 		return 1;
 	}
+	if (cookie & FUNC_MARKED)
+		call->sp = FUNC_MARKED_SP(cookie);
 	if (cookie & FUNC_SEVENTH)
 		call_read_seventh(call, regs);
 	else if (cookie & (FUNC_ID_BY_VALUE | FUNC_ID_POINTED))
@@ -121,8 +123,21 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	finish_call(thread, call, regs, FUNC_RECORD_RETURN);
 }
 
+/* What is between two marks is open once in a thread: an earlier one has never come to its end. */
+static __always_inline void func_enter_at_mark(struct pt_regs *regs, __u64 cookie)
+{
+	struct thread *thread;
+	__u64 dead = 0;
+
+	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (thread && call_end_at(&thread->open, FUNC_MARKED_SP(cookie), cookie, &dead))
+		ACCOUNT(stale, dead + 1);
+	func_enter(regs, cookie);
+}
+
 /* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
- * as at the entry. */
+ * as at the entry. Also at marks: in a session, the program for entries could put a return probe
+ * there. */
 static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -130,13 +145,18 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cooki
 	struct call *call;
 	__u64 dead = 0;
 
+	if (cookie & FUNC_BEGINS) {
+		func_enter_at_mark(regs, cookie & ~FUNC_BEGINS);
+		return;
+	}
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
 	if (thread && thread->since_ns)
 		add_func_cost(thread,
 			      cookie & FUNC_AT_TAIL_CALL ? costs.entry : costs.stepped_entry);
-	call = thread
-		   ? call_end_at(&thread->open, CALL_SP(regs), cookie & ~FUNC_AT_TAIL_CALL, &dead)
-		   : NULL;
+	call = thread ? call_end_at(&thread->open,
+				    cookie & FUNC_MARKED ? FUNC_MARKED_SP(cookie) : CALL_SP(regs),
+				    cookie & ~FUNC_AT_TAIL_CALL, &dead)
+		      : NULL;
 	if (call) {
 		if (dead)
 			ACCOUNT(stale, dead);

@@ -19,6 +19,11 @@
 #define FUNC_ID_POINTED	 (1ULL << 38)
 #define FUNC_HAS_SEVENTH (FUNC_SEVENTH | FUNC_ID_BY_VALUE | FUNC_ID_POINTED)
 #define FUNC_SPLITS	 (1ULL << 39) /* it is ncclCommSplit: sends a record when it begins */
+/* No function: what is between two marks in the code, which may lie in different functions. */
+#define FUNC_MARKED (1ULL << 40)
+#define FUNC_BEGINS (1ULL << 41) /* at a mark: where it begins */
+/* Instead of where its return address lies: above every stack, and another for each number. */
+#define FUNC_MARKED_SP(cookie) (0xfffffffeULL << 32 | FUNC_NUMBER(cookie))
 
 /* Functions with numbers below this can be muted in the kernel. */
 #define FUNC_MUTABLE 65536

@@ -130,7 +130,7 @@ static __always_inline void fill_stack(struct func_slow_record *record, const st
 	long bytes = bpf_get_stack(regs, record->frames, sizeof(record->frames), BPF_F_USER_STACK);
 
 	record->frame_count = bytes > 0 ? bytes / sizeof(record->frames[0]) : 1;
-	if (call->function & FUNC_EXITS)
+	if ((call->function & (FUNC_EXITS | FUNC_MARKED)) == FUNC_EXITS)
 		record->frames[0] = call_caller(regs);
 	else if (bytes <= 0)
 		record->frames[0] = PT_REGS_IP(regs);

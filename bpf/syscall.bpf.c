@@ -22,6 +22,10 @@ const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
 /* The process of `gpusnoop_exporter trace`, which gets a record for each call but its own. 0 in the
  * exporter: the verifier removes all of this as dead code. */
 const volatile int tracer_tgid = 0;
+/* Whether all calls that are wanted open files, and its records have their paths. The path is the
+ * first argument of these two calls, and the second of all others. */
+const volatile bool with_paths = false;
+const volatile __u32 path_first[2] = {SYSCALL_COUNT, SYSCALL_COUNT};
 
 /* No call of a target is in between. */
 #define IDLE	0
@@ -230,15 +234,9 @@ static __always_inline void fill_arguments(struct syscall_record *record, struct
 #endif
 }
 
-static __always_inline void send(struct thread *thread, struct task_struct *task,
-				 struct pt_regs *regs, long result)
+static __always_inline void fill_call(struct syscall_record *record, struct thread *thread,
+				      struct task_struct *task, struct pt_regs *regs, long result)
 {
-	struct syscall_record *record = bpf_ringbuf_reserve(&syscall_events, sizeof(*record), 0);
-
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
 	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid, SYSCALL_RECORD);
 	record->nanoseconds = record->head.at_ns - thread->started_ns;
 	record->result = result;
@@ -246,6 +244,40 @@ static __always_inline void send(struct thread *thread, struct task_struct *task
 	record->number = thread->key.number;
 	record->reserved = 0;
 	fill_arguments(record, task, regs);
+}
+
+static __always_inline void send_call(struct thread *thread, struct task_struct *task,
+				      struct pt_regs *regs, long result)
+{
+	struct syscall_record *record = bpf_ringbuf_reserve(&syscall_events, sizeof(*record), 0);
+
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(record, thread, task, regs, result);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+/* The kernel has just read the path, so its memory is there, unless the address was wrong. */
+static __always_inline void send_open(struct thread *thread, struct task_struct *task,
+				      struct pt_regs *regs, long result)
+{
+	struct syscall_open_record *record =
+	    bpf_ringbuf_reserve(&syscall_events, sizeof(*record), 0);
+	__u32 number = thread->key.number;
+	__u64 path;
+
+	if (!record) {
+		ACCOUNT(lost[LOST_ring_full], 1);
+		return;
+	}
+	fill_call(&record->call, thread, task, regs, result);
+	path = number == path_first[0] || number == path_first[1] ? record->call.arguments[0]
+								  : record->call.arguments[1];
+	if (bpf_probe_read_user_str(record->path, sizeof(record->path), (void *)path) < 0)
+		record->path[0] = 0;
 	SUBMIT(record);
 	ACCOUNT(events, 1);
 }
@@ -261,8 +293,10 @@ static __always_inline void on_leave(struct task_struct *task, struct pt_regs *r
 	thread->state = IDLE;
 	switch (state) {
 	case OPEN:
-		if (tracer_tgid)
-			send(thread, task, regs, result);
+		if (tracer_tgid && with_paths)
+			send_open(thread, task, regs, result);
+		else if (tracer_tgid)
+			send_call(thread, task, regs, result);
 		else
 			finish(thread, bpf_ktime_get_ns() - thread->started_ns, result);
 		break;

@@ -71,4 +71,13 @@ struct syscall_record {
 };
 WIRE_SIZE(struct syscall_record, 24 + 16 + 8 * SYSCALL_ARGUMENTS + 16);
 
+#define SYSCALL_PATH_BYTES 256
+
+/* Instead, where a trace wants paths. */
+struct syscall_open_record {
+	struct syscall_record call;
+	char path[SYSCALL_PATH_BYTES]; /* of the program's memory, cut; "": it cannot be read */
+};
+WIRE_SIZE(struct syscall_open_record, sizeof(struct syscall_record) + SYSCALL_PATH_BYTES);
+
 #endif

@@ -17,9 +17,11 @@
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/frame/start_discovery.h"
+#include "exporter/probes/profile/settings.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop {
@@ -33,9 +35,13 @@ Error with_hint(const Error &error) {
 }  // namespace
 
 App::~App() {
-    // The server first, so that no scrape waits for a pipeline that is gone.
+    if (profiles_) {
+        profiles_->stop();  // it answers through the server
+    }
+    // The server comes next, so that no scrape waits for a pipeline that is gone.
     server_.reset();
     pipeline_.reset();
+    profiles_.reset();
     if (discovery_ && !discovery_->stop(std::chrono::seconds(5))) {
         // The kernel detaches the probes when the process ends.
         log::error("discovery is stuck: the exporter ends without waiting for it");
@@ -76,11 +82,21 @@ void App::tell_manager(std::string_view lines) const {
     }
 }
 
+std::vector<probes::Health> App::health() const {
+    std::vector<probes::Health> all = probes::health_of(probes_);
+    if (profiles_) {
+        if (auto recorder = profiles_->recorder_health()) {
+            all.push_back(*std::move(recorder));
+        }
+    }
+    return all;
+}
+
 std::string App::status_line() const {
     std::size_t up = 0;
     std::size_t enabled = 0;
     std::set<std::string> libraries;
-    for (const probes::Health &probe : probes::health_of(probes_)) {
+    for (const probes::Health &probe : health()) {
         up += probe.is_up() ? 1 : 0;
         enabled += probe.state == probes::ProbeState::disabled ? 0 : 1;
         for (const probes::AttachedLibrary &library : probe.libraries) {
@@ -92,7 +108,7 @@ std::string App::status_line() const {
 }
 
 void App::after_round() {
-    status_page_.look_at(probes_);
+    status_page_.look_at(health());
     if (is_discovery_stuck()) {
         return;  // without notifications, systemd restarts the exporter, if its watchdog is on
     }
@@ -149,7 +165,12 @@ Result<> App::start_probes() {
     if (auto started = sinks_->start(); !started) {
         return started;
     }
-    probes_ = probes::make_probes(config_, features_, sinks_);
+    if (sinks::want(config_.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps) &&
+        !config_.of<probes::HostTimeConfig>().enabled) {
+        log::warn("no sink gets launch gaps: set host.time.enabled, whose probe finds them");
+    }
+    const auto targets = probes::make_targets(config_);
+    probes_ = probes::make_probes(config_, features_, {.targets = targets, .sinks = sinks_});
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
     for (const auto &probe : probes_) {
@@ -179,6 +200,13 @@ Result<> App::start_probes() {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
+    if (config_.of<probes::ProfileConfig>().enabled) {
+        auto profiles = probes::ProfileService::make(config_, targets);
+        if (!profiles) {
+            return tl::unexpected(profiles.error());
+        }
+        profiles_ = std::move(*profiles);
+    }
     pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), probes::drain_interval(config_),
                                                    [this] { after_round(); });
     return {};
@@ -186,7 +214,7 @@ Result<> App::start_probes() {
 
 void App::look_for_libraries() {
     discovery_->start();
-    for (const probes::Health &probe : probes::health_of(probes_)) {
+    for (const probes::Health &probe : health()) {
         if (probe.is_up() && probe.attached_functions == 0) {
             log::info("no process uses a library of this probe yet: waiting for one",
                       {{"probe", probe.name}});
@@ -228,8 +256,14 @@ std::vector<http::Route> App::routes() {
         // A document holds a copy of a probe's data: one at a time.
         {.paths = {"/api/v1/allocations", "/api/v1/slow_calls", "/api/v1/functions",
                    "/api/v1/in_flight", "/api/v1/torch_allocations", "/api/v1/xids",
-                   "/api/v1/exits", "/api/v1/threads", "/api/v1/launch_gaps"},
-         .handler = [this](const auto &request) { return document_page(request); }},
+                   "/api/v1/exits", "/api/v1/threads", "/api/v1/launch_gaps",
+                   "/api/v1/connections"},
+         .handler = [this](const auto &request) { return document_page(request); },
+         .is_private = !config_.web.has_api},
+        // No worker waits for a profile, and one is taken at a time.
+        {.paths = {"/api/v1/profile"},
+         .begin = [this](const auto &request,
+                         const auto &client) { begin_profile(request, client); }},
         // One reload runs. Requests that wait cause one more reading of the file, so that no change
         // is missed.
         {.paths = {"/-/reload"},
@@ -268,10 +302,10 @@ Result<std::string> App::render(metrics::Format format) {
         families.insert(families.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
-    const auto health = probes::health_of(probes_);
-    append(metrics::probe_families(health));
+    const auto healths = health();
+    append(metrics::probe_families(healths));
     append(metrics::sink_families(sinks_->status(std::accumulate(
-        health.begin(), health.end(), std::uint64_t{0},
+        healths.begin(), healths.end(), std::uint64_t{0},
         [](std::uint64_t sum, const probes::Health &probe) { return sum + probe.entries_lost; }))));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
@@ -335,6 +369,11 @@ void App::apply(const config::Config &config) {
 }
 
 http::Response App::reload_page() {
+    if (!config_.web.has_lifecycle) {
+        return http::text_response(403,
+                                   "Reloading by POST is off: start the exporter with "
+                                   "--web.enable-lifecycle, or send it SIGHUP.\n");
+    }
     if (const Result<> reloaded = reload(); !reloaded) {
         return http::text_response(500,
                                    "failed to reload config: " + reloaded.error().message + "\n");
@@ -343,8 +382,13 @@ http::Response App::reload_page() {
 }
 
 http::Response App::status_page(const http::Request &request) {
-    return status_page_.answer(request,
-                               {config_, probes_, *discovery_, *pipeline_, last_reload_.last()});
+    return status_page_.answer(request, {.config = config_,
+                                         .probes = probes_,
+                                         .health = health(),
+                                         .discovery = *discovery_,
+                                         .pipeline = *pipeline_,
+                                         .last_reload = last_reload_.last(),
+                                         .may_profile = may_profile(request)});
 }
 
 }  // namespace gpusnoop

@@ -14,12 +14,14 @@
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
+#include "exporter/http/pending.h"
 #include "exporter/http/server.h"
 #include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text.h"
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/profile/service.h"
 #include "exporter/sinks/sinks.h"
 #include "exporter/status/status_page.h"
 #include "exporter/system/notify.h"
@@ -67,6 +69,8 @@ private:
     void apply(const config::Config &config);
     void look_for_libraries();
     void tell_manager(std::string_view lines) const;
+    // Of all probes, and of the profile that is taken all the time.
+    [[nodiscard]] std::vector<probes::Health> health() const;
     [[nodiscard]] std::string status_line() const;
     void after_round();
     [[nodiscard]] bool is_discovery_stuck();
@@ -74,6 +78,8 @@ private:
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(const http::Request &request);
+    [[nodiscard]] bool may_profile(const http::Request &request) const;
+    void begin_profile(const http::Request &request, const http::Pending &client);
 
     const config::Config config_;  // from the start
     std::function<Result<config::Config>()> read_config_;
@@ -86,6 +92,7 @@ private:
     std::optional<ebpf::Calibration> calibration_;
     std::unique_ptr<discovery::Discovery> discovery_;
     std::unique_ptr<probes::Pipeline> pipeline_;
+    std::unique_ptr<probes::ProfileService> profiles_;  // null: the configuration has none
 
     status::StatusPage status_page_;
 

@@ -31,9 +31,9 @@ _gpusnoop_exporter_flags() {
     sed -n 's/^  \(-[a-z],\)\{0,1\}\(--[a-z.-]*\).*/\2/p'
 }
 
-# The values of a flag: "{debug,info}" or "{json->1,text->0}" in its line.
+# The values of a flag: "{debug,info}" in its line.
 _gpusnoop_exporter_values() {
-    sed -n "s/^  \\(-[a-z],\\)\\{0,1\\}$1 [^{]*{\\([^}]*\\)}.*/\\2/p" | sed 's/->[0-9]*//g' | tr ',' '\n'
+    sed -n "s/^  \\(-[a-z],\\)\\{0,1\\}$1 [^{]*{\\([^}]*\\)}.*/\\2/p" | tr ',' '\n'
 }
 
 _gpusnoop_exporter() {

@@ -70,8 +70,10 @@ Result<std::unique_ptr<Exporter>> Exporter::start() {
 }
 
 Result<> Exporter::load() {
-    probes_ = probes::make_probes(config_, ebpf::probe_features(),
-                                  std::make_shared<const sinks::Sinks>(sinks::SinkConfigs()));
+    probes_ =
+        probes::make_probes(config_, ebpf::probe_features(),
+                            {.targets = probes::make_targets(config_),
+                             .sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs())});
     std::vector<probes::Probe *> all;
     for (const auto &probe : probes_) {
         const auto before = own_maps();

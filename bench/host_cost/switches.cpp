@@ -6,12 +6,16 @@
 //              "followed", and the two are threads of it that launch nothing. "followed"
 //   futex N    each wakes the other N times by a futex, and waits: the nanoseconds of a switch
 //   pipe N     the same by a byte in a pipe
+//   connect N  makes N TCP connections to itself and closes both ends: the nanoseconds of one
 //   attach     the empty program to the hook of switches. "attached"
 //   detach     "detached"
 
+#include <arpa/inet.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -157,6 +161,34 @@ double nanoseconds_of_a_switch(Shared &shared) {
     return took.count() / (2.0 * shared.work.times);
 }
 
+double nanoseconds_of_a_connection(int times) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto *const name = reinterpret_cast<sockaddr *>(&address);
+    socklen_t size = sizeof(address);
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (::bind(listener, name, size) != 0 || ::getsockname(listener, name, &size) != 0 ||
+        ::listen(listener, 1) != 0) {
+        give_up("listen");
+    }
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; i++) {
+        const int client = ::socket(AF_INET, SOCK_STREAM, 0);
+        if (::connect(client, name, size) != 0) {
+            give_up("connect");
+        }
+        const linger at_once{1, 0};  // by a reset, so that no port has to wait
+        ::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        const int server = ::accept(listener, nullptr, nullptr);
+        ::close(client);
+        ::close(server);
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
+    ::close(listener);
+    return took.count() / times;
+}
+
 struct Empty {
     ebpf::Skeleton<empty_switch_bpf> skeleton;
     ebpf::Link link;
@@ -189,6 +221,8 @@ int main() {
         } else if (word == "detach") {
             empty.link.reset();
             std::cout << "detached" << std::endl;
+        } else if (int times = 0; word == "connect" && std::cin >> times) {
+            std::cout << nanoseconds_of_a_connection(times) << std::endl;
         } else if (word == "launch") {
             launch_kernel();
             shared.begin.release();

@@ -5,6 +5,7 @@
 #define GPUSNOOP_HOST_TIME_ACCOUNTS_BPF_H
 
 #include "bpf/host_time/host_time.h"
+#include "bpf/lib/bucket.bpf.h"
 
 /* Of the thread's present gap, which begins at the end of each submission and of each wait. */
 struct launch_gap {
@@ -169,27 +170,9 @@ static __always_inline void hand_over_device(struct host_account *account)
 			__sync_fetch_and_add(&to[i], __sync_lock_test_and_set(&from[i], 0));
 }
 
-static __always_inline __u32 span_bucket(__u64 nanoseconds)
-{
-	const __u64 bounds[] = HOST_SPAN_BOUNDS;
+BUCKET_FUNCTION(span_bucket, HOST_SPAN_BUCKETS, HOST_SPAN_BOUNDS)
 
-#pragma unroll
-	for (int i = 0; i < HOST_SPAN_BUCKETS - 1; i++)
-		if (nanoseconds <= bounds[i])
-			return i;
-	return HOST_SPAN_BUCKETS - 1;
-}
-
-static __always_inline __u32 latency_bucket(__u64 nanoseconds)
-{
-	const __u64 bounds[] = HOST_LATENCY_BOUNDS;
-
-#pragma unroll
-	for (int i = 0; i < HOST_LATENCY_BUCKETS - 1; i++)
-		if (nanoseconds <= bounds[i])
-			return i;
-	return HOST_LATENCY_BUCKETS - 1;
-}
+BUCKET_FUNCTION(latency_bucket, HOST_LATENCY_BUCKETS, HOST_LATENCY_BOUNDS)
 
 /* From 6.18 on, the kernel notes it of each thread. */
 static __always_inline bool knows_throttling(void)

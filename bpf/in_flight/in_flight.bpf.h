@@ -39,6 +39,8 @@ static __always_inline struct in_flight_scratch *in_flight_scratch(void)
  * has none of these. The next listed call is one around it. */
 static __always_inline __u64 returns_to(struct in_flight_scratch *scratch)
 {
+	if ((__s64)scratch->call.call.sp < 0)
+		return 0; /* between two marks: it returns nowhere */
 	for (int i = 0; i <= FOREIGN_RETURNS; i++) {
 		struct return_instance *instance = scratch->returns;
 		__u64 at;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* Counts the stacks of followed processes, while somebody asks for a profile. One of the programs
- * is loaded: at the ticks of each CPU's clock, at switches between threads, or at page faults.
+/* Counts the stacks of followed processes, while somebody asks for a profile. The programs of one
+ * type are loaded: at the ticks of each CPU's clock, at switches between threads, at page faults,
+ * or at the functions of a process's allocator.
  *
  * At a switch, a lock of the scheduler is held, so all tables are allocated from the beginning. */
 #define PROBE prof
@@ -40,11 +41,16 @@ struct {
 	__type(value, struct profile_off);
 } prof_off SEC(".maps");
 
+/* Where a profile does not end: what was counted in an earlier generation can be taken out of the
+ * tables while this one fills. */
+volatile __u32 generation = 0;
+
 /* Too much for a program's stack. None of the programs can interrupt itself. */
 struct scratch {
 	struct profile_off off;
 	struct profile_stack stack;
 	__u64 hash;
+	__u32 generation;
 };
 
 struct {
@@ -58,6 +64,9 @@ static const struct profile_count nothing;
 
 /* Samples whose stack found no room. */
 __u64 stacks_lost = 0;
+
+/* For prof_name. */
+struct profile_symbol symbol = {};
 
 #define TASK_DEAD 0x80 /* it leaves its CPU for the last time: include/linux/sched.h */
 
@@ -86,6 +95,7 @@ static __always_inline __u64 stack_of(struct scratch *scratch, void *context, __
 		scratch->hash = (scratch->hash ^ address[i]) * 0x100000001b3;
 		scratch->hash ^= scratch->hash >> 29;
 	}
+	scratch->hash = PROFILE_STACK_ID(scratch->hash) | (scratch->generation & 0xff);
 	if (!bpf_map_lookup_elem(&prof_stacks, &scratch->hash) &&
 	    bpf_map_update_elem(&prof_stacks, &scratch->hash, &scratch->stack, BPF_ANY)) {
 		__sync_fetch_and_add(&stacks_lost, 1);
@@ -96,26 +106,27 @@ static __always_inline __u64 stack_of(struct scratch *scratch, void *context, __
 
 /* The current thread's; false: its process is not followed. */
 static __always_inline bool fill_key(struct scratch *scratch, struct task_struct *task,
-				     void *context)
+				     void *context, bool has_kernel_stack)
 {
 	struct followed *process = followed_process(task);
 	struct profile_key *key = &scratch->off.key;
 
 	if (!process)
 		return false;
+	scratch->generation = generation;
 	key->since_ns = process->since_ns;
 	key->tgid = task->tgid;
 	key->tid = task->pid;
 	key->user = stack_of(scratch, context, BPF_F_USER_STACK);
-	key->kernel = stack_of(scratch, context, 0);
+	key->kernel = has_kernel_stack ? stack_of(scratch, context, 0) : 0;
 	key->function = cuda_function(task);
 	key->is_ready = 0;
-	key->reserved = 0;
+	key->generation = scratch->generation;
 	bpf_probe_read_kernel(key->comm, sizeof(key->comm), task->comm);
 	return true;
 }
 
-static __always_inline void count(const struct profile_key *key, __u64 ns)
+static __always_inline void count(const struct profile_key *key, __u64 amount)
 {
 	struct profile_count *counts = bpf_map_lookup_elem(&prof_counts, key);
 
@@ -128,7 +139,7 @@ static __always_inline void count(const struct profile_key *key, __u64 ns)
 		return;
 	}
 	__sync_fetch_and_add(&counts->samples, 1);
-	__sync_fetch_and_add(&counts->ns, ns);
+	__sync_fetch_and_add(&counts->amount, amount);
 	ACCOUNT(events, 1);
 }
 
@@ -143,7 +154,7 @@ static __always_inline int sample(void *context)
 {
 	struct scratch *scratch = scratch_of_cpu();
 
-	if (scratch && fill_key(scratch, bpf_get_current_task_btf(), context)) {
+	if (scratch && fill_key(scratch, bpf_get_current_task_btf(), context, true)) {
 		ACCOUNT(entered, 1);
 		count(&scratch->off.key, 0);
 	}
@@ -168,7 +179,7 @@ static __always_inline void leaves(void *context, struct task_struct *task, bool
 	struct scratch *scratch = scratch_of_cpu();
 	__u32 tid = task->pid;
 
-	if (!scratch || task->__state & TASK_DEAD || !fill_key(scratch, task, context))
+	if (!scratch || task->__state & TASK_DEAD || !fill_key(scratch, task, context, true))
 		return;
 	scratch->off.key.is_ready = is_ready;
 	scratch->off.since_ns = now;
@@ -198,6 +209,20 @@ int BPF_PROG(prof_switch, bool preempt, struct task_struct *task, struct task_st
 
 	returns(next, now);
 	leaves(ctx, task, preempt || !task->__state, now);
+	return 0;
+}
+
+#include "bpf/profile/heap.bpf.h"
+
+static const char symbol_format[] = "%ps";
+
+/* For the exporter, which runs this by bpf_prog_test_run: the kernel names its own functions, so
+ * that nobody needs the privilege to read its addresses. */
+SEC("syscall")
+int prof_name(void *context)
+{
+	bpf_snprintf(symbol.name, sizeof(symbol.name), symbol_format, &symbol.address,
+		     sizeof(symbol.address));
 	return 0;
 }
 

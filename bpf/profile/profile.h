@@ -8,6 +8,9 @@
 
 #define PROFILE_STACK_FRAMES 127
 
+/* What the stack is in each generation of the table. */
+#define PROFILE_STACK_ID(stack) ((stack) & ~0xffULL)
+
 /* One stack of one thread. */
 struct profile_key {
 	__u64 since_ns; /* of the process, as in struct followed */
@@ -15,10 +18,10 @@ struct profile_key {
 	__u32 tid;
 	__u64 user; /* in the table of stacks; 0: there is none, or no room for it */
 	__u64 kernel;
-	__u16 function; /* of CUDA, that the thread is inside of, + 1; 0: of none */
-	__u16 is_ready; /* off the CPU, because it has none */
-	__u32 reserved;
-	char comm[16]; /* of the thread */
+	__u16 function;	  /* of CUDA, that the thread is inside of, + 1; 0: of none */
+	__u16 is_ready;	  /* off the CPU, because it has none */
+	__u32 generation; /* of the table; in the last byte of both stacks, too */
+	char comm[16];	  /* of the thread */
 };
 WIRE_SIZE(struct profile_key, 8 + 8 + 16 + 8 + 16);
 
@@ -28,9 +31,17 @@ struct profile_stack {
 };
 WIRE_SIZE(struct profile_stack, 8 * PROFILE_STACK_FRAMES);
 
+/* An address of the kernel, and the name of its function. */
+#define PROFILE_SYMBOL_BYTES 64
+struct profile_symbol {
+	__u64 address;
+	char name[PROFILE_SYMBOL_BYTES];
+};
+WIRE_SIZE(struct profile_symbol, 8 + PROFILE_SYMBOL_BYTES);
+
 struct profile_count {
 	__u64 samples;
-	__u64 ns; /* off the CPU */
+	__u64 amount; /* nanoseconds off the CPU, or bytes of the heap */
 };
 WIRE_SIZE(struct profile_count, 16);
 

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <string>
 
+#include "exporter/cli/choice.h"
 #include "exporter/cli/doctor/doctor.h"
 #include "exporter/ebpf/libbpf.h"
 
@@ -16,9 +16,8 @@ const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
         "Says what this node can do and what each missing thing costs; exits with 0 if everything "
         "works, 1 if the exporter runs but something is missing, 2 if it cannot work.");
     doctor->fallthrough();
-    doctor->add_option("--format", format, "text, or json: one object.")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, DoctorFormat>{
-            {"text", DoctorFormat::text}, {"json", DoctorFormat::json}}));
+    add_choice<DoctorFormat>(doctor->add_option("--format", format, "text, or json: one object."),
+                             {{"text", DoctorFormat::text}, {"json", DoctorFormat::json}});
     return doctor;
 }
 

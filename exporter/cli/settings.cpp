@@ -34,6 +34,15 @@ void add_settings(CLI::App &command, Settings &settings) {
                   "Serve on the sockets that systemd passes, and on no address.")
         ->envname("GPUSNOOP_WEB_SYSTEMD_SOCKET");
     command
+        .add_flag("--web.enable-lifecycle", settings.enable_lifecycle,
+                  "Reload the configuration on POST to /-/reload, from any client.")
+        ->envname("GPUSNOOP_WEB_ENABLE_LIFECYCLE");
+    command
+        .add_flag("--web.enable-api", settings.enable_api,
+                  "Show what programs do, at / and below /api/v1/, to any client; without it, to "
+                  "clients on this machine and to logins.")
+        ->envname("GPUSNOOP_WEB_ENABLE_API");
+    command
         .add_option("--web.config.file", settings.web_config_file,
                     "TLS, logins and headers, as docs/web.md describes.")
         ->envname("GPUSNOOP_WEB_CONFIG_FILE");
@@ -71,6 +80,8 @@ Result<config::Config> configure(const Settings &settings) {
         chosen.values.erase("web.listen_address");
     }
     chosen.web.systemd_socket = settings.systemd_socket;
+    chosen.web.has_lifecycle = settings.enable_lifecycle;
+    chosen.web.has_api = settings.enable_api;
     chosen.web.config_file = settings.web_config_file;
     if (!settings.telemetry_path.empty()) {
         chosen.web.telemetry_path = settings.telemetry_path;

@@ -22,6 +22,8 @@ struct Settings {
     std::string config_file;
     std::vector<std::string> listen_addresses;
     bool systemd_socket = false;
+    bool enable_lifecycle = false;
+    bool enable_api = false;
     std::string web_config_file;
     std::string telemetry_path;
     std::string log_level;

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <map>
 #include <string>
 
+#include "exporter/cli/choice.h"
 #include "exporter/cli/settings.h"
 #include "exporter/config/units.h"
 
@@ -59,19 +59,20 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
             const auto parsed = config::parse_duration(text);
             return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
         });
-    top->add_option("--sort", options.sort,
-                    "calls, seconds (inside them), slow, errors, all per second, or max.")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, Sort>{{"calls", Sort::calls},
-                                                                        {"seconds", Sort::seconds},
-                                                                        {"slow", Sort::slow},
-                                                                        {"errors", Sort::errors},
-                                                                        {"max", Sort::max}}));
-    top->add_option("--by", options.by,
-                    "function, or process: a row for each function in each running process.")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, By>{{"function", By::function}, {"process", By::process}}));
+    add_choice<Sort>(
+        top->add_option("--sort", options.sort,
+                        "calls, seconds (inside them), slow, errors, all per second, or max."),
+        {{"calls", Sort::calls},
+         {"seconds", Sort::seconds},
+         {"slow", Sort::slow},
+         {"errors", Sort::errors},
+         {"max", Sort::max}});
+    add_choice<By>(
+        top->add_option("--by", options.by,
+                        "function, or process: a row for each function in each running process."),
+        {{"function", By::function}, {"process", By::process}});
     top->add_option("--rows", options.rows, "The most rows to show (all that fit; else 20).")
-        ->check(CLI::Range(1, 100'000));
+        ->check(CLI::Range(1, 100'000).description(""));
     top->add_flag("--once", options.once, "One plain table, of one interval.");
     top->add_flag("--batch", options.batch, "Plain tables, one below the other.");
     return top;

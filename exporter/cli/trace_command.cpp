@@ -1,7 +1,5 @@
 #include "exporter/cli/trace_command.h"
 
-#include <sys/signalfd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -12,11 +10,10 @@
 #include <vector>
 
 #include "bpf/lib/process.h"
-#include "exporter/base/fd.h"
-#include "exporter/base/log.h"
+#include "exporter/cli/choice.h"
+#include "exporter/cli/run_command.h"
 #include "exporter/cli/top_command.h"
 #include "exporter/config/units.h"
-#include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::cli {
@@ -35,9 +32,9 @@ CLI::Option *add_duration(CLI::App &command, const std::string &name, const std:
 void add_trace_options(CLI::App &trace, trace::Options &options) {
     using trace::Format;
     trace.fallthrough();
-    trace.add_option("--format", options.format, "text, or json: an object for each line.")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, Format>{{"text", Format::text}, {"json", Format::json}}));
+    add_choice<Format>(
+        trace.add_option("--format", options.format, "text, or json: an object for each line."),
+        {{"text", Format::text}, {"json", Format::json}});
     trace.add_option("--pid", options.pids, "Only this process; may be given several times.")
         ->take_all()
         ->expected(1, TRACED_PIDS);
@@ -148,22 +145,11 @@ int TraceCommand::run(const Settings &settings) const {
         const auto printed = top::print_in_flight(in_flight_);
         return printed ? 0 : complain(printed.error());
     }
-    const auto config = configure(settings);
-    if (!config) {
-        return complain(config.error());
-    }
-    log::setup(config->log.level, config->log.format);
-    ebpf::route_libbpf_messages();
-    const sigset_t stop_signals = block_signals({SIGINT, SIGTERM});
-    const Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
     const auto chosen = std::ranges::find_if(
         choices_, [](const Choice &choice) { return choice.command->parsed(); });
-    const auto traced = trace::run(chosen->kind, *config, chosen->options, stop.get());
-    if (!traced) {
-        log::error(traced.error().message);
-        return 1;
-    }
-    return 0;
+    return run_until_stopped(settings, [&](const config::Config &config, int stop_fd) {
+        return trace::run(chosen->kind, config, chosen->options, stop_fd);
+    });
 }
 
 }  // namespace gpusnoop::cli

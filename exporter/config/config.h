@@ -30,6 +30,8 @@ struct Config {
         // Set by flags only.
         std::string config_file = {};  // TLS and logins; empty: none
         bool systemd_socket = false;   // instead of the addresses
+        bool has_lifecycle = false;    // POST /-/reload works
+        bool has_api = false;          // documents for all clients
         bool operator==(const Web &) const = default;
     } web;
 

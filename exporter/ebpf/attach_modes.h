@@ -15,6 +15,9 @@ enum class Attach { automatic, session, multi, perf };
 enum class Endings {
     automatic,  // by return probes, if the file shows no reason against them
     exits,      // by probes on the instructions that leave a function, never by a return probe
+    // The same, but conditional jumps are taken for none of these: for functions that so leave only
+    // to parts of their own.
+    returns,
 };
 
 // Their names in the configuration.
@@ -24,6 +27,9 @@ inline constexpr std::pair<std::string_view, Attach> attach_names[] = {{"auto", 
                                                                        {"perf", Attach::perf}};
 inline constexpr std::pair<std::string_view, Endings> endings_names[] = {
     {"auto", Endings::automatic}, {"exits", Endings::exits}};
+// Of named functions.
+inline constexpr std::pair<std::string_view, Endings> function_endings_names[] = {
+    {"auto", Endings::automatic}, {"exits", Endings::exits}, {"returns", Endings::returns}};
 
 // The mode named by the setting, or all modes that work on this machine, best first.
 [[nodiscard]] std::vector<AttachMode> attach_modes(Attach wanted, const Features &features);

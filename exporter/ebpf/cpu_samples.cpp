@@ -30,6 +30,12 @@ Result<std::vector<Link>> run_at_cpu_events(const bpf_program *program, const Cp
         if (!fd && errno == ENODEV) {
             continue;  // offline
         }
+        if (!fd && (errno == EACCES || errno == EPERM)) {
+            return fail(
+                "perf events are refused: they need CAP_PERFMON, or CAP_SYS_ADMIN where the sysctl "
+                "kernel.perf_event_paranoid is above 2",
+                errno);
+        }
         if (!fd) {
             return fail_errno("open a perf event on CPU " + std::to_string(cpu));
         }

@@ -17,6 +17,19 @@ Result<Fd> link_iterator(int program) {
     return Fd(link);
 }
 
+Result<Fd> link_iterator_of(int program, std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    options.iter_info = &info;
+    options.iter_info_len = sizeof(info);
+    const int link = bpf_link_create(program, 0, BPF_TRACE_ITER, &options);
+    if (link == -ESRCH) {
+        return fail_errno("attach a BPF iterator", ESRCH);
+    }
+    return link < 0 ? link_iterator(program) : Fd(link);
+}
+
 Result<> read_iterator(int link, std::size_t record_bytes,
                        const std::function<void(std::span<const std::byte>)> &use) {
     const Fd iterator(bpf_iter_create(link));

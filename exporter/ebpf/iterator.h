@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -12,6 +13,9 @@ namespace gpusnoop::ebpf {
 
 // The link of a loaded iterator's program, for read_iterator().
 Result<Fd> link_iterator(int program);
+// The same of an iterator over tasks, for one process: the kernel walks only that one from 6.1 on,
+// and before, all of them. Fails with ESRCH if there is no such process.
+Result<Fd> link_iterator_of(int program, std::uint32_t tgid);
 
 // Runs an iterator once, and calls `use` for each record of its output; all records have one size.
 // `link` is a descriptor of the iterator's link. Errors: an error of the kernel, or an incomplete

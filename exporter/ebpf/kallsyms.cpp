@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "exporter/base/read_file.h"
@@ -22,7 +19,6 @@ struct Close {
 
 struct Symbol {
     std::uint64_t address = 0;
-    char type = ' ';  // as nm has it
     std::string_view name;
 };
 
@@ -34,64 +30,28 @@ Symbol parse(std::string_view line) {
     if (type == std::string_view::npos || type + 3 > line.size()) {
         return {};
     }
-    symbol.type = line[type + 1];
     symbol.name = line.substr(type + 3);
     symbol.name = symbol.name.substr(0, symbol.name.find_first_of("\t\n"));
     return symbol;
-}
-
-// Calls `use` for each symbol.
-Result<> read_symbols(const std::string &path, const std::function<void(const Symbol &)> &use) {
-    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
-    if (!file) {
-        return fail_errno(path);
-    }
-    // The kernel's longest name has 512 bytes.
-    for (char line[1024]; std::fgets(line, sizeof(line), file.get()) != nullptr;) {
-        use(parse(line));
-    }
-    return {};
 }
 
 }  // namespace
 
 Result<std::map<std::string, std::uint64_t>> find_kernel_symbols(
     std::span<const std::string_view> names, const std::string &path) {
+    const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
+    if (!file) {
+        return fail_errno(path);
+    }
     std::map<std::string, std::uint64_t> found;
-    const auto read = read_symbols(path, [&](const Symbol &symbol) {
+    // The kernel's longest name has 512 bytes.
+    for (char line[1024]; std::fgets(line, sizeof(line), file.get()) != nullptr;) {
+        const Symbol symbol = parse(line);
         if (std::ranges::find(names, symbol.name) != names.end()) {
             found.emplace(symbol.name, symbol.address);
         }
-    });
-    return read ? Result<std::map<std::string, std::uint64_t>>(std::move(found))
-                : tl::unexpected(read.error());
-}
-
-Result<KernelFunctions> KernelFunctions::read(const std::string &path) {
-    constexpr std::string_view types = "tTwW";
-    KernelFunctions all;
-    const auto read = read_symbols(path, [&](const Symbol &symbol) {
-        if (symbol.address != 0 && types.find(symbol.type) != std::string_view::npos) {
-            all.functions_.emplace_back(symbol.address, symbol.name);
-        }
-    });
-    if (!read) {
-        return tl::unexpected(read.error());
     }
-    // Of several names of one address, the first stays the first.
-    std::ranges::stable_sort(all.functions_, {}, [](const auto &one) { return one.first; });
-    return all;
-}
-
-std::string_view KernelFunctions::at(std::uint64_t address) const {
-    const auto after = std::ranges::upper_bound(functions_, address, {},
-                                                [](const auto &one) { return one.first; });
-    if (after == functions_.begin()) {
-        return {};
-    }
-    const auto first = std::ranges::lower_bound(functions_, std::prev(after)->first, {},
-                                                [](const auto &one) { return one.first; });
-    return first->second;
+    return found;
 }
 
 Result<std::string> loaded_modules(const std::string &path) {

@@ -39,25 +39,6 @@ Mapping to_mapping(const mapping_record &record) {
             record.execs};
 }
 
-// Since 6.1 the kernel walks only the requested process; before, it walks all, and the program
-// skips the others.
-Fd link_iterator(const bpf_program *program, std::uint32_t tgid) {
-    bpf_iter_link_info info{};
-    info.task.pid = tgid;
-    LIBBPF_OPTS(bpf_link_create_opts, options);
-    if (tgid != 0) {
-        options.iter_info = &info;
-        options.iter_info_len = sizeof(info);
-    }
-    int fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
-    if (fd < 0 && tgid != 0 && fd != -ESRCH) {
-        options.iter_info = nullptr;
-        options.iter_info_len = 0;
-        fd = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
-    }
-    return Fd(fd);
-}
-
 // A mapping of a file that is never read through: truncating the file cannot crash the exporter.
 class UntouchedMapping {
 public:
@@ -97,15 +78,14 @@ Result<std::unique_ptr<MappingList>> MappingList::open() {
 Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid) {
     const std::uint32_t only = tgid.value_or(0);
     program_->skeleton->bss->only_tgid = static_cast<int>(only);
-    const Fd link = link_iterator(program_->skeleton->progs.mapping_list, only);
+    const int program = bpf_program__fd(program_->skeleton->progs.mapping_list);
+    const auto link = only == 0 ? link_iterator(program) : link_iterator_of(program, only);
     if (!link) {
-        if (errno == ESRCH) {
-            return std::vector<Mapping>{};
-        }
-        return fail_errno("list mappings");
+        return link.error().code == ESRCH ? Result<std::vector<Mapping>>()
+                                          : fail_in("list mappings", link.error());
     }
     std::vector<Mapping> mappings;
-    const auto read = read_iterator(link.get(), sizeof(mapping_record), [&](auto bytes) {
+    const auto read = read_iterator(link->get(), sizeof(mapping_record), [&](auto bytes) {
         mappings.push_back(to_mapping(*decode<mapping_record>(bytes)));
     });
     if (!read) {

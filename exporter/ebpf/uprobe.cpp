@@ -36,9 +36,11 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
                       std::span<const AttachPoint> points, std::uint32_t flags) {
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
+    std::vector<std::uint64_t> semaphores;
     for (const AttachPoint &point : points) {
         offsets.push_back(point.file_offset);
         cookies.push_back(point.cookie);
+        semaphores.push_back(point.semaphore);
     }
     const std::string path = path_of(file_fd);
     bpf_attr attr{};
@@ -47,6 +49,8 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
     attr.link_create.uprobe_multi.path = reinterpret_cast<std::uint64_t>(path.c_str());
     attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(offsets.data());
     attr.link_create.uprobe_multi.cookies = reinterpret_cast<std::uint64_t>(cookies.data());
+    attr.link_create.uprobe_multi.ref_ctr_offsets =
+        reinterpret_cast<std::uint64_t>(semaphores.data());
     attr.link_create.uprobe_multi.cnt = static_cast<std::uint32_t>(offsets.size());
     attr.link_create.uprobe_multi.flags = flags;
     const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
@@ -63,29 +67,36 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
 // The values that perf_event_open() needs for a uprobe.
 struct PerfUprobes {
     std::uint32_t type = 0;
-    unsigned return_bit = 0;  // of `config`
+    unsigned return_bit = 0;     // of `config`
+    unsigned semaphore_bit = 0;  // the lowest of the semaphore's file offset there
 
     static Result<PerfUprobes> of_this_kernel() {
         const std::string directory = "/sys/bus/event_source/devices/uprobe/";
         PerfUprobes uprobes;
-        std::string bit;
-        if (!(std::ifstream(directory + "type") >> uprobes.type) ||
-            !(std::ifstream(directory + "format/retprobe") >> bit)) {
+        if (!(std::ifstream(directory + "type") >> uprobes.type)) {
             return fail("the kernel has no uprobe perf events", ENOENT);
         }
-        constexpr std::string_view prefix = "config:";
-        if (!bit.starts_with(prefix)) {
-            return fail("the kernel's uprobe perf events have an unknown format: " + bit, EINVAL);
+        for (const auto &[name, bit] : {std::pair("retprobe", &uprobes.return_bit),
+                                        std::pair("ref_ctr_offset", &uprobes.semaphore_bit)}) {
+            std::string text;
+            if (!(std::ifstream(directory + "format/" + name) >> text)) {
+                return fail("the kernel has no uprobe perf events", ENOENT);
+            }
+            constexpr std::string_view prefix = "config:";
+            if (!text.starts_with(prefix)) {
+                return fail("the kernel's uprobe perf events have an unknown format: " + text,
+                            EINVAL);
+            }
+            text.erase(0, prefix.size());  // "0", or "32-63"
+            std::from_chars(text.data(), text.data() + text.size(), *bit);
         }
-        bit.erase(0, prefix.size());
-        std::from_chars(bit.data(), bit.data() + bit.size(), uprobes.return_bit);
         return uprobes;
     }
 };
 
 // One descriptor: the link keeps its perf event open.
 Result<Fd> link_perf(const PerfUprobes &uprobes, const bpf_program *program, int file_fd,
-                     const AttachPoint &point, bool at_return) {
+                     int only_tgid, const AttachPoint &point, bool at_return) {
     const auto failed = [](const std::string &what) {
         const int code = errno;
         const std::array<Capability, 1> needed = {CAP_SYS_ADMIN};
@@ -97,10 +108,17 @@ Result<Fd> link_perf(const PerfUprobes &uprobes, const bpf_program *program, int
     event_attr.size = sizeof(event_attr);
     event_attr.type = uprobes.type;
     event_attr.config = at_return ? 1ULL << uprobes.return_bit : 0;
+    if (point.semaphore != 0) {
+        if (point.semaphore >> 32U != 0) {
+            return fail("attach a perf uprobe: its semaphore is past 4 GiB of the file", EFBIG);
+        }
+        event_attr.config |= point.semaphore << uprobes.semaphore_bit;
+    }
     event_attr.config1 = reinterpret_cast<std::uint64_t>(path.c_str());
     event_attr.config2 = point.file_offset;
+    const int cpu = only_tgid < 0 ? 0 : -1;  // of all processes, one must be given
     const Fd event(static_cast<int>(
-        ::syscall(SYS_perf_event_open, &event_attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+        ::syscall(SYS_perf_event_open, &event_attr, only_tgid, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
     if (!event) {
         return failed("attach a perf uprobe");
     }
@@ -221,7 +239,8 @@ Result<> UprobeSet::link_each(const bpf_program *program, const Target &target,
         if (kept.contains({program, point.file_offset})) {
             continue;
         }
-        auto link = link_perf(*uprobes, program, target.file_fd, point, at_return);
+        auto link =
+            link_perf(*uprobes, program, target.file_fd, target.only_tgid, point, at_return);
         if (link) {
             links_.push_back({std::move(*link), point.file_offset, program});
             target.on_link();
@@ -258,7 +277,7 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points,
                                     const std::vector<AttachPoint> &exits, UprobeSet kept,
                                     std::function<void()> on_link) {
-    const Target target{file_fd, std::move(on_link)};
+    const Target target{file_fd, programs.only_tgid, std::move(on_link)};
     UprobeSet set = std::move(kept);
     const bool is_perf = programs.mode == AttachMode::perf;
     if (!is_perf && !set.is_empty()) {

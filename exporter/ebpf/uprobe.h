@@ -36,6 +36,9 @@ struct AttachPoint {
     std::uint64_t cookie;
     bool entry_only = false;    // a session's program decides it itself
     bool is_expensive = false;  // the kernel cannot emulate the instruction there
+    // The file offset of a 16-bit counter in the program's data, which the kernel increments in
+    // each process as long as the probe is attached (a USDT probe's semaphore); 0: there is none.
+    std::uint64_t semaphore = 0;
 };
 
 // The programs of CALL_PROGRAMS in bpf/lib/call.bpf.h that belong to one mode: in a session `enter`
@@ -45,6 +48,8 @@ struct CallPrograms {
     const bpf_program *enter;
     const bpf_program *leave;
     const bpf_program *exit = nullptr;  // for instructions that leave a function
+    // Of the mode perf: only in this process. Others, and what it forks, have no probes.
+    int only_tgid = -1;
 };
 
 // Places of a file where the kernel allows no probe, because it can neither step nor emulate the
@@ -98,6 +103,7 @@ private:
 
     struct Target {
         int file_fd;
+        int only_tgid;
         std::function<void()> on_link;
     };
     Result<> link_all(const bpf_program *program, AttachMode mode, const Target &target,

@@ -1,7 +1,10 @@
 #include "exporter/http/origin.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cctype>
+#include <string>
 
 namespace gpusnoop::http {
 
@@ -32,6 +35,16 @@ bool is_foreign_origin(std::string_view origin, std::string_view host) {
     // If TLS ends at a proxy, the scheme is the proxy's.
     return !origin.empty() && !names(origin, "http://", ":80", host) &&
            !names(origin, "https://", ":443", host);
+}
+
+bool is_address_or_localhost(std::string_view host) {
+    if (host.starts_with('[')) {
+        return host.find(']') != std::string_view::npos;  // a name has no brackets
+    }
+    const std::string name(host.substr(0, host.rfind(':')));
+    in_addr address{};
+    return name.empty() || equal_without_case(name, "localhost") ||
+           ::inet_pton(AF_INET, name.c_str(), &address) == 1;
 }
 
 }  // namespace gpusnoop::http

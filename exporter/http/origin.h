@@ -9,4 +9,8 @@ namespace gpusnoop::http {
 // does not come from a browser, or its user made it. Pages without a site have the origin "null".
 [[nodiscard]] bool is_foreign_origin(std::string_view origin, std::string_view host);
 
+// Whether `host`, the header of this name, is an address, "localhost" or empty. A browser that a
+// site has made connect to this machine under the site's own name (DNS rebinding) sends that name.
+[[nodiscard]] bool is_address_or_localhost(std::string_view host);
+
 }  // namespace gpusnoop::http

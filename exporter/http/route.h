@@ -19,6 +19,11 @@ struct Request {
     std::string origin;  // the Origin and Host headers, empty if absent
     std::string host;
     bool accepts_gzip = false;
+    bool is_cross_site = false;  // a browser says that a page of another site has asked for it
+    bool is_forwarded = false;   // a proxy says that it sends this for somebody else
+    // The client is on this machine (the loopback, a Unix socket) and no proxy, or it has given a
+    // login or a certificate that every client needs.
+    bool is_trusted = false;
 };
 
 struct Response {
@@ -33,6 +38,7 @@ struct Response {
     std::string more_head{};
     // The request headers that change the body, besides Accept-Encoding.
     std::string vary{};
+    bool is_compressed = false;  // as it is: the server does not compress it again
 };
 
 // A response with a plain text.
@@ -40,6 +46,12 @@ struct Response {
 
 // Answers one request. Called by several threads at the same time. An exception becomes a 500.
 using Handler = std::function<Response(const Request &)>;
+
+struct Pending;
+
+// Begins to answer a request, on a thread of the server, and returns at once. An exception becomes
+// a 500.
+using Begin = std::function<void(const Request &, Pending)>;
 
 // How many requests are answered at the same time. A waiting request keeps its connection, but no
 // thread.
@@ -56,12 +68,16 @@ struct Policy {
 
 struct Route {
     std::vector<std::string> paths;  // exact; they share the policy
-    Handler handler;
+    Handler handler{};
     Policy policy{};
+    // Instead of the handler and its policy, for responses that take long. Takes only GET.
+    Begin begin{};
     // Takes only POST, and ignores the requests' bodies.
     bool is_action = false;
     // Needs no login.
     bool is_open = false;
+    // Refuses clients that are not trusted.
+    bool is_private = false;
 };
 
 }  // namespace gpusnoop::http

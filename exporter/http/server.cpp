@@ -6,11 +6,14 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "exporter/base/gzip.h"
 #include "exporter/base/log.h"
 #include "exporter/http/origin.h"
+#include "exporter/http/peer.h"
+#include "exporter/http/pending.h"
 
 namespace gpusnoop::http {
 
@@ -20,7 +23,8 @@ namespace {
 constexpr std::size_t gzip_from = 1024;
 
 bool takes_gzip(const Request &request, const Response &response) {
-    return request.accepts_gzip && response.body && response.body->size() >= gzip_from;
+    return request.accepts_gzip && !response.is_compressed && response.body &&
+           response.body->size() >= gzip_from;
 }
 
 std::shared_ptr<const std::string> compressed(const Response &response) {
@@ -52,6 +56,18 @@ void add_headers(Response &response, const std::map<std::string, std::string> &h
     }
 }
 
+constexpr std::string_view private_page =
+    "This page shows what the programs of this node do. It answers clients on the node itself, and "
+    "logins: start the exporter with --web.enable-api, or with a --web.config.file "
+    "(docs/web.md#who-may-read-what).\n";
+
+// A request that gets past the login is trusted, if there is a login.
+bool is_trusted(const Request &request, const Connection &connection, const AccessRules &rules) {
+    return demands_identity(rules.config) ||
+           (is_local_peer(connection.fd()) && !request.is_forwarded &&
+            is_address_or_localhost(request.host));
+}
+
 // The response that refuses the request; empty if the route takes it. Null: there is no route.
 std::optional<Response> refusal(const Route *route, const Request &request) {
     if (route == nullptr) {
@@ -65,6 +81,17 @@ std::optional<Response> refusal(const Route *route, const Request &request) {
     if (route->is_action && is_foreign_origin(request.origin, request.host)) {
         return text_response(403, "A page of another site may not do this.\n");
     }
+    if (route->is_private && !request.is_trusted) {
+        return text_response(403, std::string(private_page));
+    }
+    if (route->begin && request.is_cross_site) {
+        return text_response(403, "A page of another site may not do this.\n");
+    }
+    if (route->begin && request.method != "GET") {
+        Response only_get = text_response(405, "Only GET works here.\n");
+        only_get.allow = "GET";
+        return only_get;
+    }
     if (!route->is_action && request.method != "GET" && request.method != "HEAD") {
         return text_response(405, "Only GET and HEAD work here.\n");
     }
@@ -77,15 +104,18 @@ Response unauthorized() {
     return response;
 }
 
+Response failed(const Request &request, const char *error) {
+    log::error("a page failed", {{"path", request.path}, {"error", error}});
+    return text_response(500, "This page failed. The log says why.\n");
+}
+
 Response handle(const Route &route, const Request &request) {
     try {
         return route.handler(request);
     } catch (const std::exception &error) {
-        log::error("a page failed", {{"path", request.path}, {"error", error.what()}});
-        return text_response(500, "This page failed. The log says why.\n");
+        return failed(request, error.what());
     } catch (...) {
-        log::error("a page failed", {{"path", request.path}});
-        return text_response(500, "This page failed.\n");
+        return failed(request, "unknown");
     }
 }
 
@@ -209,6 +239,8 @@ void Server::begin(std::unique_ptr<Connection> connection, Request request,
     exchange->request = std::move(request);
     exchange->authorization = std::move(authorization);
     exchange->rules = access_->rules();
+    exchange->request.is_trusted =
+        is_trusted(exchange->request, *exchange->connection, *exchange->rules);
     const Way *way = find(exchange->request.path);
     if (way != nullptr && way->route.is_open) {
         return admit(exchange);
@@ -247,11 +279,31 @@ void Server::admit(const std::shared_ptr<Exchange> &exchange) {
     if (auto refused = refusal(way == nullptr ? nullptr : &way->route, exchange->request)) {
         return respond(*exchange, *std::move(refused));
     }
+    if (way->route.begin) {
+        return begin_long(way->route, exchange);
+    }
     auto decision = way->admission.admit(exchange);
     if (decision.is_refused) {
         return respond(*exchange, text_response(503, "Too many requests at once: try again.\n"));
     }
     run(*way, std::move(decision.to_run));
+}
+
+void Server::begin_long(const Route &route, const std::shared_ptr<Exchange> &exchange) {
+    // A thread of the server sends the response: it may have to compress it.
+    const auto answer = [this, exchange](Response response) {
+        connections_->post([this, exchange, response = std::move(response)] {
+            unless_out_of_memory([&] {
+                respond(*exchange, response,
+                        takes_gzip(exchange->request, response) ? compressed(response) : nullptr);
+            });
+        });
+    };
+    try {
+        route.begin(exchange->request, {.client = exchange->connection->fd(), .answer = answer});
+    } catch (const std::exception &error) {
+        answer(failed(exchange->request, error.what()));
+    }
 }
 
 void Server::run(Way &way, std::shared_ptr<Admission::Job> job) {

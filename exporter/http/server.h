@@ -67,6 +67,7 @@ private:
     void check_logins(std::shared_ptr<Admission::Job> job);
     void admit(const std::shared_ptr<Exchange> &exchange);
     void run(Way &way, std::shared_ptr<Admission::Job> job);
+    void begin_long(const Route &route, const std::shared_ptr<Exchange> &exchange);
     void respond(Exchange &exchange, Response response,
                  const std::shared_ptr<const std::string> &packed = nullptr);
     [[nodiscard]] Way *find(const std::string &path) const;

@@ -3,6 +3,7 @@
 #include <civetweb.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
@@ -22,6 +23,13 @@ namespace {
 std::string header(const mg_connection *connection, const char *name) {
     const char *value = mg_get_header(connection, name);
     return value == nullptr ? "" : value;
+}
+
+// Proxies add at least one of these (RFC 7239; RFC 9110, 7.6.3; and older customs).
+bool is_forwarded(const mg_connection *connection) {
+    return std::ranges::any_of(
+        std::array{"Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"},
+        [&](const char *name) { return mg_get_header(connection, name) != nullptr; });
 }
 
 }  // namespace
@@ -167,6 +175,8 @@ int Workers::on_request(mg_connection *connection) {
         request.accept = header(connection, "Accept");
         request.origin = header(connection, "Origin");
         request.host = header(connection, "Host");
+        request.is_cross_site = header(connection, "Sec-Fetch-Site") == "cross-site";
+        request.is_forwarded = is_forwarded(connection);
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));
         worker->workers->handlers_.request(std::move(worker->connection), std::move(request),
                                            header(connection, "Authorization"));

@@ -95,7 +95,8 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
                     "Libraries that the probe could not attach to, by reason; the log says which.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (const std::string reason : {"open", "slow", "elf", "no_symbols", "attach", "pin"}) {
+        for (const std::string reason :
+             {"open", "slow", "elf", "no_symbols", "no_probe", "attach", "pin"}) {
             const auto count = probe.attach_failures.find(reason);
             builder.add(
                 {{"probe", probe.name}, {"reason", reason}},

@@ -40,6 +40,25 @@ Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
     return value;
 }
 
+// What /proc/TGID/status says after "KEY:\t"; empty if it cannot be read.
+std::string status_line(std::uint32_t tgid, std::string_view key) {
+    const std::string status = read_start(path_of(tgid, "status")).value_or("");
+    // In a name, a line break is written as \n.
+    const std::string begin = "\n" + std::string(key) + ":\t";
+    const std::size_t at = status.find(begin);
+    if (at == std::string::npos) {
+        return "";
+    }
+    const std::size_t from = at + begin.size();
+    return status.substr(from, status.find('\n', from) - from);
+}
+
+std::optional<std::uint32_t> first_number(std::string_view text) {
+    std::uint32_t number = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    return read.ec == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
@@ -56,16 +75,12 @@ std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
 }
 
 std::optional<std::uint32_t> user_of(std::uint32_t tgid) {
-    const std::string status = read_start(path_of(tgid, "status")).value_or("");
-    constexpr std::string_view key = "\nUid:\t";  // in a name, a line break is written as \n
-    const std::size_t at = status.find(key);
-    std::uint32_t uid = 0;
-    if (at == std::string::npos ||
-        std::from_chars(status.data() + at + key.size(), status.data() + status.size(), uid).ec !=
-            std::errc{}) {
-        return std::nullopt;
-    }
-    return uid;
+    return first_number(status_line(tgid, "Uid"));
+}
+
+std::optional<std::uint32_t> innermost_id_of(std::uint32_t tgid) {
+    const std::string ids = status_line(tgid, "NSpid");
+    return first_number(std::string_view(ids).substr(ids.rfind('\t') + 1));
 }
 
 std::string name_of(std::uint32_t tgid) {

@@ -22,6 +22,9 @@ std::optional<std::uint32_t> parent_of(std::uint32_t tgid);
 // Its real user id, as this process's user namespace counts.
 std::optional<std::uint32_t> user_of(std::uint32_t tgid);
 
+// Its id in the innermost namespace of ids that it is in.
+std::optional<std::uint32_t> innermost_id_of(std::uint32_t tgid);
+
 // The name of its first thread: untrusted bytes; empty if it cannot be read.
 std::string name_of(std::uint32_t tgid);
 

@@ -49,12 +49,14 @@ struct Facts {
     std::string config_file;  // empty: the defaults
     metrics::LastReload last_reload;
     std::string telemetry_path = "/metrics";
-    double rate_seconds = 0;  // the period of the rates
+    bool may_profile = false;  // who reads the page
+    double rate_seconds = 0;   // the period of the rates
     std::vector<ProbeFacts> probes;
     // Files with a problem first, then by the number of processes.
     std::vector<LibraryFacts> libraries;
     probes::Overview overview;
-    std::string overview_problem;  // why there is no overview; empty if there is one
+    std::string overview_problem;   // why there is no overview; empty if there is one
+    bool is_for_strangers = false;  // without what programs do, so without an overview
 };
 
 [[nodiscard]] std::vector<ProbeFacts> probe_facts(const std::vector<probes::Health> &probes,

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "exporter/base/quantity_text.h"
-#include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 
 namespace gpusnoop::status {
@@ -21,32 +20,6 @@ std::string cell(std::string_view tag, const Column &column, const std::string &
 }
 
 }  // namespace
-
-std::string escape_html(std::string_view text, std::size_t max_bytes) {
-    std::string out;
-    for (const char c : printable(to_valid_utf8(text, max_bytes))) {
-        switch (c) {
-            case '&':
-                out += "&amp;";
-                break;
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '"':
-                out += "&quot;";
-                break;
-            case '\'':
-                out += "&#39;";
-                break;
-            default:
-                out += c;
-        }
-    }
-    return out;
-}
 
 std::string bytes_html(std::uint64_t bytes) {
     return with_value(std::to_string(bytes), bytes_text(bytes));

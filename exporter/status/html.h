@@ -9,11 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace gpusnoop::status {
+#include "exporter/base/markup.h"
 
-// `text` for HTML content and quoted attributes: valid UTF-8, no markup, no marks that change the
-// direction of the text beside it, at most `max_bytes` bytes before escaping.
-[[nodiscard]] std::string escape_html(std::string_view text, std::size_t max_bytes = 128);
+namespace gpusnoop::status {
 
 // Shown in a form for people, with the exact number as its value.
 [[nodiscard]] std::string bytes_html(std::uint64_t bytes);

@@ -30,7 +30,8 @@ std::string links(const Facts &facts) {
            link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/api/v1/xids", "Xids (JSON)") +
            link("/api/v1/exits", "Ends of processes (JSON)") +
            link("/api/v1/threads", "Launching threads (JSON)") +
-           link("/api/v1/launch_gaps", "Launch gaps (JSON)") + link("/-/healthy", "Health") +
+           link("/api/v1/launch_gaps", "Launch gaps (JSON)") +
+           link("/api/v1/connections", "Connections (JSON)") + link("/-/healthy", "Health") +
            link("/-/ready", "Readiness") + "<li><a rel=\"noreferrer\" href=\"" + std::string(docs) +
            "\">Documentation</a></li>\n</ul>\n</nav>\n";
 }
@@ -83,9 +84,16 @@ std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_second
         "<p class=\"dim\">What the CUDA programs on <b>" +
         escape_html(facts.node) + "</b> do</p>\n" + links(facts) + "</header>\n<main>\n";
     html += notes(facts) + facts_list(facts) + refresh_line(facts, refresh_seconds);
-    html += in_flight_section(facts) + probes_section(facts) + processes_section(facts) +
-            allocations_section(facts) + slow_calls_section(facts) + xids_section(facts) +
-            libraries_section(facts);
+    if (facts.is_for_strangers) {
+        html +=
+            "<p>What programs do is shown to clients on this machine, and to logins: "
+            "<code>--web.enable-api</code> shows it to all.</p>\n" +
+            probes_section(facts);
+    } else {
+        html += in_flight_section(facts) + probes_section(facts) + processes_section(facts) +
+                profiles_section(facts) + allocations_section(facts) + slow_calls_section(facts) +
+                xids_section(facts) + libraries_section(facts);
+    }
     return html + "</main>\n</body>\n</html>\n";
 }
 

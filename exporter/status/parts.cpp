@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <utility>
+
 #include "exporter/base/quantity_text.h"
 #include "exporter/status/html.h"
 
@@ -35,6 +37,18 @@ std::string container_html(const std::string &container) {
     }
     return "<code title=\"" + escape_html(container) + "\">" +
            escape_html(container, shown_container_bytes) + "</code>";
+}
+
+std::string profile_links_html(std::optional<std::uint32_t> pid) {
+    const std::string of = pid ? "&amp;pid=" + std::to_string(*pid) : "";
+    std::string links;
+    for (const auto &[type, title] : {std::pair("cpu", "CPU"), std::pair("offcpu", "waits"),
+                                      std::pair("page_faults", "page faults")}) {
+        links += fmt::format(
+            "{}<a rel=\"nofollow\" href=\"./api/v1/profile?type={}{}&amp;format=svg\">{}</a>",
+            links.empty() ? "" : ", ", type, of, title);
+    }
+    return links;
 }
 
 std::string process_html(const processes::ProcessNames &names, std::uint32_t pid) {

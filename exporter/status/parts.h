@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ inline constexpr std::size_t max_path_bytes = 512;
                                const std::string &where = "");
 [[nodiscard]] std::string code(std::string_view text, std::size_t max_bytes = max_path_bytes);
 [[nodiscard]] std::string container_html(const std::string &container);
+// Links that take a profile and show it as a flame graph: of one process, or of all.
+[[nodiscard]] std::string profile_links_html(std::optional<std::uint32_t> pid = std::nullopt);
 // Its name, script and id, and whose it is.
 [[nodiscard]] std::string process_html(const processes::ProcessNames &names, std::uint32_t pid);
 

@@ -209,7 +209,11 @@ std::string processes_section(const Facts &facts) {
             process.limit.empty()
                 ? ""
                 : "<br><small>" + escape_html(process.limit, probes::max_limit_bytes) + "</small>";
-        rows.push_back({process_html(process.names, process.pid) + limit,
+        const std::string profiles =
+            facts.may_profile
+                ? "<br><small>profile: " + profile_links_html(process.pid) + "</small>"
+                : "";
+        rows.push_back({process_html(process.names, process.pid) + limit + profiles,
                         at_least + bytes_html(process.outstanding.bytes),
                         at_least + count_html(process.outstanding.count), gpus,
                         container_html(process.names.container), code(process.exe)});
@@ -229,6 +233,17 @@ std::string processes_section(const Facts &facts) {
     }
     return html + more(memory.process_count, rows.size(),
                        ", which hold less: see <a href=\"./api/v1/allocations?limit=0\">all</a>");
+}
+
+std::string profiles_section(const Facts &facts) {
+    return facts.may_profile
+               ? heading("profiles", "Profiles") +
+                     sentence(
+                         "A profile looks for 10 seconds at GPU processes, at those that "
+                         "<code>targets</code> names, and at what they start, and is a flame graph "
+                         "then: " +
+                         profile_links_html() + ".")
+               : "";
 }
 
 std::string allocations_section(const Facts &facts) {

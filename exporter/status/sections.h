@@ -14,6 +14,8 @@ namespace gpusnoop::status {
 [[nodiscard]] std::string in_flight_section(const Facts &facts);
 [[nodiscard]] std::string probes_section(const Facts &facts);
 [[nodiscard]] std::string processes_section(const Facts &facts);
+// Nothing for who may take none.
+[[nodiscard]] std::string profiles_section(const Facts &facts);
 [[nodiscard]] std::string allocations_section(const Facts &facts);
 [[nodiscard]] std::string slow_calls_section(const Facts &facts);
 [[nodiscard]] std::string xids_section(const Facts &facts);

@@ -29,8 +29,9 @@ std::string node_name() {
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this node";
 }
 
-Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanoseconds started) {
-    const auto health = probes::health_of(sources.probes);
+Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanoseconds started,
+             bool is_for_strangers) {
+    const auto &health = sources.health;
     const auto now = now_on(CLOCK_MONOTONIC);
     const CurrentRates current = rates.current(now, health);
     std::map<const discovery::Attacher *, std::string> names;
@@ -45,11 +46,16 @@ Facts gather(const Sources &sources, const Rates &rates, std::chrono::nanosecond
                 .config_file = sources.config.file,
                 .last_reload = sources.last_reload,
                 .telemetry_path = sources.config.web.telemetry_path,
+                .may_profile = sources.may_profile,
                 .rate_seconds = std::chrono::duration<double>(current.window).count(),
                 .probes = probe_facts(health, current),
                 .libraries = library_facts(sources.discovery.libraries(), health, names),
                 .overview = {},
-                .overview_problem = {}};
+                .overview_problem = {},
+                .is_for_strangers = is_for_strangers};
+    if (is_for_strangers) {
+        return facts;
+    }
     if (auto overview = sources.pipeline.overview(std::chrono::seconds(1))) {
         facts.overview = *std::move(overview);
     } else {
@@ -79,9 +85,9 @@ Result<std::optional<std::uint32_t>> refresh_of(const http::Request &request) {
 
 StatusPage::StatusPage() : started_(now_on(CLOCK_MONOTONIC)) {}
 
-void StatusPage::look_at(const std::vector<std::unique_ptr<probes::Probe>> &all) {
+void StatusPage::look_at(const std::vector<probes::Health> &health) {
     if (const auto now = now_on(CLOCK_MONOTONIC); rates_.is_due(now)) {
-        rates_.add(now, probes::health_of(all));
+        rates_.add(now, health);
     }
 }
 
@@ -90,12 +96,13 @@ http::Response StatusPage::answer(const http::Request &request, const Sources &s
     if (!refresh_seconds) {
         return http::text_response(400, refresh_seconds.error().message + "\n");
     }
+    const bool is_for_strangers = !sources.config.web.has_api && !request.is_trusted;
     http::Response response;
     response.content_type = "text/html; charset=utf-8";
     response.more_head =
         "Content-Security-Policy: " + std::string(content_security_policy) + "\r\n";
     response.body = std::make_shared<const std::string>(
-        page(gather(sources, rates_, started_), *refresh_seconds));
+        page(gather(sources, rates_, started_, is_for_strangers), *refresh_seconds));
     return response;
 }
 

@@ -19,9 +19,11 @@ namespace gpusnoop::status {
 struct Sources {
     const config::Config &config;
     const std::vector<std::unique_ptr<probes::Probe>> &probes;
+    const std::vector<probes::Health> health;  // of these, and of others
     const discovery::Discovery &discovery;
     probes::Pipeline &pipeline;
     metrics::LastReload last_reload;
+    bool may_profile = false;  // the client
 };
 
 // For any thread.
@@ -31,7 +33,7 @@ public:
     StatusPage();
 
     // Call it often: it samples the probes' counts every few seconds, for the rates.
-    void look_at(const std::vector<std::unique_ptr<probes::Probe>> &probes);
+    void look_at(const std::vector<probes::Health> &health);
 
     // `?refresh=10` makes a page that browsers reload. Waits only until a few numbers are copied,
     // and a second at most: after that the page reports the timeout, and has its other parts.

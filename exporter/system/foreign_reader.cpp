@@ -178,6 +178,7 @@ Result<> ForeignReader::close() {
 
 Result<> ForeignReader::copy(Part part) {
     shared_->with_code = part == Part::symbols_and_code;
+    shared_->is_text = part == Part::whole_text;
     return ask(reader::copy_job);
 }
 
@@ -227,6 +228,7 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
     answer.bytes = shared_->bytes;
     answer.inode = shared_->inode;
     answer.device = shared_->device;
+    answer.owner = shared_->owner;
     answer.file_system = shared_->file_system;
     if (answer.error == 0 && shared_->has_file && !answer.file) {
         answer.error = EMFILE;  // this process has no free descriptor for it

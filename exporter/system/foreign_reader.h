@@ -33,6 +33,7 @@ public:
         std::uint64_t bytes = 0;    // of the file
         std::uint64_t inode = 0;    // of the file, as stat() shows it
         std::uint32_t device = 0;   // the same: MAJOR << 20 | MINOR
+        std::uint32_t owner = 0;    // the same: its user
         std::uint32_t file_system;  // magic number of the file's
         Fd file;
     };
@@ -41,6 +42,7 @@ public:
     enum class Part : std::uint32_t {
         symbols,           // all ELF tables, symbols and small sections
         symbols_and_code,  // the same, and executable code
+        whole_text,        // all of a file that is no ELF file
     };
 
     static Result<std::unique_ptr<ForeignReader>> start();

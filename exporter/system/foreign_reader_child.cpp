@@ -90,6 +90,7 @@ int open_file(Open &open, Shared &shared) {
     }
     shared.bytes = open.bytes = static_cast<std::uint64_t>(status.st_size);
     shared.inode = status.st_ino;
+    shared.owner = status.st_uid;
     shared.device = static_cast<std::uint32_t>((major(status.st_dev) << 20) | minor(status.st_dev));
     shared.file_system = 0;
     if (shared.with_file_system) {
@@ -118,7 +119,9 @@ int make_copy(Open &open, Shared &shared, int &copy) {
     if (copy < 0) {
         return errno;
     }
-    const int error = copy_elf(open.file, open.bytes, copy, shared.with_code, shared);
+    const int error = shared.is_text
+                          ? copy_text(open.file, open.bytes, copy, shared)
+                          : copy_elf(open.file, open.bytes, copy, shared.with_code, shared);
     // Closing can wait, too: the kernel notifies the file system.
     close_all(open);
     return error;

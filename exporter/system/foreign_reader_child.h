@@ -19,6 +19,7 @@ constexpr std::uint32_t close_job = 6;
 // use.
 constexpr std::uint64_t max_copied = std::uint64_t{192} << 20;
 constexpr std::uint64_t max_copied_symbols = std::uint64_t{64} << 20;
+constexpr std::uint64_t max_copied_text = std::uint64_t{64} << 20;
 // A section that is neither code nor symbols is copied if it is smaller.
 constexpr std::uint64_t max_small_section = std::uint64_t{16} << 20;
 
@@ -27,6 +28,7 @@ struct Shared {
     std::uint32_t what;
     bool with_file_system;
     bool with_code;
+    bool is_text;
     std::uint32_t tgid;
     std::uint64_t address;
     std::uint64_t size;
@@ -39,6 +41,7 @@ struct Shared {
     std::uint64_t bytes;
     std::uint64_t inode;
     std::uint32_t device;
+    std::uint32_t owner;
     std::uint32_t file_system;
     std::atomic<std::uint64_t> progress;
     std::byte buffer[64 * 1024];
@@ -49,5 +52,7 @@ struct Shared {
 // Copies the useful parts of the ELF file to `copy`, which gets the file's size. Of any other file,
 // copies the first bytes. Returns an errno.
 [[nodiscard]] int copy_elf(int file, std::uint64_t bytes, int copy, bool with_code, Shared &shared);
+// Copies all of a file, of at most max_copied_text.
+[[nodiscard]] int copy_text(int file, std::uint64_t bytes, int copy, Shared &shared);
 
 }  // namespace gpusnoop::reader

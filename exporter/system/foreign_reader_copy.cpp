@@ -1,5 +1,5 @@
-// Copies the parts of an ELF file that the exporter's ELF reader needs. Trusts no value in the
-// file.
+// Copies the parts of an ELF file that the exporter's ELF reader needs, or a text. Trusts no value
+// in the file.
 #include <elf.h>
 #include <unistd.h>
 
@@ -150,6 +150,11 @@ int copy_elf(int file, std::uint64_t bytes, int copy, bool with_code, Shared &sh
         return error;
     }
     return copy_sections(to, header);
+}
+
+int copy_text(int file, std::uint64_t bytes, int copy, Shared &shared) {
+    Copying to{file, bytes, copy, shared, max_copied_text};
+    return to.range(0, bytes);
 }
 
 }  // namespace gpusnoop::reader

@@ -31,7 +31,7 @@ StackNames::Known &StackNames::known_of(const Process &process) {
     return found->second.stacks;
 }
 
-std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack> stacks) {
+std::vector<StackNames::Named> StackNames::name(std::span<const Stack> stacks) {
     for (const Stack &stack : stacks) {
         if (Known &known = known_of(stack.process); known.size() >= max_stacks) {
             known.clear();
@@ -43,7 +43,7 @@ std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack>
         const auto [entry, is_new] = known_of(stack.process).try_emplace(stack.addresses);
         if (is_new) {
             requests.push_back(
-                {requests.size(), stack.process.first, stack.addresses, stack.code_start});
+                {requests.size(), stack.process.first, stack.addresses, stack.code_start, true});
             asked.push_back(entry);
         }
     }
@@ -53,10 +53,10 @@ std::vector<std::vector<symbols::Frame>> StackNames::name(std::span<const Stack>
                 frame.function = printable(frame.function, max_text_bytes);
                 frame.module = printable(frame.module, max_text_bytes);
             }
-            asked[answer.ticket]->second = std::move(answer.frames);
+            asked[answer.ticket]->second = {std::move(answer.frames), std::move(answer.places)};
         }
     }
-    std::vector<std::vector<symbols::Frame>> named;
+    std::vector<Named> named;
     named.reserve(stacks.size());
     for (const Stack &stack : stacks) {
         named.push_back(known_of(stack.process)[stack.addresses]);

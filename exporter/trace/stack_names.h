@@ -31,15 +31,18 @@ public:
         std::uint64_t code_start;              // as in symbols::StackRequest
         std::vector<std::uint64_t> addresses;  // return addresses, innermost first
     };
-    // The frames of each stack; texts are safe for a terminal. The outermost calls may have no
-    // frames.
-    [[nodiscard]] std::vector<std::vector<symbols::Frame>> name(std::span<const Stack> stacks);
+    // Texts are safe for a terminal. The outermost calls may have no frames.
+    struct Named {
+        std::vector<symbols::Frame> frames;
+        std::vector<symbols::CodePlace> places;  // of the frames
+    };
+    [[nodiscard]] std::vector<Named> name(std::span<const Stack> stacks);
 
     // Call it after each round.
     void forget_old();
 
 private:
-    using Known = std::map<std::vector<std::uint64_t>, std::vector<symbols::Frame>>;
+    using Known = std::map<std::vector<std::uint64_t>, Named>;
     struct Entry {
         Known stacks;
         std::chrono::steady_clock::time_point since;

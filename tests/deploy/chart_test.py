@@ -55,6 +55,11 @@ SETS = {
     "everything": ([EVERYTHING], "1.32.0"),
     "a ServiceMonitor, on an older Kubernetes": (
         ["monitor: {kind: ServiceMonitor}\nhostNetwork: false\nport: 9999\nnameOverride: snoop\n"], "1.29.3"),
+    "a network policy, labels of the cluster, and two alerts less": (
+        ["hostNetwork: false\nnetworkPolicy:\n  enabled: true\n  from:\n"
+         "    - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}\n"
+         "commonLabels: {cluster: a, team: gpu}\nmonitor: {kind: ServiceMonitor}\ndashboards: {enabled: true, namespace: grafana}\n"
+         "prometheusRule: {enabled: true, disabled: [GpusnoopSlowCalls, GpusnoopExporterDown]}\n"], "1.32.0"),
     "other thresholds and runbooks": (
         ["prometheusRule:\n  enabled: true\n  runbooks: https://wiki.example.org/gpu\n  thresholds:\n"
          "    {leak_growth: 3GiB, leak_share: 0.02, leak_for: 1h, slow_calls: 10, errors_oom: cudaErrorMemoryAllocation}\n"], "1.32.0"),
@@ -68,6 +73,7 @@ REFUSED = ["ports: 1", "port: '19435'", "port: 80", "monitor: {kind: Monitor}", 
            "capabilities: [BPF]", "capabilities: [BPF, PERFMON, NET_ADMIN]", "config: ''", "extraArgs: [log]",
            "prometheusRule: {enable: true}", "prometheusRule: {thresholds: {leak_growth: [1]}}",
            "prometheusRule: {runbooks: wiki}", "fullnameOverride: Capital", "image: {}",
+           "networkPolicy: {from: monitoring}", "commonLabels: {a: 1}", "prometheusRule: {disabled: GpusnoopSlowCalls}",
            "nodeSelector: {nvidia.com/gpu.present: true}", "userNames: /etc/passwd"]
 
 
@@ -172,6 +178,30 @@ def check_privileges(objects):
     same("the host's paths", paths, {"/etc/passwd", "/sys/fs/bpf", "/sys/kernel/btf", "/sys/kernel/tracing"})
 
 
+def without(rules, alerts):
+    for group in rules["groups"]:
+        group["rules"] = [rule for rule in group["rules"] if rule.get("alert") not in alerts]
+    return rules
+
+
+def check_labels_and_policy(objects, values):
+    """Labels that all have, and who may connect."""
+    given = values["commonLabels"].items()
+    pod = only(objects, "DaemonSet")["spec"]["template"]
+    for one in [*objects, pod]:
+        if one.get("kind") != "Namespace" and not given <= one["metadata"]["labels"].items():
+            complain(f"{one.get('kind', 'Pod')}: lacks labels of commonLabels: {one['metadata']['labels']}")
+    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    same("network policies", len(policies), int(values["networkPolicy"]["enabled"]))
+    for policy in policies:
+        if not policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items():
+            complain(f"NetworkPolicy: selects no pod: {policy['podSelector']}")
+        (rule,) = policy["ingress"]
+        same("who may connect", rule["from"], values["networkPolicy"]["from"])
+        known = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+        same("ports of the network policy", {port["port"] for port in rule["ports"]}, known)
+
+
 def check_contents(objects, values, exporter, promtool):
     """Configuration, rules and dashboards are ours."""
     config = only([one for one in objects if "config.yaml" in one.get("data", {})], "ConfigMap")["data"]["config.yaml"]
@@ -183,7 +213,7 @@ def check_contents(objects, values, exporter, promtool):
     expected = {}
     for path, text in render.render_all(ROOT / "dashboards/rules/source", settings).items():
         name = path.removesuffix(".yaml").removeprefix("gpusnoop_").replace("_", "-")
-        expected[f"gpusnoop-exporter-{name}"] = yaml.safe_load(text)
+        expected[f"gpusnoop-exporter-{name}"] = without(yaml.safe_load(text), given["disabled"])
     if rules:
         same("the rules", rules, expected)
         with tempfile.TemporaryDirectory() as directory:
@@ -275,6 +305,17 @@ def check_chart_itself(chart):
     same("what the chart links to", linked, expected)
 
 
+def check_refused(program):
+    """Alerts that are not there, and a policy that would apply to no pod."""
+    for text, reason in (("prometheusRule: {enabled: true, disabled: [GpusnoopSlowCall]}", "GpusnoopSlowCall is no alert"),
+                         ("networkPolicy: {enabled: true}", "set hostNetwork: false")):
+        try:
+            manifests.render(program, [text])
+            complain(f"the chart takes {text}")
+        except manifests.Mistake as mistake:
+            same(f"that {text} is refused", reason in str(mistake), True)
+
+
 def check_wrong_thresholds(program):
     """One that is not there, and one from which others are computed."""
     for name in ("leak_grwth", "leak_window"):
@@ -296,6 +337,7 @@ def main():
     check_chart_itself(manifests.CHART)
     defaults = check_values(manifests.CHART)
     check_wrong_thresholds(program)
+    check_refused(program)
     with_rules, with_dashboards = False, False
     for name, (texts, version) in SETS.items():
         before = len(complaints)
@@ -308,6 +350,7 @@ def main():
             complaints.extend(f"{name}: {mistake}" for mistake in mistakes)
             continue
         check_fits_together(objects, values)
+        check_labels_and_policy(objects, values)
         found = check_contents(objects, values, exporter, promtool)
         with_rules, with_dashboards = with_rules or found[0], with_dashboards or found[1]
         if name == "the defaults":

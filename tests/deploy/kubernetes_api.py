@@ -16,6 +16,7 @@ KINDS = {
     ("v1", "ConfigMap"): "V1ConfigMap",
     ("v1", "Service"): "V1Service",
     ("apps/v1", "DaemonSet"): "V1DaemonSet",
+    ("networking.k8s.io/v1", "NetworkPolicy"): "V1NetworkPolicy",
 }
 SCALARS = {"str": str, "int": int, "float": (int, float), "bool": bool}
 # The API takes a quantity as a number as well, a port or a share by name or number.

@@ -153,6 +153,8 @@ public:
 
     // Those that do not do it slowly enough to go on all the time.
     void burst() const {
+        Process talks({standin("lives"), "name", "talks", "cuda", "connects", "3", "refused", "2",
+                       "pairs", "2", "say", "100000", "rest", "2500", "exit", "0"});
         const Process ranks({standin("ranks"), "--ranks", "4", "--rounds", "20"});
         const Process calls(math(directory_ / "go"));
         Process leaky({standin("leaky"), "--times", "20"});
@@ -162,6 +164,7 @@ public:
         CHECK(leaky.wait() == 0);
         CHECK(graphs.wait() == 0);
         CHECK(loads.wait() == 0);
+        CHECK(talks.wait() == 0);
         ranks.wait_for_output("holding");
         calls.wait_for_output("holding");
     }
@@ -226,7 +229,8 @@ struct Scene {
         "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
         "in_flight: {enabled: true}\ntorch: {enabled: true}\n"
         "host: {time: {enabled: true}, life: {enabled: true}, tasks: {enabled: true}, "
-        "pressure: {enabled: true}, memory: {enabled: true}}\n"};
+        "pressure: {enabled: true}, memory: {enabled: true}, "
+        "net: {enabled: true, look_interval: 1s}}\n"};
     OtherExporters others;
     e2e::Prometheus prometheus{
         exporter.port(),

@@ -393,5 +393,7 @@ TEST_CASE("doctor finds a busy port and a wrong configuration", "[e2e]") {
     INFO(busy.output);
     CHECK(busy.code == 2);
     CHECK(busy.output.find("address already in use") != std::string::npos);
-    CHECK(busy.output.find("does it run already?") != std::string::npos);
+    const std::size_t remedies = busy.output.find("\nWhat to do:\n");
+    REQUIRE(remedies != std::string::npos);
+    CHECK(busy.output.find("\n  listen ", remedies) != std::string::npos);
 }

@@ -83,6 +83,7 @@ TEST_CASE("calls of the real runtime that fail are errors, once each, and nothin
     exporter.wait_until_attached_to(library);
     // Of a call of another program that was running when its library was attached to.
     const double unmatched = exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total");
+    const double nested = exporter.scrape().sum("gpusnoop_probe_nested_calls_total");
     write_file(directory / "go", "");
     run.wait_for_output("holding");
 
@@ -126,6 +127,7 @@ TEST_CASE("calls of the real runtime that fail are errors, once each, and nothin
     CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", of) == 0);
     CHECK(page.sum("gpusnoop_probe_unmatched_returns_total") == unmatched);
     check_account_at_rest(exporter);
-    // A launch is two of the library's functions, of which the first jumps into the second.
-    CHECK(page.sum("gpusnoop_probe_nested_calls_total") > 0);
+    // A launch is two of the library's functions, and has one probe: __cudaLaunchKernel only jumps
+    // to cudaLaunchKernel. Beside the tests, another program may make a few nested calls.
+    CHECK(page.sum("gpusnoop_probe_nested_calls_total") - nested < 500);
 }

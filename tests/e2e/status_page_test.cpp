@@ -189,7 +189,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
-    REQUIRE(probes.size() == 14);
+    REQUIRE(probes.size() == 17);
     for (const Row &row : probes) {
         CHECK(row.at(1).text == state_of(metrics, row.at(0).text));
     }
@@ -217,7 +217,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const std::string pid = "pid " + std::to_string(node.leaky.pid());
     const Row process = row_with(table(seen.dom, "processes"), 0, pid);
-    CHECK(process.at(0).text == with_user("leaky " + pid));
+    CHECK(process.at(0).text == with_user("leaky " + pid) + "profile: CPU, waits, page faults");
     CHECK(process.at(1).value == std::to_string(memory.outstanding_bytes));
     CHECK(process.at(2).value == std::to_string(memory.outstanding_allocations));
     CHECK(process.at(5).text == standin("leaky"));

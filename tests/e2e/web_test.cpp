@@ -48,6 +48,41 @@ const std::string quiet = "functions: {enabled: false}\ncuda: {enabled: false}\n
 
 }  // namespace
 
+TEST_CASE("what programs do is for clients on the node, and nobody reloads by POST, unless told",
+          "[e2e]") {
+    require_bpf();
+    const std::string forwarded = "X-Forwarded-For: 192.0.2.1\r\n";
+    const auto start = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {exporter_binary(), "--web.listen-address=127.0.0.1:0"});
+        auto process = std::make_unique<Process>(std::move(more));
+        process->wait_for_output("msg=\"listening\"");
+        return process;
+    };
+    const auto port_of = [](const Process &process) {
+        const std::string text = process.output();
+        return static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(" port=") + 6)));
+    };
+    const auto process = start({});
+    const std::uint16_t port = port_of(*process);
+    CHECK(http(port, "/api/v1/exits").status == 200);
+    CHECK(http(port, "/api/v1/exits", "GET", forwarded).status == 403);
+    CHECK(http(port, "/metrics", "GET", forwarded).status == 200);
+    CHECK(http(port, "/", "GET").body.find("Top allocations") != std::string::npos);
+    const HttpAnswer page = http(port, "/", "GET", forwarded);
+    CHECK(page.status == 200);
+    CHECK(page.body.find("Top allocations") == std::string::npos);
+    CHECK(page.body.find("--web.enable-api") != std::string::npos);
+    const HttpAnswer refused = http(port, "/-/reload", "POST", "Content-Length: 0\r\n");
+    CHECK(refused.status == 403);
+    CHECK(refused.body.find("--web.enable-lifecycle") != std::string::npos);
+
+    const auto open = start({"--web.enable-api", "--web.enable-lifecycle"});
+    const std::uint16_t other = port_of(*open);
+    CHECK(http(other, "/api/v1/exits", "GET", forwarded).status == 200);
+    CHECK(http(other, "/", "GET", forwarded).body.find("Top allocations") != std::string::npos);
+    CHECK(http(other, "/-/reload", "POST", "Content-Length: 0\r\n").status == 200);
+}
+
 TEST_CASE("TLS, client certificates and logins, and certificates that change", "[e2e]") {
     require_bpf();
     const Certificates files;

@@ -48,6 +48,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
             }
         }
     }
+    const std::array<UsdtName, 2> probes_of{{{"fuzz", "begin"}, {"python", "gc__start"}}};
+    if (const auto found = file->find_usdt_probes(probes_of); answered(found)) {
+        for (const UsdtProbe &probe : *found) {
+            for (const UsdtPlace &place : probe.places) {
+                if (place.file_offset >= size || place.semaphore >= size) {
+                    std::abort();
+                }
+            }
+        }
+    }
     // As its own debug file, too.
     (void)file->debug_link();
     if (auto debug = file->open_debug_file(Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)))) {

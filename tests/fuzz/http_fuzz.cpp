@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (!address && address.error().message.empty()) {
         std::abort();
     }
-    const std::string escaped = status::escape_html(text, text.size());
+    const std::string escaped = escape_html(text, text.size());
     if (escaped.find_first_of("<>\"'") != std::string::npos ||
         to_valid_utf8(escaped, escaped.size()) != escaped) {
         std::abort();

@@ -19,6 +19,7 @@ import urllib.request
 
 SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)(?: -?\d+)?")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)",?')
+CALL_PROBES = ("cuda", "functions", "torch")
 ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 
 
@@ -97,12 +98,16 @@ def account(page):
     def per_probe(name):
         return page.sum(f"gpusnoop_probe_{name}", {})
 
+    def calls_in_flight():
+        # Those of probes of the host are intervals, of which each waiting thread has one.
+        return sum(page.sum("gpusnoop_probe_in_flight_calls", {"probe": probe}) for probe in CALL_PROBES)
+
     accounted = (per_probe("events_total") + per_probe("in_flight_calls") + per_probe("stale_calls_total")
                  + per_probe("events_lost_total"))
     return [
         ("events lost", 0, per_probe("events_lost_total")),
         ("unmatched returns", 0, per_probe("unmatched_returns_total")),
-        ("calls in flight", 0, per_probe("in_flight_calls")),
+        ("calls in flight", 0, calls_in_flight()),
         ("entries = events + in flight + stale + lost", per_probe("entries_total"), accounted),
     ]
 

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Puts into build/gpu/ what run.sh needs on a bare machine: the exporter without its debug information,
-# and the libraries it is linked with, except the C library's own.
+# Puts into build/gpu/ what run.sh and measure.sh need on a bare machine: the exporter without its debug
+# information and, if there is nvcc here, the CUDA programs with the runtime that they are linked with.
 set -eu
-cd "$(dirname "$0")/../.."
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../.."
 rm -rf build/gpu
-mkdir -p build/gpu/lib
+mkdir -p build/gpu/programs
 strip --strip-debug -o build/gpu/gpusnoop_exporter build/release/gpusnoop_exporter
-ldd build/gpu/gpusnoop_exporter | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | while read -r library; do
-    case ${library##*/} in
-    libc.so.* | libm.so.* | libpthread.so.* | libdl.so.* | librt.so.*) ;;
-    *) cp -L "$library" build/gpu/lib/ ;;
-    esac
-done
+nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
+if [ -n "$nvcc" ]; then
+    "$here/programs.sh" "$nvcc" build/gpu/programs '$ORIGIN'
+    cp -L "$(dirname "$(dirname "$(readlink -f "$nvcc")")")/lib64/libcudart.so.13" build/gpu/programs/
+fi
 du -sh build/gpu

@@ -4,7 +4,7 @@
 # network; uses what is there of nvcc and PyTorch. Exit code: 0 all equal, 1 not, 77 nothing to test on.
 #
 #   EXPORTER   the program, if it is not build/release/gpusnoop_exporter or what pack.sh made
-#   PROGRAMS   a folder with calls, calls_ptds and calls_legacy, for machines without nvcc
+#   PROGRAMS   a folder with calls, calls_ptds and calls_legacy, if not what nvcc or pack.sh made
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -28,16 +28,12 @@ stop_children() {
 }
 trap 'stop_children; rm -rf "$work"' EXIT
 
-runs() { LD_LIBRARY_PATH=$2 "$1" --version >"$work/version" 2>&1; }
-libraries=
+packed=$root/build/gpu
 if [ -z "${EXPORTER:-}" ]; then
     EXPORTER=$root/build/release/gpusnoop_exporter
-    if ! runs "$EXPORTER" "" && [ -x "$root/build/gpu/gpusnoop_exporter" ]; then
-        EXPORTER=$root/build/gpu/gpusnoop_exporter
-        libraries=$root/build/gpu/lib
-    fi
+    [ -x "$EXPORTER" ] || EXPORTER=$packed/gpusnoop_exporter
 fi
-runs "$EXPORTER" "$libraries" || fail "$EXPORTER does not run here: $(cat "$work/version")"
+"$EXPORTER" --version >"$work/version" 2>&1 || fail "$EXPORTER does not run here: $(cat "$work/version")"
 
 echo "$gpus"
 uname -sr
@@ -47,7 +43,7 @@ start_exporter() { # start_exporter MODE: sets exporter, url
     # The pid label: PyTorch's process has the name of every Python program.
     printf 'labels: {pid: true}\ncuda: {attach: %s}\n' "$1" >"$work/config.yaml"
     : >"$work/exporter.log"
-    LD_LIBRARY_PATH=$libraries "$EXPORTER" --config.file="$work/config.yaml" \
+    "$EXPORTER" --config.file="$work/config.yaml" \
         --web.listen-address=127.0.0.1:0 2>>"$work/exporter.log" &
     exporter=$!
     children+=("$exporter")
@@ -58,10 +54,10 @@ start_exporter() { # start_exporter MODE: sets exporter, url
     url=http://127.0.0.1:$(sed -nE 's/.*listening.* port="?([0-9]+).*/\1/p' "$work/exporter.log")/metrics
 }
 
-wait_attached() { # wait_attached LIBRARIES
+wait_attached() { # to the CUDA runtime of a process: the driver is attached to before anything runs
     local tries
     for tries in $(seq 200); do
-        [ "$(grep -c 'msg="attached"' "$work/exporter.log")" -lt "$1" ] || return 0
+        ! grep 'msg="attached"' "$work/exporter.log" | grep -q libcudart || return 0
         sleep 0.1
     done
     cat "$work/exporter.log" >&2
@@ -73,19 +69,14 @@ compare() { python3 "$here/compare.py" "$url" "$@"; }
 # What there is to run.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 programs=${PROGRAMS:-}
-if [ -z "$programs" ] && [ -n "$nvcc" ]; then
+if [ -z "$programs" ] && [ -n "$nvcc" ] &&
+    "$here/programs.sh" "$nvcc" "$work" "$(dirname "$(dirname "$(readlink -f "$nvcc")")")/lib64"; then
     programs=$work
-    library=$(dirname "$(dirname "$(readlink -f "$nvcc")")")/lib64
-    build() { # build NAME OPTION...
-        "$nvcc" -std=c++17 -O2 -cudart shared -Xlinker "-rpath=$library" "${@:2}" -o "$programs/$1" "$here/calls.cu"
-    }
-    build calls
-    build calls_ptds --default-stream per-thread
-    build calls_legacy -Xcompiler -D__NV_LEGACY_LAUNCH
 fi
+[ -n "$programs" ] || [ ! -x "$packed/programs/calls" ] || programs=$packed/programs
 with_torch=no
 if timeout 300 python3 "$here/torch_workload.py" --check 2>/dev/null; then with_torch=yes; fi
-[ -n "$programs" ] || echo "gpu tests: there is no nvcc, so no CUDA programs are run"
+[ -n "$programs" ] || echo "gpu tests: there is neither nvcc nor what pack.sh makes, so no CUDA programs are run"
 [ $with_torch = yes ] || echo "gpu tests: python3 has no PyTorch that sees the GPU, so it is not run"
 if [ -z "$programs" ] && [ $with_torch = no ]; then skip "there is neither nvcc nor PyTorch"; fi
 
@@ -110,7 +101,7 @@ check_program() { # check_program FILE
 check_programs() { # one that is already there lets the others be seen from their first call on
     "$programs/calls" 1 1 >"$work/holder.json" &
     children+=("$!")
-    wait_attached 1
+    wait_attached
     cp "$programs/calls" "$work/calls_again" # the holder has the name calls
     check_program "$work/calls_again"
     check_program "$programs/calls_ptds"
@@ -126,7 +117,7 @@ check_torch() {
         kill -0 "${children[-1]}" 2>/dev/null || fail "the Python program that holds PyTorch ended by itself"
         sleep 0.1
     done
-    wait_attached 1
+    wait_attached
     sleep 1 # a wheel can bring several copies
     timeout 300 python3 "$here/torch_workload.py" "$url" 7>&- || failed=1
     exec 7>&-

@@ -108,7 +108,7 @@ def main():
     def rows(_):
         now = settled()
         return ([(what, count, now[metric] - before[metric]) for what, count, metric in expected]
-                + [("bytes reserved on the device", reserved, seen("cuda_memory_outstanding_bytes")),
+                + [("bytes reserved on the device", reserved, seen("cuda_memory_outstanding_bytes", memory_kind="device")),
                    ("frees of untracked memory", 0, seen("cuda_memory_untracked_frees_total")),
                    ("errors", 0, seen("cuda_api_errors_total"))])
 

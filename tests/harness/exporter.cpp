@@ -61,8 +61,11 @@ void require_bpf() {
 Exporter::Exporter(const std::string &config, std::vector<std::string> through) {
     configure(config);
     const auto file = directory_ / "config.yaml";
-    through.insert(through.end(), {exporter_binary(), "--config.file=" + file.string(),
-                                   "--web.listen-address=127.0.0.1:0"});
+    through.insert(through.end(),
+                   {exporter_binary(), "--config.file=" + file.string(), "--web.enable-lifecycle"});
+    if (config.find("listen_address:") == std::string::npos) {
+        through.emplace_back("--web.listen-address=127.0.0.1:0");
+    }
     process_ = std::make_unique<Process>(std::move(through));
     process_->wait_for_output("msg=\"listening\"");
     const std::string text = log();

@@ -37,7 +37,8 @@ class Exporter {
 public:
     // Started on `config` (YAML) and serving when this returns. Without a block `functions:`,
     // `pcie:` or `nvlink:` there, that probe is off, and so is each probe that a block `host:
-    // {...}`, in one line, does not name. `through` is a command that runs the command after it,
+    // {...}`, in one line, does not name. It listens on a port of the loopback, or where
+    // `listen_address:` there says. `through` is a command that runs the command after it,
     // such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});
 

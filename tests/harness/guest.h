@@ -1,10 +1,16 @@
-// Features that only the guests of tests/vm have: see tests/vm/README.md.
+// The guests of tests/vm, and what only they have: see tests/vm/README.md.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace harness {
+
+// Whether this runs in a guest: its CPUs stand still at times, and everything takes long.
+inline bool in_guest() {
+    return std::getenv("GPUSNOOP_VM") != nullptr;
+}
 
 // The module of tests/vm/module, loaded as long as this lives.
 class TestModule {

@@ -107,8 +107,23 @@ std::string Process::output() const {
 }
 
 void Process::wait_for_output(const std::string &text) const {
-    eventually("output with '" + text + "', but there is: " + output(),
-               [&] { return output().find(text) != std::string::npos; });
+    // What has ended says nothing more. What works can take long, where traps are slow.
+    siginfo_t ended{};
+    const auto has_said = [&] {
+        const bool is_over =
+            ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            ended.si_pid != 0;
+        const std::string all = output();
+        if (all.find(text) != std::string::npos) {
+            return true;
+        }
+        if (is_over) {
+            FAIL("a process ended, by " << ended.si_status << ", without the output '" << text
+                                        << "', but with: " << all);
+        }
+        return false;
+    };
+    eventually("output with '" + text + "', but there was: " + output(), has_said, 3 * patience);
 }
 
 void Process::signal(int number) const {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
@@ -50,7 +49,7 @@ struct Made {
 void require_vgem() {
     require_bpf();
     if (run({standin("fences"), "--look"}).code == 3) {
-        if (std::getenv("GPUSNOOP_VM") != nullptr) {
+        if (in_guest()) {
             FAIL("this guest has no vgem");
         }
         SKIP("this test needs the module vgem: scripts/vm.sh has kernels with it");

@@ -25,7 +25,8 @@ constexpr auto signals = "gpusnoop_host_signals_total";
 const std::string all_by_pid =
     "host: {time: {enabled: true}, life: {enabled: true, keep: 1000}, tasks: {enabled: true}, "
     "pressure: "
-    "{enabled: true}, memory: {enabled: true}}\nlabels: {pid: true}\nseries: {retention: 10s}\n";
+    "{enabled: true}, memory: {enabled: true}, net: {enabled: true}}\nlabels: {pid: true}\nseries: "
+    "{retention: 10s}\n";
 
 Process lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));

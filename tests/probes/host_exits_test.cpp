@@ -4,13 +4,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/gpu_node.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
@@ -198,7 +198,7 @@ TEST_CASE("of threads that are killed at once, the one whose call began last cou
     const Exporter exporter(attached_by(mode) + enabled);
     const Process holder = lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    const std::size_t rounds = std::getenv("GPUSNOOP_VM") == nullptr ? 40 : 6;
+    const std::size_t rounds = in_guest() ? 6 : 40;
     for (std::size_t i = 0; i < rounds; i++) {
         const std::string newest = i % 2 == 0 ? "cudaMemcpy" : "cudaDeviceSynchronize";
         std::vector<std::string> steps = {"name", "crowd", "allocate", "64"};

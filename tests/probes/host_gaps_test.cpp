@@ -6,7 +6,6 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -18,6 +17,7 @@
 #include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/gpu_node.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/json_lines.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/host_time.h"
@@ -81,7 +81,7 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     const Exporter exporter(config(GENERATE(from_range(attach_modes()))) +
                             "sinks: [{type: file, path: " + sink + ", events: launch_gaps}]\n");
     // The clocks of an emulated machine are wrong by a little at each step.
-    const int steps = std::getenv("GPUSNOOP_VM") == nullptr ? 20 : 5;
+    const int steps = in_guest() ? 5 : 20;
     std::vector<std::string> words = {"name",     "gapper", "launch", "inside",
                                       "allocate", "burn",   "1"};
     for (int i = 0; i < steps; i++) {
@@ -109,16 +109,19 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     CHECK(pipe >= 0.98 * steps * 0.008);
     CHECK(is_near(pipe + futex, notes.spent.at({"host", "pipe"})));
     double in_calls = 0;
+    double ready = 0;
     for (const auto &[of, seconds] : notes.spent) {
         in_calls += of.first == "memory" ? seconds : 0;
+        ready += of == Cell{"memory", "runnable"} ? seconds : 0;
     }
-    // What lies between two steps can lie inside of a call.
+    // A wait for a CPU can lie between the program's clock and the call, and what lies between two
+    // steps inside of a call.
     const double between = std::accumulate(
         notes.spent.begin(), notes.spent.end(), notes.wall,
         [](double left, const auto &one) { return std::max(left - one.second, 0.0); });
     const double in_cuda = in_state(page, "gapper", "device", "cuda_call");
     CAPTURE(in_cuda, in_calls, between);
-    CHECK(in_cuda >= 0.98 * in_calls - slack());
+    CHECK(in_cuda >= 0.98 * (in_calls - ready) - slack());
     CHECK(in_cuda <= 1.02 * in_calls + slack() + between);
     const double ran = in_state(page, "gapper", "device", "running");
     CHECK(ran >= 0.98 * steps * 0.005);
@@ -167,6 +170,20 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them",
     CHECK(process.wait() == 0);
 }
 
+TEST_CASE("a sink for launch gaps without the probe that finds them is said in the log",
+          "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string sink =
+        "sinks: [{type: file, path: " + (directory / "gaps").string() + ", events: launch_gaps}]\n";
+    const auto warns = [](const Exporter &exporter) {
+        return exporter.log().find("no sink gets launch gaps: set host.time.enabled") !=
+               std::string::npos;
+    };
+    CHECK(warns(Exporter(sink + "host: {time: {enabled: false}}\n")));
+    CHECK_FALSE(warns(Exporter(sink + "host: {time: {enabled: true}}\n")));
+}
+
 TEST_CASE("a gap ends with the next launch of any thread of the process", "[kernel]") {
     require_bpf();
     const Exporter exporter(config("auto"));
@@ -185,9 +202,10 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
     CHECK(gaps(page, "count", of) == 2 * (20 - 1));
     CHECK(gaps(page, "sum", of) >= least / 1e9);
     CHECK(gaps(page, "sum", of) <= most / 1e9);
-    // Each waited for its turn and then slept; half of its time is the other's gap.
-    CHECK(in_state(page, "turner", "none", "sleep") > 0.4 * least / 1e9);
-    CHECK(in_state(page, "turner", "none", "futex") > 0.3 * least / 1e9);
+    // Each waited for its turn and then slept; half of its time is the other's gap. In a busy
+    // machine, it waits for a CPU for a part of it.
+    CHECK(in_state(page, "turner", "none", "sleep") > 0.2 * least / 1e9);
+    CHECK(in_state(page, "turner", "none", "futex") > 0.2 * least / 1e9);
     const auto documented_gaps = documented(exporter, "turner");
     CHECK(documented_gaps.size() == 2 * (20 - 1));
     check_documented(documented_gaps, page, of);

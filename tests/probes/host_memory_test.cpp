@@ -8,13 +8,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "exporter/base/fd.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/memory_cgroup.h"
 #include "tests/harness/probe_state.h"
 
@@ -69,11 +69,10 @@ TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel]
         "true}}\n");
     // In a guest, files are in memory, which cannot be freed: more than a little would take for
     // ever.
-    const bool is_guest = std::getenv("GPUSNOOP_VM") != nullptr;
-    if (is_guest) {
+    if (in_guest()) {
         memory->slow_down_past(8U << 20U);
     }
-    Process process({standin("lives"), "wait", "write", is_guest ? "10" : "256", "wait"});
+    Process process({standin("lives"), "wait", "write", in_guest() ? "10" : "256", "wait"});
     process.wait_for_output("waiting 1");
     const TracepointCount truth("vmscan/mm_vmscan_memcg_reclaim_begin", process.pid());
     if (!truth.works()) {

@@ -4,7 +4,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/memory_cgroup.h"
 #include "tests/probes/host_time.h"
 
@@ -27,10 +27,6 @@ constexpr auto cpu_seconds = "gpusnoop_host_launch_thread_cpu_seconds_total";
 constexpr auto numa_bytes = "gpusnoop_host_memory_numa_bytes";
 constexpr auto gpu_node = "gpusnoop_gpu_numa_node";
 
-bool is_guest() {
-    return std::getenv("GPUSNOOP_VM") != nullptr;
-}
-
 // A CPU of each node that has some.
 std::map<unsigned, std::string> cpus_by_node() {
     std::map<unsigned, std::string> cpus;
@@ -41,7 +37,7 @@ std::map<unsigned, std::string> cpus_by_node() {
             cpus[static_cast<unsigned>(std::stoul(name.substr(4)))] = std::to_string(cpu);
         }
     }
-    REQUIRE(cpus.size() >= (is_guest() ? 2U : 1U));
+    REQUIRE(cpus.size() >= (in_guest() ? 2U : 1U));
     return cpus;
 }
 
@@ -205,7 +201,7 @@ TEST_CASE("the NUMA node of a GPU is what the kernel says of its device", "[kern
         CHECK(now.sum(gpu_node, {{"gpu", "0"}}) == (node >= 0 ? node : 0));
     };
     check(std::stoi(before));
-    if (is_guest()) {  // QEMU's devices are on no node, unless one says so
+    if (in_guest()) {  // QEMU's devices are on no node, unless one says so
         for (const auto &[node, cpu] : cpus_by_node()) {
             write_file(device / "numa_node", std::to_string(node));
             check(static_cast<int>(node));

@@ -4,7 +4,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 
 #include "tests/harness/cpu_cgroup.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/memory_cgroup.h"
 #include "tests/harness/probe_state.h"
 
@@ -55,7 +55,7 @@ TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel]") {
     }
     const CpuCgroup cpu;
     const bool is_v2 = std::filesystem::exists(cpu.path() / "cgroup.controllers");
-    REQUIRE((is_v2 || std::getenv("GPUSNOOP_VM") == nullptr));  // guests have no other
+    REQUIRE((is_v2 || !in_guest()));  // guests have no other
     Process process({standin("lives"), "wait", "touch", "20", "burn", "200", "wait"});
     process.wait_for_output("waiting 1");
     if (!is_v2) {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/probe_state.h"
 
 using namespace harness;
@@ -128,7 +128,7 @@ TEST_CASE("what a resting process has used is what /proc says", "[kernel]") {
         CHECK(std::abs(page.sum(cpu) - truth.cpu_ns * 1e-9) < 2e-9);
         CHECK(page.sum(cpu, {{"comm", "lives"}, {"role", "gpu"}}) == page.sum(cpu));
         // In a guest, its file is in memory.
-        CHECK((truth.written >= 3 << 20 || std::getenv("GPUSNOOP_VM") != nullptr));
+        CHECK((truth.written >= 3 << 20 || in_guest()));
         check_sums(page, truth);
         const std::string status = proc(process.pid(), "status");
         for (const auto &[kind, key] : {std::pair("anon", "RssAnon"), std::pair("file", "RssFile"),

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 
 namespace harness::host_time {
 
@@ -56,7 +56,7 @@ inline Notes notes_in(const std::string &output) {
 
 // An emulated machine takes milliseconds to read its clocks.
 inline double slack() {
-    return std::getenv("GPUSNOOP_VM") == nullptr ? 0.005 : 0.05;
+    return in_guest() ? 0.05 : 0.005;
 }
 
 inline bool is_near(double counted, double truth, double stolen = 0) {

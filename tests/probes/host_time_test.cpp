@@ -7,7 +7,6 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -21,6 +20,7 @@
 #include "tests/harness/cpu_cgroup.h"
 #include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/probes/host_time.h"
 
 using namespace harness;
@@ -167,8 +167,7 @@ Page check_cells(const Exporter &exporter, Process &process, const std::string &
     const double runnable = of_state(page, comm, "runnable");
     CAPTURE(latency, runnable);
     CHECK(latency >= 0.98 * runnable - slack());
-    const bool is_emulated = std::getenv("GPUSNOOP_VM") != nullptr;
-    CHECK(latency <= 1.02 * runnable + (is_emulated ? 10 : 1) * slack());
+    CHECK(latency <= 1.02 * runnable + (in_guest() ? 10 : 1) * slack());
     check_documents(exporter, process, comm);
     return page;
 }
@@ -253,12 +252,12 @@ TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]"
     INFO(process.output());
     check_states(page, notes_in(process.output()), "throttled");
     REQUIRE(truth > 0.3);
-    // Within a period: it may be throttled between the two readings, and cpu.stat does not have the
-    // time until the group may run again.
+    // Within two periods: it may be throttled between the two readings, and cpu.stat does not have
+    // the time until the group may run again, for which a busy machine takes longer.
     constexpr double period = 0.1;
     const double throttled = cell(page, "throttled", {"host", "throttled"});
     CAPTURE(throttled, truth);
-    CHECK(std::abs(throttled - truth) <= 0.02 * truth + period);
+    CHECK(std::abs(throttled - truth) <= 0.02 * truth + 2 * period);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }

@@ -3,11 +3,11 @@
 #include <time.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <filesystem>
 
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 
 using namespace harness;
 
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 void require_guest() {
-    if (std::getenv("GPUSNOOP_VM") == nullptr) {
+    if (!in_guest()) {
         SKIP("this would harm the machine: scripts/vm.sh has others");
     }
 }

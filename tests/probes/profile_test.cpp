@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 #include "tests/harness/process.h"
 #include "tests/probes/host_time.h"
 
@@ -92,6 +93,12 @@ double samples_in(const Json &profile, const std::string &function) {
     return samples;
 }
 
+// Of so much CPU time, at 199 a second. A busy machine takes some ticks late, and an emulated one
+// misses those of the time in which its own CPUs do not run.
+double least_samples(double ns) {
+    return (in_guest() ? 0.1 : 0.5) * 199 * ns / 1e9;
+}
+
 std::string pid_option(const Process &process) {
     return "--pid=" + std::to_string(process.pid());
 }
@@ -109,8 +116,7 @@ TEST_CASE("samples of the CPU are where a program burns it", "[kernel]") {
     const double one = samples_in(json, "burn_one");
     const double three = samples_in(json, "burn_three");
     CAPTURE(one, three, said["one"], said["three"]);
-    // By the CPU time; an emulated or busy machine takes some ticks late.
-    CHECK(one + three >= 0.5 * 199 * (said["one"] + said["three"]) / 1e9);
+    CHECK(one + three >= least_samples(said["one"] + said["three"]));
     CHECK(one + three <= 1.1 * 199 * (said["one"] + said["three"]) / 1e9 + 5);
     // Where they fall is chance: within the 99.9 % interval of the true share.
     const double share = said["three"] / (said["one"] + said["three"]);
@@ -124,12 +130,87 @@ TEST_CASE("samples of the CPU are where a program burns it", "[kernel]") {
     }
 }
 
+TEST_CASE("code that a program makes has the names of its perf map", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"made", "1000"});
+    Profile profile({pid_option(process), "--format=json", "--frequency=199"});
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    const double made = samples_in(json, "made_loop");
+    CAPTURE(made, said["made"], json.dump());
+    CHECK(made >= least_samples(said["made"]));
+    CHECK(made <= 1.1 * 199 * said["made"] / 1e9 + 5);
+}
+
+TEST_CASE("a flame graph has what a program burns", "[kernel]") {
+    require_bpf();
+    const Process process = hold({"touch", "1000"});
+    Profile profile({pid_option(process), "--format=svg", "--type=page_faults"});
+    (void)work(process);
+    const std::string svg = profile.finish();
+    CHECK(svg.starts_with("<?xml "));
+    CHECK(svg.find("<title>touch_pages (1,000 faults, ") != std::string::npos);
+}
+
 TEST_CASE("each page fault is a sample, with the function that touches the page", "[kernel]") {
     require_bpf();
     const Process process = hold({"touch", "1562"});
     Profile profile({pid_option(process), "--format=json", "--type=page_faults"});
-    (void)work(process);
-    CHECK(samples_in(Json::parse(profile.finish()), "touch_pages") == 1562);
+    auto said = work(process);
+    const double samples = samples_in(Json::parse(profile.finish()), "touch_pages");
+    CAPTURE(said["faults"]);
+    // More, where the kernel takes pages away to see who uses them (NUMA balancing).
+    CHECK(samples >= 1562);
+    CHECK(samples == said["faults"]);
+}
+
+TEST_CASE("a heap profile has what a process allocates and does not free, to the byte",
+          "[kernel]") {
+    require_bpf();
+    const Process process = hold({"keep", "500"});
+    const Process other = hold({"keep", "100"});
+    Profile profile({pid_option(process), "--format=json", "--type=heap", "--min-bytes=1000"});
+    (void)work(other);
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    CHECK(json.at("samples_lost") == 0);
+    CHECK(json.at("stacks_lost") == 0);
+    std::map<std::string, double> counted;
+    for (const Json &stack : json.at("stacks")) {
+        CAPTURE(stack.dump());
+        CHECK(stack.at("pid") == process.pid());
+        CHECK(stack.at("samples") > 0);
+        for (const std::string what : {"keep", "grow"}) {
+            if (has_frame(stack, what + "_blocks")) {
+                counted[what + "_blocks"] += stack.at("samples").get<double>();
+                counted[what + "_bytes"] += stack.at("bytes").get<double>();
+            }
+        }
+    }
+    CHECK(counted["keep_blocks"] == said["kept_blocks"]);
+    CHECK(counted["keep_bytes"] == said["kept_bytes"]);
+    CHECK(counted["grow_blocks"] == said["grown_blocks"]);
+    CHECK(counted["grow_bytes"] == said["grown_bytes"]);
+    CHECK(said["kept_blocks"] > 0);
+    CHECK(said["grown_blocks"] > 0);
+}
+
+TEST_CASE("a heap profile is of one process that has an allocator", "[kernel]") {
+    require_bpf();
+    const auto refused = [](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), {exporter_binary(), "profile", "--duration=100ms"});
+        return run(std::move(arguments));
+    };
+    const Finished without = refused({"--type=heap"});
+    CHECK(without.code == 2);
+    CHECK(without.output.find("needs exactly one --pid") != std::string::npos);
+    CHECK(refused({"--type=heap", "--pid=1", "--pid=2"}).code == 2);
+    CHECK(refused({"--type=cpu", "--min-bytes=1"}).code == 2);
+    CHECK(refused({"--type=heap", "--pid=1", "--min-bytes=much"}).code == 2);
+    const Finished gone = refused({"--type=heap", "--pid=4194304"});
+    INFO(gone.output);
+    CHECK(gone.code == 1);
+    CHECK(gone.output.find("no file that defines malloc") != std::string::npos);
 }
 
 TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is inside of",
@@ -167,15 +248,18 @@ TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is
         in_main += has_frame(stack, "main") ? time : 0;
     }
     CAPTURE(seconds["wait"], seconds["pipe"], seconds["sleep"], all);
-    CHECK(host_time::is_near(seconds["wait"], notes.spent.at({"wait", "sleep"})));
-    CHECK(host_time::is_near(seconds["pipe"], notes.spent.at({"host", "pipe"})));
-    CHECK(host_time::is_near(seconds["sleep"], notes.spent.at({"host", "sleep"})));
+    // What lies between the program's clock and a switch takes long while the CPUs of an emulated
+    // machine do not run.
+    const double unknown = in_guest() ? 0.25 : 0;
+    CHECK(host_time::is_near(seconds["wait"], notes.spent.at({"wait", "sleep"}), unknown));
+    CHECK(host_time::is_near(seconds["pipe"], notes.spent.at({"host", "pipe"}), unknown));
+    CHECK(host_time::is_near(seconds["sleep"], notes.spent.at({"host", "sleep"}), unknown));
     // Some functions of the C library have no frame pointers.
     CAPTURE(in_main);
     CHECK(in_main >= 0.9 * (seconds["wait"] + seconds["pipe"] + seconds["sleep"]));
     // With the waits before and after the work, all of the profile is there.
     CHECK(all <= json.at("seconds").get<double>());
-    CHECK(all >= 0.5 * json.at("seconds").get<double>());
+    CHECK(all >= (in_guest() ? 0.2 : 0.5) * json.at("seconds").get<double>());
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }
@@ -228,4 +312,14 @@ TEST_CASE("go tool pprof reads a profile", "[kernel]") {
         }
     }
     CHECK(is_found);
+    // What has no name can be looked up by the build id of its file.
+    const Finished raw = run({"go", "tool", "pprof", "-raw", profile.path()});
+    CHECK(raw.code == 0);
+    const Finished id = run({"readelf", "-n", standin("stacks")});
+    const std::size_t at = id.output.find("Build ID: ");
+    REQUIRE(at != std::string::npos);
+    const std::string build_id = id.output.substr(at + 10, 40);
+    CAPTURE(build_id, raw.output);
+    CHECK(raw.output.find("standin_stacks " + build_id) + raw.output.find("stacks " + build_id) !=
+          2 * std::string::npos);
 }

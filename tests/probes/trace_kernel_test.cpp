@@ -1,19 +1,23 @@
-// `gpusnoop_exporter trace pcie|nvlink|fence|syscall`: its lines against what was done.
+// `gpusnoop_exporter trace pcie|nvlink|fence|syscall|open`: its lines against what was done.
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "exporter/ebpf/kprobe.h"
 #include "exporter/ebpf/tracepoint.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
+#include "tests/probes/syscalls.h"
 
 using namespace harness;
 using nlohmann::json;
@@ -106,7 +110,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
     }
 #if defined(__x86_64__)
     const auto compat = named(lines, "compat");
-    CHECK(compat.size() == calls_each);
+    CHECK(compat.size() == compat_calls_of(process));
     for (const json &line : compat) {
         CHECK(line["number"] == 64);
         CHECK(line["result"] == ::getpid());
@@ -229,6 +233,49 @@ TEST_CASE("system calls of a GPU process are lines from its first CUDA call on",
     auto lines = trace.finish();
     std::erase_if(lines, [&](const json &line) { return line["pid"] != traced.pid(); });
     check_lines(lines, traced);
+}
+
+TEST_CASE("a trace of opened files has the path of each, also of those that are not there",
+          "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string program = directory / "opens_files";
+    std::filesystem::copy_file("/bin/cat", program);
+    std::vector<std::string> command = {program};
+    std::set<std::string> there;
+    std::set<std::string> missing_files;
+    for (int i = 0; i < 20; i++) {
+        const std::string path = directory / ("there" + std::to_string(i));
+        write_file(path, "");
+        there.insert(path);
+        missing_files.insert(path + "not");
+        command.insert(command.end(), {path, path + "not"});
+    }
+    const bool only_failed = GENERATE(false, true);
+    std::vector<std::string> options = {"--comm=opens_f[i]les"};
+    if (only_failed) {
+        options.emplace_back("--failed");
+    }
+    Trace trace("open", "{}", options);
+    CHECK(run(command).code == 1);
+    std::multiset<std::string> opened;
+    std::multiset<std::string> failed;
+    for (const json &line : trace.finish()) {
+        CAPTURE(line.dump());
+        const std::string path = line.at("path");
+        CHECK(line.at("comm") == "opens_files");
+        if (there.contains(path)) {
+            opened.insert(path);
+            CHECK(line.at("result").get<int>() >= 3);
+        } else if (missing_files.contains(path)) {
+            failed.insert(path);
+            CHECK(line.at("error") == "ENOENT");
+        }
+        CHECK((!only_failed || line.at("result").get<int>() < 0));
+    }
+    CHECK(opened == (only_failed ? std::multiset<std::string>{}
+                                 : std::multiset<std::string>(there.begin(), there.end())));
+    CHECK(failed == std::multiset<std::string>(missing_files.begin(), missing_files.end()));
 }
 
 TEST_CASE("a trace of the whole machine does not trace itself", "[kernel]") {

@@ -48,6 +48,16 @@ std::string summary_of(std::span<const Finding> findings) {
     return "Everything works.";
 }
 
+std::string remedies(std::span<const Finding> findings, std::size_t width) {
+    std::string text;
+    for (const Finding &finding : findings) {
+        if (finding.verdict != Verdict::ok && !finding.remedy.empty()) {
+            text += fmt::format("  {:<{}}  {}\n", finding.check, width, plain(finding.remedy));
+        }
+    }
+    return text.empty() ? "" : "What to do:\n" + text;
+}
+
 }  // namespace
 
 Verdict overall(std::span<const Finding> findings) {
@@ -76,7 +86,7 @@ std::string to_text(std::span<const Finding> findings) {
         }
         text += '\n';
     }
-    return text + "\n" + summary_of(findings) + "\n";
+    return text + "\n" + summary_of(findings) + "\n" + remedies(findings, width);
 }
 
 std::string to_json(std::span<const Finding> findings) {
@@ -86,6 +96,9 @@ std::string to_json(std::span<const Finding> findings) {
                           {"verdict", name_of(finding.verdict)},
                           {"found", plain(finding.found)},
                           {"costs", plain(finding.costs)}});
+        if (!finding.remedy.empty()) {
+            checks.back()["remedy"] = plain(finding.remedy);
+        }
     }
     const nlohmann::json all = {{"verdict", name_of(overall(findings))}, {"checks", checks}};
     return all.dump(2) + "\n";

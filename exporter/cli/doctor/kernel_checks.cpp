@@ -16,8 +16,10 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
+#include "exporter/base/unsupported.h"
 #include "exporter/cli/doctor/probe_checks.h"
 #include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/tracepoint.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 
@@ -78,7 +80,8 @@ void check_wanted(const ebpf::Features &features, const std::string &key, ebpf::
     findings.push_back(
         {key, works ? Verdict::ok : Verdict::fail,
          std::string(to_string(mode)) + (works ? ", which works" : ", which does not work"),
-         works ? "" : "the probe attaches to nothing; `auto` takes what works"});
+         works ? "" : "the probe attaches to nothing",
+         works ? "" : key + ": auto, which takes what works"});
 }
 
 using Btf = std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })>;
@@ -92,6 +95,23 @@ Finding tracepoint(const Btf &types, const char *name, const char *type, std::st
     return {name, is_there ? Verdict::ok : Verdict::warn,
             is_there ? "this kernel has it" : "this kernel has none",
             is_there ? "" : std::move(costs)};
+}
+
+// Its records have to be described by tracefs, too.
+Finding dma_fence(const Btf &types) {
+    Finding finding = tracepoint(types, "dma_fence", "btf_trace_dma_fence_signaled",
+                                 "DMA fences of DRM drivers cannot be followed");
+    if (finding.verdict != Verdict::ok) {
+        return finding;
+    }
+    const auto fields = ebpf::tracepoint_fields("dma_fence", "dma_fence_init");
+    if (!fields && !is_unsupported(fields.error())) {
+        finding.verdict = Verdict::warn;
+        finding.found = fields.error().message;
+        finding.costs = "the probe fence fails";
+        finding.remedy = "mount -t tracefs tracefs /sys/kernel/tracing, or fence: {enabled: false}";
+    }
+    return finding;
 }
 
 Result<> try_kprobe() {
@@ -136,7 +156,10 @@ Finding kprobes() {
                   : probes_with_kprobes() +
                         (tried.error().code == ENOENT ? "are unsupported" : "fail") +
                         ": calls inside the kernel, such as PCI configuration accesses, cannot be "
-                        "seen"};
+                        "seen",
+            tried ? ""
+                  : "a kernel with CONFIG_KPROBE_EVENTS; or pcie: {enabled: false} and nvlink: "
+                    "{enabled: false}"};
 }
 
 Finding kernel_version() {
@@ -177,7 +200,8 @@ std::vector<Finding> judge_features(const ebpf::Features &features, const config
              is_harmless ? ""
                          : "a return probe would end programs in containers, so the ends of calls "
                            "are seen at exits, which costs a trap for each, and not of all "
-                           "functions (Linux 6.14 has it right, and later 6.12 and 6.13)"});
+                           "functions",
+             is_harmless ? "" : "Linux 6.14 has it right, and so have later 6.12 and 6.13"});
     }
     if (works.empty()) {
         findings.push_back(
@@ -206,6 +230,7 @@ Finding judge_lockdown(const std::optional<std::string> &file) {
         finding.verdict = Verdict::fail;
         finding.costs =
             "programs may not read the kernel's memory, which ours do to tell processes apart";
+        finding.remedy = "boot with lockdown=integrity, or without lockdown";
     }
     return finding;
 }
@@ -226,7 +251,8 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
                 "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "
-                "by the rescan, and the probes on functions of the kernel fail"};
+                "by the rescan, and the probes on functions of the kernel fail",
+                "sysctl -w kernel.perf_event_paranoid=2, or give it CAP_SYS_ADMIN"};
     }
     const bool is_fine = has_perfmon || level < 0;
     return {name, is_fine ? Verdict::ok : Verdict::warn,
@@ -254,8 +280,7 @@ std::vector<Finding> examine_kernel(const ebpf::Features &features, const config
     findings.push_back(kprobes());
     findings.push_back(
         tracepoint(types, "raw_syscalls", "btf_trace_sys_enter", "system calls cannot be counted"));
-    findings.push_back(tracepoint(types, "dma_fence", "btf_trace_dma_fence_signaled",
-                                  "DMA fences of DRM drivers cannot be followed"));
+    findings.push_back(dma_fence(types));
     for (Finding &finding : examine_probes(config)) {
         findings.push_back(std::move(finding));
     }

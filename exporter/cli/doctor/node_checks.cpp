@@ -72,7 +72,7 @@ std::vector<Finding> examine_processes(const config::Config &config) {
     const auto own = (*list)->identify(self.get());
     if (!mappings || !own) {
         return {{"processes", Verdict::fail, (mappings ? own.error() : mappings.error()).message,
-                 costs + " (containers need the host's process ids: --pid=host, hostPID)"}};
+                 costs, "a container needs the host's process ids: --pid=host, hostPID: true"}};
     }
     std::set<std::uint32_t> processes;
     for (const ebpf::Mapping &mapping : *mappings) {
@@ -105,7 +105,9 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
         findings.push_back(
             {"listen", listener ? Verdict::ok : Verdict::fail,
              listener ? address + " is free" : with_hint(listener.error(), {CAP_NET_BIND_SERVICE}),
-             listener ? "" : "the exporter does not start; does it run already?"});
+             listener ? "" : "the exporter does not start",
+             listener ? ""
+                      : "ss -ltnp shows who listens there; --web.listen-address chooses another"});
     }
     return findings;
 }
@@ -113,8 +115,8 @@ std::vector<Finding> examine_addresses(const config::Config &config) {
 // What comes of a place that cannot hold pins.
 Finding no_pins(probes::Pin wanted, std::string what, std::string_view remedy) {
     if (wanted == probes::Pin::always) {
-        return {"pins", Verdict::fail, std::move(what),
-                "the probe cuda is down (" + std::string(remedy) + ", or cuda.pin: auto)"};
+        return {"pins", Verdict::fail, std::move(what), "the probe cuda is down",
+                std::string(remedy) + ", or cuda.pin: auto"};
     }
     return {"pins", Verdict::ok, std::move(what),
             "after a restart, what running programs hold is a lower bound (" + std::string(remedy) +
@@ -127,7 +129,7 @@ std::vector<Finding> examine_pins(const config::Config &config) {
     if (cuda.pin == probes::Pin::never) {
         if (ebpf::has_pins(path)) {
             return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
-                     "its probes are still attached, and cost as much; `unpin` removes them"}};
+                     "its probes are still attached, and cost as much", "gpusnoop_exporter unpin"}};
         }
         return {};
     }
@@ -180,7 +182,8 @@ std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries)
 Finding judge_gpus(const std::vector<discovery::Gpu> &gpus, const std::string &where) {
     if (gpus.empty()) {
         return {"gpus", Verdict::warn, "the NVIDIA driver lists none in " + where,
-                "the label gpu is \"unknown\" (in a container: discovery.nvidia_proc_path)"};
+                "the label gpu is \"unknown\"",
+                "in a container, mount the host's and set discovery.nvidia_proc_path"};
     }
     std::string names;
     for (const discovery::Gpu &gpu : gpus) {
@@ -198,7 +201,8 @@ std::vector<Finding> examine_node(const config::Config &config) {
     findings.push_back(
         {"nvidia_driver", version ? Verdict::ok : Verdict::warn,
          version ? version->substr(0, version->find('\n')) : "not loaded: no " + where + "/version",
-         version ? "" : "no program on this node can use a GPU of NVIDIA's"});
+         version ? "" : "no program on this node can use a GPU of NVIDIA's",
+         version ? "" : "modprobe nvidia, if this node has a GPU"});
     findings.push_back(judge_gpus(discovery::read_gpus(where), where));
     for (Finding &finding : examine_pins(config)) {
         findings.push_back(std::move(finding));

@@ -35,6 +35,14 @@ std::uint64_t hard_limit(__rlimit_resource resource) {
     return ::getrlimit(resource, &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
 }
 
+// "CAP_BPF" is BPF where containers are started.
+std::string remedy_for(Capability capability) {
+    const std::string name = capability_name(capability);
+    return "run it as root, or give it " + name +
+           ": AmbientCapabilities= and CapabilityBoundingSet= of a unit, --cap-add=" +
+           name.substr(name.find('_') + 1) + " of a container";
+}
+
 }  // namespace
 
 std::vector<Finding> judge_capabilities(const std::function<bool(Capability)> &has,
@@ -45,7 +53,8 @@ std::vector<Finding> judge_capabilities(const std::function<bool(Capability)> &h
         const bool is_there = has(capability);
         findings.push_back({capability_name(capability), is_there ? Verdict::ok : without,
                             is_there ? "there, to " + std::string(lets) : "missing",
-                            is_there ? "" : std::string(costs)});
+                            is_there ? "" : std::string(costs),
+                            is_there ? "" : remedy_for(capability)});
     };
     for (const Privilege &privilege : privileges()) {
         add(privilege.capability, privilege.lets, privilege.costs,
@@ -63,9 +72,8 @@ Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted, bool counts_by_
     return {"memlock", is_enough ? Verdict::ok : Verdict::fail,
             counts_by_limit ? size_text(limit)
                             : size_text(limit) + ", which does not matter since Linux 5.11",
-            is_enough ? ""
-                      : "the tables in the kernel need " + size_text(wanted) +
-                            " (LimitMEMLOCK=infinity in a unit)"};
+            is_enough ? "" : "the tables in the kernel need " + size_text(wanted),
+            is_enough ? "" : "LimitMEMLOCK=infinity in a unit, ulimit -l unlimited in a shell"};
 }
 
 Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
@@ -75,9 +83,10 @@ Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
     const bool is_enough = limit >= wanted;
     return {"open_files", is_enough ? Verdict::ok : Verdict::warn,
             limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit),
-            is_enough
-                ? ""
-                : "not every copy of a library may find a descriptor (LimitNOFILE= in a unit)"};
+            is_enough ? "" : "not every copy of a library may find a descriptor",
+            is_enough ? ""
+                      : "LimitNOFILE=" + std::to_string(wanted) + " in a unit, ulimit -n " +
+                            std::to_string(wanted) + " in a shell"};
 }
 
 Finding judge_priority(bool is_preferred) {

@@ -20,6 +20,7 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/cuda/exits.h"
+#include "exporter/probes/cuda/forwarding.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/frame/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
@@ -347,7 +348,7 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
         return tl::unexpected(Failure{"elf", found.error()});
     }
     Places places{.points = {}, .exits = {}, .functions = std::move(*found)};
-    std::set<std::uint64_t> taken;
+    std::set<std::uint64_t> taken = forwarding_functions(*elf, library, places.functions);
     for (const symbols::FoundFunction &place : places.functions) {
         const CudaFunction &function = cuda_functions()[place.name];
         if (place.probeable && taken.insert(place.file_offset).second) {

@@ -34,9 +34,6 @@ constexpr std::chrono::seconds look_interval{1};
 // waiting.
 constexpr std::size_t checks_per_drain = 16;
 
-// Records of other rings may come later than the end of their process.
-constexpr std::chrono::seconds kept_after_end{10};
-
 nanoseconds to_time(std::uint64_t ns) {
     return nanoseconds(static_cast<std::int64_t>(ns));
 }
@@ -71,7 +68,10 @@ struct FollowedProcesses::Loaded {
 
 FollowedProcesses::FollowedProcesses(std::unique_ptr<Loaded> loaded, const Settings &settings,
                                      const TargetProcesses &targets)
-    : loaded_(std::move(loaded)), rescan_interval_(settings.rescan_interval), targets_(targets) {}
+    : loaded_(std::move(loaded)),
+      rescan_interval_(settings.rescan_interval),
+      looks_always_(settings.looks_always),
+      targets_(targets) {}
 FollowedProcesses::~FollowedProcesses() = default;
 
 Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(
@@ -221,7 +221,7 @@ void FollowedProcesses::drain() {
 void FollowedProcesses::look(nanoseconds now) {
     const follow_counts counted = counts();
     if (const std::uint64_t news = counted.gpu_processes + targets_.changes();
-        std::exchange(news_, news) != news) {
+        std::exchange(news_, news) != news || looks_always_) {
         if (auto found = find_running(); !found) {
             log::warn("cannot look for processes to follow", {{"reason", found.error().message}});
         }
@@ -281,6 +281,21 @@ bool FollowedProcesses::identify(ProcessIdentity &identity) {
     const Known &known = know(identity.key);
     identity = known.identity;
     return !known.ended;
+}
+
+bool FollowedProcesses::knows(const ProcessKey &key) const {
+    if (known_.contains(key)) {
+        return true;
+    }
+    followed entry{};
+    if (bpf_map_lookup_elem(bpf_map__fd(loaded_->skeleton->maps.follow_procs), &key.tgid, &entry) !=
+            0 ||
+        entry.since_ns != key.since_ns || entry.reasons == 0) {
+        return false;
+    }
+    // The entry stays until the parent has asked for the exit code, which it may never do.
+    return entry.ended_ns == 0 ||
+           to_time(entry.ended_ns) + kept_after_end > now_on(CLOCK_MONOTONIC);
 }
 
 void FollowedProcesses::end_gone(ProcessTableBase &table, nanoseconds now) const {

@@ -40,13 +40,17 @@ struct FollowMaps {
 
 class TargetProcesses;
 
+// How long an ended process is known: records of other rings may come later than its end.
+inline constexpr std::chrono::seconds kept_after_end{10};
+
 // Loaded and attached when the first probe asks for it (TargetProcesses::follow()). All but lost()
 // and share_maps_with() are for the aggregating thread.
 class FollowedProcesses {
 public:
     struct Settings {
         bool descendants = true;
-        std::uint32_t except = 0;  // as in struct Following
+        std::uint32_t except = 0;   // as in struct Following
+        bool looks_always = false;  // each second, if nobody says whether there are new ones
         std::chrono::nanoseconds rescan_interval{};
         FollowMaps of_cuda;  // where the programs of `cuda` enter processes
     };
@@ -86,6 +90,9 @@ public:
     // are known once their record is drained: so drain() comes before a probe counts for a process.
     bool identify(ProcessIdentity &identity);
 
+    // Whether it runs, or has ended a moment ago.
+    [[nodiscard]] bool knows(const ProcessKey &key) const;
+
     // Ends those processes of the table that have ended, or are followed no more.
     void end_gone(ProcessTableBase &table, std::chrono::nanoseconds now) const;
 
@@ -117,6 +124,7 @@ private:
 
     const std::unique_ptr<Loaded> loaded_;
     const std::chrono::nanoseconds rescan_interval_;
+    const bool looks_always_;
     const TargetProcesses &targets_;
     std::unordered_map<ProcessKey, Known, ProcessKeyHash> known_;
     Entries unchecked_;

@@ -9,14 +9,18 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
+#include "exporter/probes/host_block/probe.h"
+#include "exporter/probes/host_irq/probe.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_memory/probe.h"
+#include "exporter/probes/host_net/probe.h"
 #include "exporter/probes/host_pressure/probe.h"
 #include "exporter/probes/host_tasks/probe.h"
 #include "exporter/probes/host_time/probe.h"
 #include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
+#include "exporter/probes/profile/settings.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/torch/probe.h"
 #include "exporter/probes/xid/probe.h"
@@ -40,6 +44,9 @@ constexpr const ProbeKind *kinds[] = {
     &host_tasks_kind,
     &host_pressure_kind,
     &host_memory_kind,
+    &host_net_kind,
+    &host_block_kind,
+    &host_irq_kind,
     // The last: it reads the others.
     &in_flight_kind,
 };
@@ -50,16 +57,19 @@ std::span<const ProbeKind *const> all_probes() {
     return kinds;
 }
 
-std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
-                                                const ebpf::Features &features,
-                                                const sinks::SinksPtr &sinks) {
-    std::vector<std::unique_ptr<Probe>> probes;
-    const auto targets = std::make_shared<TargetProcesses>(
+TargetProcessesPtr make_targets(const config::Config &config) {
+    return std::make_shared<TargetProcesses>(
         config.of<TargetsConfig>(), config.discovery.rescan_interval,
         Following{.enabled = follows_processes(config),
                   .descendants = config.of<HostConfig>().descendants});
+}
+
+std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
+                                                const ebpf::Features &features,
+                                                const Shared &shared) {
+    std::vector<std::unique_ptr<Probe>> probes;
     for (const ProbeKind *const kind : kinds) {
-        if (auto probe = kind->make(config, features, {.targets = targets, .sinks = sinks})) {
+        if (auto probe = kind->make(config, features, shared)) {
             probes.push_back(std::move(probe));
         }
     }
@@ -107,6 +117,9 @@ std::vector<config::ReadBlock> setting_blocks() {
     });
     blocks.emplace_back([](config::Section &file, config::Config &config) {
         read_targets(file.section("targets"), config);
+    });
+    blocks.emplace_back([](config::Section &file, config::Config &config) {
+        read_profile(file.section("profile"), config);
     });
     blocks.emplace_back(sinks::read_sinks);
     return blocks;

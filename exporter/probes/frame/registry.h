@@ -18,17 +18,20 @@ namespace gpusnoop::probes {
 // processes that other probes read.
 [[nodiscard]] std::span<const ProbeKind *const> all_probes();
 
+// The targets of all probes.
+[[nodiscard]] TargetProcessesPtr make_targets(const config::Config &config);
+
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features,
-                                                const sinks::SinksPtr &sinks);
+                                                const Shared &shared);
 
 // The state of every probe there is, in the order of all_probes(): of these, and of the others that
 // they are disabled.
 [[nodiscard]] std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes);
 
-// The blocks of the configuration that probes read: their own, and the blocks of host, targets and
-// sinks.
+// The blocks of the configuration that probes read: their own, and the blocks of host, targets,
+// profile and sinks.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
 // The shortest drain interval that any probe's settings have.

@@ -311,6 +311,25 @@ Result<> TargetProcesses::share_times(const TimeMaps &maps) {
                    time_maps_);
 }
 
+Result<> TargetProcesses::share_calls_with(TargetProcesses &other) const {
+    if (!gpu_processes_) {
+        return names_any() ? Result<>()
+                           : fail(
+                                 "no process is followed: the probe cuda is not up, and `targets` "
+                                 "names none");
+    }
+    if (auto shared = other.share_gpu_processes(gpu_processes_.get(), gpu_process_filter_.get());
+        !shared) {
+        return shared;
+    }
+    if (function_name_ != nullptr && time_maps_[0]) {
+        other.function_name_ = function_name_;
+        other.time_maps_[0] = Fd(::fcntl(time_maps_[0].get(), F_DUPFD_CLOEXEC, 3));
+        return other.time_maps_[0] ? Result<>() : fail_errno("duplicate a descriptor");
+    }
+    return {};
+}
+
 Result<FollowedProcesses *> TargetProcesses::follow() {
     if (!followed_) {
         if (auto started = start(); !started) {
@@ -319,6 +338,7 @@ Result<FollowedProcesses *> TargetProcesses::follow() {
         auto followed = FollowedProcesses::start(
             {.descendants = following_.descendants,
              .except = following_.except,
+             .looks_always = following_.looks_for_gpu_processes,
              .rescan_interval = rescan_interval_,
              .of_cuda = {follow_maps_[0].get(), follow_maps_[1].get(), follow_maps_[2].get(),
                          follow_maps_[3].get(), follow_maps_[4].get()}},

@@ -31,6 +31,8 @@ struct Following {
     // Neither this process nor its children are followed because of their name or their parents;
     // 0: this process itself.
     std::uint32_t except = 0;
+    // GPU processes are in the CUDA probe's table, but its programs do not enter them here.
+    bool looks_for_gpu_processes = false;
 };
 
 // The maps of bpf/host_time/accounts.bpf.h and the thread state of the CUDA probe; -1: not made.
@@ -83,6 +85,10 @@ public:
                 time_maps_[5].get(),
                 gpu_name_};
     }
+
+    // For a profile beside the probes: `other` gets the CUDA probe's table of GPU processes, and
+    // the calls that threads are inside of. Fails if there is no process to follow.
+    Result<> share_calls_with(TargetProcesses &other) const;
 
     // The CUDA probe hands over each end of a GPU process when it has counted what the process
     // held: at the end, or later. For the aggregating thread.

@@ -131,6 +131,9 @@ Result<> FunctionsAttacher::attach(const discovery::Library &library) {
         return tl::unexpected(selection.error());
     }
     report(*selection, library);
+    if (selection->lacks_probes) {
+        failed("no_probe");
+    }
     return change(library, selection->functions);
 }
 

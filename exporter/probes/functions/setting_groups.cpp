@@ -147,13 +147,97 @@ std::vector<FunctionPattern> read_functions(const std::vector<config::Value> &it
         }
         const std::string &shown = pattern->name.empty() ? pattern->symbol : pattern->name;
         if (const auto [first, is_new] = names.emplace(shown, &item); !is_new) {
-            item.reject("the name " + config::quoted(shown) +
-                        " is that of another function already" + first_on(*first->second));
-            continue;
+            const auto other = std::ranges::find(patterns, pattern->name, &FunctionPattern::name);
+            if (pattern->name.empty() || other == patterns.end() ||
+                other->overrides != pattern->overrides) {
+                item.reject("the name " + config::quoted(shown) +
+                            " is that of another function already" + first_on(*first->second));
+                continue;
+            }
         }
         patterns.push_back(*std::move(pattern));
     }
     return patterns;
+}
+
+// What has no effect between USDT probes, which are no functions.
+void reject_of_functions(config::Section &section, const FunctionOverrides &given) {
+    constexpr std::string_view no_function =
+        "has no effect: what is between two USDT probes is no function";
+    for (const auto &[key, is_given] : {std::pair("errors", given.errors.has_value()),
+                                        {"arguments", given.arguments.has_value()},
+                                        {"entry_only", given.entry_only.has_value()},
+                                        {"endings", given.endings.has_value()}}) {
+        if (is_given) {
+            section.reject(key, no_function);
+        }
+    }
+}
+
+std::optional<UsdtCall> read_usdt_call(const config::Value &value) {
+    config::Section section(value);
+    bool is_fine = true;
+    const auto text = [&](const char *key, std::string_view expected, const auto &problem_of,
+                          bool is_needed) {
+        const config::Value *entry = section.find(key);
+        if (entry == nullptr && is_needed) {
+            section.reject(std::string("has no ") + key + ": a call between USDT probes needs " +
+                           "provider, begin and end, as `readelf -n` prints them");
+        }
+        auto read = entry == nullptr ? std::nullopt : checked_text(*entry, expected, problem_of);
+        is_fine = is_fine && (read.has_value() || (entry == nullptr && !is_needed));
+        return std::move(read).value_or("");
+    };
+    UsdtCall call;
+    call.provider = text("provider", "the provider of USDT probes", usdt_name_problem, true);
+    call.begin = text("begin", "a USDT probe", usdt_name_problem, true);
+    call.end = text("end", "a USDT probe", usdt_name_problem, true);
+    call.name = text("name", "a name", function_name_problem, false);
+    if (call.name.empty()) {
+        call.name = call.begin;
+    }
+    if (is_fine && call.begin == call.end) {
+        section.reject("end", "is the probe of begin: a call needs two");
+        is_fine = false;
+    }
+    if (section.find("symbol") != nullptr) {
+        section.reject("symbol",
+                       "is for functions: a call between USDT probes has begin and end instead");
+        is_fine = false;
+    }
+    call.overrides = read_function_overrides(section);
+    reject_of_functions(section, call.overrides);
+    section.finish();
+    return is_fine ? std::optional(std::move(call)) : std::nullopt;
+}
+
+std::vector<UsdtCall> read_usdt_calls(const std::vector<config::Value> &items) {
+    std::vector<UsdtCall> calls;
+    std::unordered_map<std::string, const config::Value *> begins;
+    std::unordered_map<std::string, const config::Value *> names;
+    for (const config::Value &item : items) {
+        if (!item.is_mapping()) {
+            item.wrong_type("a mapping with provider, begin and end");
+            continue;
+        }
+        auto call = read_usdt_call(item);
+        if (!call) {
+            continue;
+        }
+        const std::string begin = call->provider + ":" + call->begin;
+        if (const auto [first, is_new] = begins.emplace(begin, &item); !is_new) {
+            item.reject("another call begins at " + config::quoted(begin) + " already" +
+                        first_on(*first->second));
+            continue;
+        }
+        if (const auto [first, is_new] = names.emplace(call->name, &item); !is_new) {
+            item.reject("the name " + config::quoted(call->name) + " is given twice" +
+                        first_on(*first->second));
+            continue;
+        }
+        calls.push_back(*std::move(call));
+    }
+    return calls;
 }
 
 void read_group(const std::string &name, const config::Value &value, bool is_shipped,
@@ -174,6 +258,17 @@ void read_group(const std::string &name, const config::Value &value, bool is_shi
             list("functions", "a list of functions", "functions", 1, max_function_patterns)) {
         group.functions = read_functions(*items, group.options);
     }
+    if (const auto items = list("usdt", "a list of calls", "calls", 1, max_usdt_calls)) {
+        group.usdt = read_usdt_calls(*items);
+    }
+    for (const UsdtCall &call : group.usdt) {
+        if (std::ranges::any_of(group.functions, [&](const FunctionPattern &function) {
+                return call.name == (function.name.empty() ? function.symbol : function.name);
+            })) {
+            section.reject("usdt", "the name " + config::quoted(call.name) +
+                                       " is that of a function of the group already");
+        }
+    }
     if (const auto items = list("exclude", "a list of functions", "functions", 0, max_excludes)) {
         group.exclude = read_texts(
             *items, "a symbol", [](const std::string &text) { return symbol_problem(text, true); });
@@ -185,7 +280,8 @@ void read_group(const std::string &name, const config::Value &value, bool is_shi
         reject_without_ends(section, given);
     }
     const bool has_libraries = section.find("libraries") != nullptr;
-    const bool has_functions = section.find("functions") != nullptr;
+    const bool has_functions =
+        section.find("functions") != nullptr || section.find("usdt") != nullptr;
     section.finish();
     if (!is_shipped && group.enabled && !(has_libraries && has_functions)) {
         std::vector<std::string> shipped;

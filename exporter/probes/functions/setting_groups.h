@@ -99,6 +99,16 @@ struct FunctionPattern {
     bool operator==(const FunctionPattern &) const = default;
 };
 
+// What a program does between two USDT probes of one thread, which counts as a call of a function.
+struct UsdtCall {
+    std::string name{};  // the shown one
+    std::string provider;
+    std::string begin;  // probes
+    std::string end;
+    FunctionOverrides overrides{};  // slow_threshold and buckets
+    bool operator==(const UsdtCall &) const = default;
+};
+
 // Functions of one library, or of several that belong together. A pattern need not match in each of
 // the files.
 struct FunctionGroup {
@@ -107,6 +117,7 @@ struct FunctionGroup {
     // the process sees it, others match the file's name.
     std::vector<std::string> libraries{};
     std::vector<FunctionPattern> functions{};
+    std::vector<UsdtCall> usdt{};
     // Symbols or globs of excluded functions, even if a pattern matches them.
     std::vector<std::string> exclude{};
     FunctionOptions options{};
@@ -118,15 +129,26 @@ struct FunctionGroup {
     return apply(group.options, pattern.overrides);
 }
 
+// Without what only functions have.
+[[nodiscard]] inline FunctionOptions options_of(const FunctionGroup &group, const UsdtCall &call) {
+    FunctionOptions options = apply(group.options, call.overrides);
+    options.errors = ErrorKind::none;
+    options.arguments.clear();
+    options.entry_only = false;
+    return options;
+}
+
 // By name, which is [a-z][a-z0-9_]{0,31}.
 using FunctionGroups = std::map<std::string, FunctionGroup>;
 
 inline constexpr std::size_t max_function_groups = 64;
 inline constexpr std::size_t max_function_patterns = 10'000;  // of one group
+inline constexpr std::size_t max_usdt_calls = 256;            // of one group
 inline constexpr std::size_t max_function_name = 128;         // bytes
 inline constexpr std::size_t max_symbol_bytes = 16 * 1024;    // bytes
 
-// The groups of a configuration without groups: cuda, cublas, cudnn, nccl, libtorch.
+// The groups of a configuration without groups: cuda, cublas, cudnn, nccl, libtorch,
+// and switched off, python and java.
 [[nodiscard]] FunctionGroups shipped_function_groups();
 
 // Reads the mapping of groups onto `groups`: a key of an existing group replaces its value.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t max_file_name = 255;
 constexpr std::size_t max_path = 4095;
+constexpr std::size_t max_usdt_name = 128;
 
 // Strings in double quotes may contain characters that the file itself may not.
 bool has_control_character(std::string_view text) {
@@ -77,6 +78,20 @@ std::string symbol_problem(const std::string &symbol, bool bare) {
                "libraries, and a symbol that has one is written {symbol: ...}";
     }
     return config::glob_problem(symbol);
+}
+
+std::string usdt_name_problem(const std::string &name) {
+    if (name.empty() || name.size() > max_usdt_name) {
+        return length_problem(max_usdt_name, name.size());
+    }
+    const bool is_identifier = std::ranges::all_of(name, [](unsigned char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+    });
+    return is_identifier ? ""
+                         : config::quoted(name) +
+                               " is no name of a USDT probe: these have letters, digits, _ and -, "
+                               "as `readelf -n` prints them";
 }
 
 std::string function_name_problem(const std::string &name) {

@@ -16,4 +16,7 @@ namespace gpusnoop::probes {
 // The shown name of a function, which becomes the value of a label.
 [[nodiscard]] std::string function_name_problem(const std::string &name);
 
+// The provider of a USDT probe, or the probe.
+[[nodiscard]] std::string usdt_name_problem(const std::string &name);
+
 }  // namespace gpusnoop::probes

@@ -127,9 +127,13 @@ FunctionGroups as_is_harmless(FunctionGroups groups, const ebpf::Features &featu
         return groups;
     }
     for (auto &[name, group] : groups) {
-        group.options.endings = ebpf::Endings::exits;
+        if (group.options.endings != ebpf::Endings::returns) {
+            group.options.endings = ebpf::Endings::exits;
+        }
         for (FunctionPattern &pattern : group.functions) {
-            pattern.overrides.endings.reset();
+            if (pattern.overrides.endings != ebpf::Endings::returns) {
+                pattern.overrides.endings.reset();
+            }
         }
     }
     return groups;
@@ -159,7 +163,7 @@ FunctionOverrides read_function_overrides(config::Section &section) {
     }
     if (section.find("endings") != nullptr) {
         ebpf::Endings endings = ebpf::Endings::automatic;
-        section.choice("endings", endings, ebpf::endings_names);
+        section.choice("endings", endings, ebpf::function_endings_names);
         overrides.endings = endings;
     }
     return overrides;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "bpf/host_memory.h"
 #include "exporter/probes/frame/counting_aggregator.h"
@@ -27,9 +26,8 @@ class HostMemoryAggregator
 public:
     explicit HostMemoryAggregator(const SeriesSettings &settings);
 
-    // An entry may occur twice. Counts the difference from the last reading.
-    using Reading = std::vector<std::pair<memory_key, memory_stalls>>;
-    void on_reading(const Reading &reading);
+    // Counts the difference from what was read of this key before.
+    void on_stalls(const memory_key &key, const memory_stalls &now);
 };
 
 }  // namespace gpusnoop::probes

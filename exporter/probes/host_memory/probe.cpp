@@ -1,18 +1,16 @@
 #include "exporter/probes/host_memory/probe.h"
 
-#include <bpf/bpf.h>
-
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
-#include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/process_counts.h"
 #include "exporter/probes/host_memory/aggregator.h"
 #include "exporter/probes/host_memory/settings.h"
 #include "host_memory.skel.h"
@@ -68,32 +66,15 @@ private:
 
     // For processes that ended before the reading, it has their last stalls.
     void tick(nanoseconds now) override {
-        const auto reading = read_table();
-        followed().end_gone(aggregator().processes(), now);
-        const auto gone = aggregator().processes().tidy(now);
-        const std::set<ProcessKey> forgotten(gone.begin(), gone.end());
-        for (const auto &[key, stalls] : reading) {
-            if (forgotten.contains({key.tgid, key.since_ns})) {
-                bpf_map_delete_elem(bpf_map__fd(skeleton().maps.memory_counts), &key);
-            }
-        }
+        refresh();
+        HostProbe::tick(now);
     }
-    void refresh() override { (void)read_table(); }
-
-    HostMemoryAggregator::Reading read_table() {
-        HostMemoryAggregator::Reading reading;
-        const bpf_map *const map = skeleton().maps.memory_counts;
-        const auto read = ebpf::for_each_lookup<memory_key, memory_stalls>(
-            bpf_map__fd(map), bpf_map__max_entries(map),
+    void refresh() override {
+        read_process_counts<memory_key, memory_stalls>(
+            skeleton().maps.memory_counts, followed(), aggregator().processes(), "stalls",
             [&](const memory_key &key, const memory_stalls &stalls) {
-                reading.emplace_back(key, stalls);
+                aggregator().on_stalls(key, stalls);
             });
-        if (!read) {
-            log::warn("cannot read the table of stalls", {{"reason", read.error().message}});
-        }
-        followed().drain();  // who the processes are
-        aggregator().on_reading(reading);
-        return reading;
     }
 
     std::vector<const bpf_program *> programs_;  // in the order of attaching
@@ -129,7 +110,7 @@ constinit const ProbeKind host_memory_kind = {
     .name = "host_memory",
     .title = "Lack of host memory",
     .make = make_if_enabled<HostMemoryProbe, HostMemoryConfig>,
-    .read_host = read_host_memory,
+    .read_host = read_host_switch<HostMemoryConfig>,
     .follows_processes = is_enabled<HostMemoryConfig>,
     .kernel_needs = needs,
     .declare = declare_families<make_host_memory_families>,

@@ -1,15 +1,14 @@
 // The part `memory:` of the block `host:` of the configuration.
 #pragma once
 
-#include "exporter/config/config.h"
+#include <string_view>
 
 namespace gpusnoop::probes {
 
 struct HostMemoryConfig {
+    static constexpr std::string_view part = "memory";
     bool enabled = true;
     bool operator==(const HostMemoryConfig &) const = default;
 };
-
-void read_host_memory(config::Section &host, config::Config &config);
 
 }  // namespace gpusnoop::probes

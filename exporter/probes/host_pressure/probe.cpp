@@ -17,6 +17,7 @@
 #include "exporter/probes/frame/attach_state.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/probes/host_pressure/settings.h"
@@ -246,7 +247,7 @@ constinit const ProbeKind host_pressure_kind = {
     .name = "host_pressure",
     .title = "Cgroups of processes",
     .make = make_if_enabled<HostPressureProbe, HostPressureConfig>,
-    .read_host = read_host_pressure,
+    .read_host = read_host_switch<HostPressureConfig>,
     .follows_processes = is_enabled<HostPressureConfig>,
     .kernel_needs = needs,
     .declare = declare_families<make_host_pressure_families, make_host_pressure_gauges>,

@@ -1,15 +1,14 @@
 // The part `pressure:` of the block `host:` of the configuration.
 #pragma once
 
-#include "exporter/config/config.h"
+#include <string_view>
 
 namespace gpusnoop::probes {
 
 struct HostPressureConfig {
+    static constexpr std::string_view part = "pressure";
     bool enabled = true;
     bool operator==(const HostPressureConfig &) const = default;
 };
-
-void read_host_pressure(config::Section &host, config::Config &config);
 
 }  // namespace gpusnoop::probes

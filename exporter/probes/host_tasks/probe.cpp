@@ -14,6 +14,7 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/host_tasks/aggregator.h"
 #include "exporter/probes/host_tasks/settings.h"
 #include "host_tasks.skel.h"
@@ -155,7 +156,7 @@ constinit const ProbeKind host_tasks_kind = {
     .name = "host_tasks",
     .title = "Threads of processes",
     .make = make_if_enabled<HostTasksProbe, HostTasksConfig>,
-    .read_host = read_host_tasks,
+    .read_host = read_host_switch<HostTasksConfig>,
     .follows_processes = is_enabled<HostTasksConfig>,
     .kernel_needs = needs,
     .declare = declare_host_tasks_families,

@@ -1,15 +1,14 @@
 // The part `tasks:` of the block `host:` of the configuration.
 #pragma once
 
-#include "exporter/config/config.h"
+#include <string_view>
 
 namespace gpusnoop::probes {
 
 struct HostTasksConfig {
+    static constexpr std::string_view part = "tasks";
     bool enabled = true;
     bool operator==(const HostTasksConfig &) const = default;
 };
-
-void read_host_tasks(config::Section &host, config::Config &config);
 
 }  // namespace gpusnoop::probes

@@ -42,7 +42,8 @@ constexpr std::array<Words, host_limits> all_words = {{
     {"host",
      "The host's own work is the limit: the launching thread ran outside of CUDA calls {0} of the "
      "time.",
-     "A CPU profile of that thread (perf, py-spy) says what it computes. Give that to other "
+     "A CPU profile of that thread (gpusnoop_exporter profile, py-spy) says what it computes. Give "
+     "that to other "
      "threads "
      "or processes, compile it, or launch whole steps as CUDA graphs."},
     {"data",
@@ -55,7 +56,8 @@ constexpr std::array<Words, host_limits> all_words = {{
      "Another thread is the limit: the launching thread waited for threads of its own process {0} "
      "of the time.",
      "One of them holds a lock, such as Python's GIL, or hands work over late, such as the thread "
-     "of a data loader that pins memory. A CPU profile of all threads (perf, py-spy) says which."},
+     "of a data loader that pins memory. A CPU profile of all threads (gpusnoop_exporter profile, "
+     "py-spy) says which."},
     {"file", "Files are the limit: the launching thread waited for them {0} of the time.",
      "Let other threads or data loaders read them ahead, or put them on faster storage. "
      "gpusnoop_host_io_bytes_total says how much is read."},

@@ -12,6 +12,7 @@
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/json_objects.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 
@@ -20,9 +21,6 @@ namespace gpusnoop::probes {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Room for the closing brackets.
-constexpr std::size_t closing_bytes = 256;
 
 // The limit is one of threads.
 struct Query : PidAndLimit {
@@ -90,25 +88,6 @@ Json to_json(const LaunchingThread &thread, const ProcessIdentity &process,
     return json;
 }
 
-// An array of objects, as long as they fit.
-class Objects {
-public:
-    explicit Objects(std::string &text) : text_(text) {}
-
-    bool add(const Json &json) {
-        const std::string one = to_text(json);
-        if (text_.size() + one.size() + closing_bytes > max_threads_bytes) {
-            return false;
-        }
-        text_ += std::exchange(separator_, ",") + one;
-        return true;
-    }
-
-private:
-    std::string &text_;
-    const char *separator_ = "";
-};
-
 std::string json_text(const ThreadsState &state, const Query &query) {
     std::map<ProcessKey, std::size_t> threads;
     for (const LaunchingThread &thread : state.threads) {
@@ -119,7 +98,7 @@ std::string json_text(const ThreadsState &state, const Query &query) {
     std::string text = R"({"elapsed_seconds":)" +
                        Json(std::chrono::duration<double>(state.elapsed).count()).dump() +
                        R"(,"processes":[)";
-    Objects processes(text);
+    JsonObjects processes(text);
     for (const ThreadsState::Process &process : state.processes) {
         const ProcessKey &key = process.identity.key;
         if (query.asks_for(process.identity)) {
@@ -128,7 +107,7 @@ std::string json_text(const ThreadsState &state, const Query &query) {
         }
     }
     text += R"(],"processes_left_out":)" + std::to_string(left_out) + R"(,"threads":[)";
-    Objects objects(text);
+    JsonObjects objects(text);
     std::size_t threads_left_out = 0;
     for (std::size_t shown = 0; const LaunchingThread &thread : state.threads) {
         const auto process = asked.find(thread.process);

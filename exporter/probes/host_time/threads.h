@@ -24,9 +24,6 @@ struct HostTimeReading;
 
 inline constexpr std::string_view threads_document_name = "threads";
 
-// What does not fit is omitted and counted.
-inline constexpr std::size_t max_threads_bytes = std::size_t{8} << 20;
-
 struct LaunchingThread {
     ProcessKey process;
     std::uint32_t tid = 0;

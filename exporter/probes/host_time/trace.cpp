@@ -87,7 +87,7 @@ std::vector<StackFrame> GapTracer::frames_of(const probes::LongGap &gap) {
     const host_process &process = gap.record.process;
     const StackNames::Stack stack = {
         .process = {process.tgid, process.since_ns}, .code_start = 0, .addresses = gap.stack};
-    auto named = stack_names_->name({&stack, 1}).front();
+    auto named = stack_names_->name({&stack, 1}).front().frames;
     named.resize(gap.stack.size());
     std::vector<StackFrame> frames;
     for (std::size_t i = 0; i < gap.stack.size(); i++) {

@@ -83,9 +83,11 @@ private:
             found_.push_back({at, {address, call}});
             return true;
         }
-        const auto call = std::ranges::find_if(
-            calls_, [&](const OpenCall *one) { return one->sp >= at && !is_found(*one); });
-        if (call != calls_.end() && (*call)->returns_to != 0) {
+        // One without a return probe is not on this stack, or its address is no trampoline's.
+        const auto call = std::ranges::find_if(calls_, [&](const OpenCall *one) {
+            return one->sp >= at && one->returns_to != 0 && !is_found(*one);
+        });
+        if (call != calls_.end()) {
             found_.push_back({at, {(*call)->returns_to, *call}});
         }
         return true;

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <map>
 #include <ranges>
+#include <utility>
 
 #include "exporter/probes/profile/profile.h"
 
@@ -8,35 +8,43 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// The frames from the kernel's innermost to the outermost, as folded_line() takes them.
-std::vector<symbols::Frame> all_frames(const ProfiledStack &stack) {
-    std::vector<symbols::Frame> frames;
-    for (const std::string &function : stack.kernel_frames) {
-        const std::string mark = function.starts_with('[') ? "" : "_[k]";
-        frames.push_back({.function = function + mark, .module = "", .offset = 0});
-    }
-    frames.insert(frames.end(), stack.frames.begin(), stack.frames.end());
-    if (!stack.cuda_call.empty()) {
-        frames.push_back({.function = "[in " + stack.cuda_call + "]", .module = "", .offset = 0});
-    }
-    frames.push_back({.function = stack.thread, .module = "", .offset = 0});
-    return frames;
-}
+constexpr std::string_view unknown_frame = "[unknown]";
 
 }  // namespace
+
+std::vector<std::string> frame_names(const ProfiledStack &stack) {
+    std::vector<std::string> names = {stack.thread};
+    if (!stack.cuda_call.empty()) {
+        names.push_back("[in " + stack.cuda_call + "]");
+    }
+    // Where frame pointers lead nowhere, there can be a hundred frames in no file.
+    for (const symbols::Frame &frame : stack.frames | std::views::reverse) {
+        if (std::string name = symbols::frame_text(frame);
+            name != unknown_frame || names.back() != unknown_frame) {
+            names.push_back(std::move(name));
+        }
+    }
+    for (const std::string &kernel : stack.kernel_frames | std::views::reverse) {
+        names.push_back(kernel.starts_with('[') ? kernel : kernel + "_[k]");
+    }
+    return names;
+}
+
+std::uint64_t weight_of(const ProfiledStack &stack, ProfileType type) {
+    return has_amount(type) ? stack.amount : stack.samples;
+}
 
 std::string to_folded(const Profile &profile) {
     std::map<std::string, std::uint64_t> amounts;  // by the line without its number
     for (const ProfiledStack &stack : profile.stacks) {
-        std::string line = symbols::folded_line(stack.process.comm, all_frames(stack), 0);
-        line.pop_back();
-        amounts[line] += profile.type == ProfileType::offcpu ? stack.ns : stack.samples;
+        std::string line = symbols::folded_names(stack.process.comm, frame_names(stack));
+        amounts[line] += weight_of(stack, profile.type);
     }
     std::string text;
     for (const auto &[line, amount] : amounts) {
         const std::uint64_t shown = profile.type == ProfileType::offcpu ? amount / 1000 : amount;
         if (shown > 0) {
-            text += line + std::to_string(shown) + '\n';
+            text += line + ' ' + std::to_string(shown) + '\n';
         }
     }
     return text;

@@ -11,12 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view name_of(ProfileType type) {
-    return type == ProfileType::cpu      ? "cpu"
-           : type == ProfileType::offcpu ? "offcpu"
-                                         : "page_faults";
-}
-
 double seconds(std::uint64_t ns) {
     return static_cast<double>(ns) / 1e9;
 }
@@ -27,7 +21,8 @@ Json json_of(const ProfiledStack &stack, ProfileType type) {
     json["thread"] = stack.thread;
     json["cuda_call"] = stack.cuda_call.empty() ? Json() : Json(stack.cuda_call);
     json["samples"] = stack.samples;
-    json["seconds"] = type == ProfileType::offcpu ? Json(seconds(stack.ns)) : Json();
+    json["seconds"] = type == ProfileType::offcpu ? Json(seconds(stack.amount)) : Json();
+    json["bytes"] = type == ProfileType::heap ? Json(stack.amount) : Json();
     json["kernel_stack"] = stack.kernel_frames;
     json["stack"] = Json::array();
     for (const symbols::Frame &frame : stack.frames) {
@@ -38,6 +33,7 @@ Json json_of(const ProfiledStack &stack, ProfileType type) {
 
 }  // namespace
 
+// Stack by stack: all of them as one tree would take several times the memory of their text.
 std::string to_json(const Profile &profile) {
     Json json = {{"type", name_of(profile.type)},
                  {"began", utc_time(profile.began)},
@@ -45,11 +41,17 @@ std::string to_json(const Profile &profile) {
     json["frequency"] = profile.type == ProfileType::cpu ? Json(profile.frequency) : Json();
     json["samples_lost"] = profile.samples_lost;
     json["stacks_lost"] = profile.stacks_lost;
-    json["stacks"] = Json::array();
+    json["samples_left_out"] = profile.samples_left_out;
+    std::string text = to_text(json);
+    text.pop_back();
+    text += R"(,"stacks":[)";
+    std::string_view separator = "";
     for (const ProfiledStack &stack : profile.stacks) {
-        json["stacks"].push_back(json_of(stack, profile.type));
+        text += separator;
+        text += to_text(json_of(stack, profile.type));
+        separator = ",";
     }
-    return to_text(json) + "\n";
+    return text + "]}\n";
 }
 
 }  // namespace gpusnoop::probes

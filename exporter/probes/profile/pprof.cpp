@@ -1,6 +1,7 @@
 // The numbers of the members are those of profile.proto of github.com/google/pprof.
 #include <map>
 #include <protozero/pbf_writer.hpp>
+#include <tuple>
 #include <utility>
 
 #include "exporter/base/gzip.h"
@@ -66,16 +67,32 @@ private:
     void add_label(pbf_writer &to, const char *key, const std::string &value);
     void add_label(pbf_writer &to, const char *key, std::uint32_t value);
     void add_sample(const ProfiledStack &stack);
-    std::uint64_t mapping_of(const std::string &module);
-    std::uint64_t location_of(const std::string &name, const std::string &module);
+    struct Mapping {
+        std::uint64_t number;
+        bool has_functions = true;  // all of its code has names
+    };
+    // A file, its build id, and where its segment is in it.
+    using Segment = std::tuple<std::string, std::string, std::uint64_t, std::uint64_t>;
+    // The code of a frame: what is known of it.
+    struct Code {
+        std::string name;
+        std::string module;
+        symbols::CodePlace place{};
+    };
+    Mapping *mapping_of(const Code &code);
+    std::uint64_t function_of(const Code &code);
+    std::uint64_t location_of(const Code &code, bool has_name = true);
+    void add_mappings();
 
     const Profile &profile_;
     std::string data_;
     pbf_writer out_{data_};
     Numbers<std::string> texts_{0};
     std::vector<std::string> strings_;
-    Numbers<std::string> mappings_{1};
-    Numbers<std::pair<std::string, std::string>> locations_{1};
+    std::map<Segment, Mapping> mappings_;
+    Numbers<std::pair<std::string, std::string>> functions_{1};
+    // By mapping, address, and function.
+    Numbers<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> locations_{1};
 };
 
 void Encoder::add_types() {
@@ -94,6 +111,10 @@ void Encoder::add_types() {
         case ProfileType::page_faults:
             add_value_type(sample_type, "page_faults", "count");
             break;
+        case ProfileType::heap:  // by the names that Go's own profiles have
+            add_value_type(sample_type, "inuse_objects", "count");
+            add_value_type(sample_type, "inuse_space", "bytes");
+            break;
     }
 }
 
@@ -111,60 +132,107 @@ void Encoder::add_label(pbf_writer &to, const char *key, std::uint32_t value) {
     label.add_int64(3, value);
 }
 
-std::uint64_t Encoder::mapping_of(const std::string &module) {
-    if (module.empty()) {
-        return 0;
+// Null: it lies in no file.
+Encoder::Mapping *Encoder::mapping_of(const Code &code) {
+    if (code.module.empty()) {
+        return nullptr;
     }
-    const auto [number, is_new] = mappings_.of(module);
-    if (is_new) {
+    const symbols::CodeSegment *const in = code.place.segment.get();
+    const auto [found, unused] = mappings_.try_emplace(
+        in == nullptr ? Segment(code.module, "", 0, 0)
+                      : Segment(in->file, in->build_id, in->offset, in->bytes),
+        Mapping{.number = mappings_.size() + 1});
+    return &found->second;
+}
+
+// Each segment has addresses of its own, as if one process had mapped all of them: the same code of
+// several processes is one place.
+std::uint64_t start_of(std::uint64_t mapping) {
+    return mapping << 40U;
+}
+
+void Encoder::add_mappings() {
+    for (const auto &[segment, its] : mappings_) {
+        const auto &[file, build_id, offset, bytes] = segment;
         pbf_writer one(out_, mapping);
+        one.add_uint64(1, its.number);
+        if (bytes > 0) {
+            one.add_uint64(2, start_of(its.number));
+            one.add_uint64(3, start_of(its.number) + bytes);
+            one.add_uint64(4, offset);
+        }
+        one.add_int64(5, text(file));
+        one.add_int64(6, text(build_id));
+        one.add_bool(7, its.has_functions);
+    }
+}
+
+std::uint64_t Encoder::function_of(const Code &code) {
+    const auto [number, is_new] = functions_.of({code.name, code.module});
+    if (is_new) {
+        pbf_writer one(out_, function);
         one.add_uint64(1, number);
-        one.add_int64(5, text(module));
-        one.add_bool(7, true);  // its functions have names already
+        one.add_int64(2, text(code.name));
+        one.add_int64(3, text(code.name));
+        one.add_int64(4, text(code.module));
     }
     return number;
 }
 
-// A function has the number of its location.
-std::uint64_t Encoder::location_of(const std::string &name, const std::string &module) {
-    const auto [number, is_new] = locations_.of({name, module});
-    if (!is_new) {
-        return number;
+// Without a name, the reader of the profile looks for one, by the build id.
+std::uint64_t Encoder::location_of(const Code &code, bool has_name) {
+    Mapping *const in = mapping_of(code);
+    const std::uint64_t its_mapping = in == nullptr ? 0 : in->number;
+    std::uint64_t address = 0;
+    std::uint64_t its_function = 0;
+    if (const auto &segment = code.place.segment) {
+        address = start_of(its_mapping) + code.place.offset - segment->offset;
+        has_name = has_name || segment->build_id.empty() || in == nullptr;
+    } else {
+        has_name = true;
     }
-    {
-        pbf_writer one(out_, function);
+    if (has_name) {
+        its_function = function_of(code);
+    } else {
+        in->has_functions = false;
+    }
+    const auto [number, is_new] = locations_.of({its_mapping, address, its_function});
+    if (is_new) {
+        pbf_writer one(out_, location);
         one.add_uint64(1, number);
-        one.add_int64(2, text(name));
-        one.add_int64(3, text(name));
-        one.add_int64(4, text(module));
+        one.add_uint64(2, its_mapping);
+        one.add_uint64(3, address);
+        if (has_name) {
+            pbf_writer line(one, 4);
+            line.add_uint64(1, its_function);
+        }
     }
-    const std::uint64_t in = mapping_of(module);
-    pbf_writer one(out_, location);
-    one.add_uint64(1, number);
-    one.add_uint64(2, in);
-    pbf_writer line(one, 4);
-    line.add_uint64(1, number);
     return number;
 }
 
 void Encoder::add_sample(const ProfiledStack &stack) {
     std::vector<std::uint64_t> locations;
     for (const std::string &kernel : stack.kernel_frames) {
-        locations.push_back(location_of(kernel, "[kernel]"));
+        locations.push_back(location_of({.name = kernel, .module = "[kernel]"}));
     }
-    for (const symbols::Frame &frame : stack.frames) {
-        locations.push_back(location_of(symbols::frame_text(frame), frame.module));
+    for (std::size_t i = 0; i < stack.frames.size(); i++) {
+        const symbols::Frame &frame = stack.frames[i];
+        locations.push_back(
+            location_of({.name = symbols::frame_text(frame),
+                         .module = frame.module,
+                         .place = i < stack.places.size() ? stack.places[i] : symbols::CodePlace()},
+                        !frame.function.empty()));
     }
     if (!stack.cuda_call.empty()) {
-        locations.push_back(location_of("[in " + stack.cuda_call + "]", ""));
+        locations.push_back(location_of({.name = "[in " + stack.cuda_call + "]", .module = ""}));
     }
-    locations.push_back(location_of(stack.thread, ""));
+    locations.push_back(location_of({.name = stack.thread, .module = ""}));
     std::vector<std::int64_t> values = {static_cast<std::int64_t>(stack.samples)};
     if (profile_.type == ProfileType::cpu) {
         values.push_back(
             static_cast<std::int64_t>(stack.samples * 1'000'000'000 / profile_.frequency));
-    } else if (profile_.type == ProfileType::offcpu) {
-        values.push_back(static_cast<std::int64_t>(stack.ns));
+    } else if (has_amount(profile_.type)) {
+        values.push_back(static_cast<std::int64_t>(stack.amount));
     }
     pbf_writer one(out_, sample);
     one.add_packed_uint64(1, locations.begin(), locations.end());
@@ -184,6 +252,7 @@ std::string Encoder::encode() {
     for (const ProfiledStack &stack : profile_.stacks) {
         add_sample(stack);
     }
+    add_mappings();
     out_.add_int64(time_nanos, profile_.began.count());
     out_.add_int64(duration_nanos, profile_.duration.count());
     for (const std::string &value : strings_) {

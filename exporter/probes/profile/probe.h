@@ -1,24 +1,30 @@
-// Counts the stacks of followed processes, for `gpusnoop_exporter profile`.
+// Counts the stacks of followed processes.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <limits>
+#include <memory>
 
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/profile/processes.h"
 #include "exporter/probes/profile/profile.h"
 
 namespace gpusnoop::probes {
 
 struct ProfileSettings {
     ProfileType type = ProfileType::cpu;
-    std::uint32_t frequency = 49;  // of cpu, samples a second of each CPU
-    // Only these processes and what they start; both empty: all that are followed.
-    std::vector<std::uint32_t> pids;
-    std::string comm;  // a glob
+    std::uint32_t frequency = 49;                        // of cpu, samples a second of each CPU
+    ProfileFilter filter;                                // of heap, one process
+    std::uint64_t min_bytes = std::uint64_t{64} << 10U;  // of heap: smaller blocks are left out
+    std::uint32_t max_stacks = 16384;                    // different ones, in the kernel's table
+    // The most text of frames, while it is taken and in the profile; of threads' stacks, the
+    // heaviest come first.
+    std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 // A probe that keeps no families. For one thread.
@@ -28,6 +34,17 @@ public:
 
     // The stacks since start(), which ends now. Once.
     [[nodiscard]] virtual Result<Profile> take() = 0;
+
+    // For a profile of type cpu that does not end: makes room in the kernel's table. What it has is
+    // kept here for so long.
+    virtual void end_slice(std::chrono::nanoseconds kept) = 0;
+    // The stacks of the slices that are kept and of the one that is not over; at least so much of
+    // the past, if there is so much.
+    [[nodiscard]] virtual Result<Profile> past(std::chrono::nanoseconds duration,
+                                               const ProfileFilter &filter) = 0;
+
+    // Code ESRCH: the first process of the filter is none of those whose stacks are counted.
+    [[nodiscard]] virtual Result<> check(const ProfileFilter &filter) const = 0;
 };
 
 // Both are one object; the profiler lives as long as the probe.

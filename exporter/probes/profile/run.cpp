@@ -50,12 +50,6 @@ private:
     Profiler *profiler_ = nullptr;
 };
 
-std::optional<std::string> text_of(const Profile &profile, ProfileFormat format) {
-    return format == ProfileFormat::json    ? to_json(profile)
-           : format == ProfileFormat::pprof ? to_pprof(profile)
-                                            : to_folded(profile);
-}
-
 Result<> write(const std::optional<std::string> &text, const std::string &path) {
     if (!text) {
         return fail("no memory for the profile");
@@ -100,15 +94,19 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
     }
     std::optional<ebpf::Handover> handover;  // for the probes that are attached
     trace::Options targets;
-    targets.pids = options.settings.pids;
-    targets.comm = options.settings.comm;
+    targets.pids = options.settings.filter.pids;
+    targets.comm = options.settings.filter.comm;
     trace::Writer unused(targets, stop_fd);
     ProfileTracer tracer({config, features, targets, unused}, options.settings);
+    if (options.settings.type == ProfileType::heap) {
+        log::warn("each malloc and free of the process takes some microseconds longer meanwhile",
+                  {{"pid", options.settings.filter.pids.front()}});
+    }
     auto done = tracer.start();
     if (done) {
         sample(tracer, options.duration, stop_fd);
         const auto profile = tracer.take();
-        done = profile ? write(text_of(*profile, options.format), options.output)
+        done = profile ? write(to_format(*profile, options.format), options.output)
                        : tl::unexpected(profile.error());
         if (profile && profile->stacks.empty()) {
             log::warn(

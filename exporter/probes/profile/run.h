@@ -10,8 +10,6 @@
 
 namespace gpusnoop::probes {
 
-enum class ProfileFormat { folded, json, pprof };
-
 struct ProfileOptions {
     ProfileSettings settings;
     std::chrono::milliseconds duration = std::chrono::seconds(10);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 #include <tuple>
 
@@ -45,11 +46,14 @@ bool SyscallAggregator::on_record(std::span<const std::byte> bytes, const OnSysc
     if (processes_.on_record(bytes)) {
         return true;
     }
-    const auto record = ebpf::decode<syscall_record>(bytes);
-    if (!trace || !record || record->head.type != SYSCALL_RECORD) {
+    const auto open = ebpf::decode<syscall_open_record>(bytes);
+    const auto call = open ? open->call : ebpf::decode<syscall_record>(bytes);
+    if (!trace || !call || call->head.type != SYSCALL_RECORD) {
         return false;
     }
-    trace(*record, processes_.of({record->head.tgid, record->head.since_ns}));
+    const std::string_view path =
+        open ? std::string_view(open->path, ::strnlen(open->path, sizeof(open->path))) : "";
+    trace(*call, path, processes_.of({call->head.tgid, call->head.since_ns}));
     return true;
 }
 

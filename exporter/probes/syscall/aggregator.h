@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -33,7 +34,9 @@ struct SyscallReading {
 // The name for a number of bpf/syscall.h: "read", "syscall_470", "compat", "unknown".
 [[nodiscard]] std::string syscall_label(std::uint32_t number);
 
-using OnSyscall = std::function<void(const syscall_record &, const ProcessIdentity &)>;
+// `path` is as the program wrote it, and "" unless the trace wants paths.
+using OnSyscall =
+    std::function<void(const syscall_record &, std::string_view path, const ProcessIdentity &)>;
 
 class SyscallAggregator {
 public:

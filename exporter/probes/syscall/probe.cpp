@@ -4,6 +4,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/syscall/open_trace.h"
 #include "exporter/probes/syscall/programs.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/probes/syscall/trace.h"
@@ -21,27 +22,28 @@ constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
 
 class SyscallProbe final : public BpfProbe<syscall_bpf, SyscallAggregator> {
 public:
-    // `on_call`: for a trace.
-    SyscallProbe(const config::Config &config, TargetProcessesPtr targets,
-                 OnSyscall on_call = nullptr)
+    SyscallProbe(const config::Config &config, TargetProcessesPtr targets, SyscallTrace trace = {})
         : BpfProbe("syscall", config),
           config_(config.of<SyscallConfig>()),
           targets_(std::move(targets)),
-          on_call_(std::move(on_call)) {}
+          trace_(std::move(trace)) {}
 
 private:
     Result<> configure(syscall_bpf &skeleton) override {
         if (auto started = targets_->start(); !started) {
             return started;
         }
-        configure_programs(skeleton, config_, on_call_ != nullptr);
+        configure_programs(skeleton, config_,
+                           !trace_.on_call     ? SyscallUse::counts
+                           : trace_.with_paths ? SyscallUse::trace_of_paths
+                                               : SyscallUse::trace);
         return targets_->share_maps_with(skeleton);
     }
 
     std::vector<ProbeRing> rings(syscall_bpf &skeleton) override {
         bpf_map *const map = skeleton.maps.syscall_events;
-        return {{map, on_call_ ? trace_ring_bytes : bpf_map__max_entries(map),
-                 [this](auto bytes) { return aggregator().on_record(bytes, on_call_); }}};
+        return {{map, trace_.on_call ? trace_ring_bytes : bpf_map__max_entries(map),
+                 [this](auto bytes) { return aggregator().on_record(bytes, trace_.on_call); }}};
     }
 
     Result<> attach(syscall_bpf &skeleton) override;
@@ -62,7 +64,7 @@ private:
 
     SyscallConfig config_;
     TargetProcessesPtr targets_;
-    OnSyscall on_call_;
+    SyscallTrace trace_;
     SyscallTables tables_;
 };
 
@@ -97,6 +99,8 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
     return std::move(*reading);
 }
 
+constexpr const trace::Kind *traces[] = {&trace::open_trace};
+
 }  // namespace
 
 constinit const ProbeKind syscall_kind = {
@@ -106,11 +110,12 @@ constinit const ProbeKind syscall_kind = {
     .read = read_syscall,
     .declare = declare_families<make_syscall_families>,
     .trace = &trace::syscall_trace,
+    .named_traces = traces,
 };
 
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
-                                           const TargetProcessesPtr &targets, OnSyscall on_call) {
-    return std::make_unique<SyscallProbe>(config, targets, std::move(on_call));
+                                           const TargetProcessesPtr &targets, SyscallTrace trace) {
+    return std::make_unique<SyscallProbe>(config, targets, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

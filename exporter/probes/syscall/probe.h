@@ -11,8 +11,13 @@ namespace gpusnoop::probes {
 
 extern const ProbeKind syscall_kind;
 
-// For a trace: drain() passes on each call, and counts nothing.
+// For a trace: drain() passes on each call, and counts nothing. `with_paths`: all calls that the
+// configuration names open files.
+struct SyscallTrace {
+    OnSyscall on_call;
+    bool with_paths = false;
+};
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
-                                           const TargetProcessesPtr &targets, OnSyscall on_call);
+                                           const TargetProcessesPtr &targets, SyscallTrace trace);
 
 }  // namespace gpusnoop::probes

@@ -56,13 +56,17 @@ bool has_functions() {
 
 }  // namespace
 
-void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, bool is_trace) {
+void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, SyscallUse use) {
+    const bool is_trace = use != SyscallUse::counts;
     want(skeleton, config.syscalls);
     const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
     skeleton.rodata->shard_mask =
         std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
     skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
     skeleton.rodata->tracer_tgid = is_trace ? static_cast<std::uint32_t>(::getpid()) : 0;
+    skeleton.rodata->with_paths = use == SyscallUse::trace_of_paths;
+    skeleton.rodata->path_first[0] = syscall_number("open").value_or(SYSCALL_COUNT);
+    skeleton.rodata->path_first[1] = syscall_number("creat").value_or(SYSCALL_COUNT);
     bpf_map__set_max_entries(skeleton.maps.syscall_counts, is_trace ? 1 : config.max_counts);
     bpf_map__set_max_entries(skeleton.maps.syscall_errors, is_trace ? 1 : config.max_counts);
     const auto &all = skeleton.progs;

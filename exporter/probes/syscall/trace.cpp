@@ -36,10 +36,10 @@ private:
             chosen.syscalls = std::move(syscalls);
             config.set(std::move(chosen));
         }
-        return probes::make_syscall_tracer(config, targets,
-                                           [this](const auto &record, const auto &process) {
-                                               write(event_of(record, process, clock_offset_ns()));
-                                           });
+        return probes::make_syscall_tracer(
+            config, targets, {.on_call = [this](const auto &record, auto, const auto &process) {
+                write(event_of(record, process, clock_offset_ns()));
+            }});
     }
 };
 

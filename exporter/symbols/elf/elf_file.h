@@ -23,6 +23,7 @@
 #include "exporter/base/result.h"
 #include "exporter/symbols/elf/elf_reader.h"
 #include "exporter/symbols/elf/elf_tables.h"
+#include "exporter/symbols/elf/usdt.h"
 
 namespace gpusnoop::symbols {
 
@@ -68,6 +69,9 @@ public:
     // The most places where one name may be defined, and symbols that one ending may match.
     static constexpr std::size_t max_functions_per_name = 64;
     static constexpr std::size_t max_matches = 262'144;
+    // Of the notes of all USDT probes, and places of the wanted ones. OpenJDK has 60 KiB of notes.
+    static constexpr std::uint64_t max_usdt_bytes = std::uint64_t{4} << 20;
+    static constexpr std::size_t max_usdt_places = 4096;
     static constexpr std::size_t max_matched_name_bytes = std::size_t{64} << 20;
 
     // Reads the headers. `fd` is borrowed and must stay open as long as this object is used; its
@@ -100,6 +104,11 @@ public:
     // address and name. For nvcc's launch handles: "E8__handle". Fails over max_matches or
     // max_matched_name_bytes.
     [[nodiscard]] Result<std::vector<FoundSymbol>> find_by_suffix(std::string_view ending) const;
+
+    // The USDT probes of these names, in their order, without places if the file has no such probe.
+    // Fails if the notes are malformed, or if a limit is reached.
+    [[nodiscard]] Result<std::vector<UsdtProbe>> find_usdt_probes(
+        std::span<const UsdtName> names) const;
 
     // The file offset of a virtual address as linked; empty if no bytes of the file are loaded
     // there.

@@ -1,19 +1,16 @@
 #include "exporter/symbols/exits/entry_probe.h"
 
 #include <Zydis/Zydis.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <unordered_set>
 
+#include "exporter/symbols/exits/first_bytes.h"
 #include "exporter/symbols/exits/function_exits.h"
 
 namespace gpusnoop::symbols {
 namespace {
-
-// Enough for ENDBR64 and a few moves, of at most 15 bytes each.
-constexpr std::size_t max_prologue_bytes = 48;
 
 using Operands = std::span<const ZydisDecodedOperand>;
 
@@ -81,24 +78,6 @@ bool changes_nothing_that_is_read(const ZydisDecodedInstruction &instruction, Op
                 return false;
         }
     });
-}
-
-// The first bytes of each function, as far as it goes; empty where they cannot be read.
-std::vector<std::vector<std::byte>> first_bytes(int fd, std::span<const FoundFunction> functions) {
-    std::vector<std::vector<std::byte>> all(functions.size());
-    struct stat status{};
-    if (::fstat(fd, &status) != 0) {
-        return all;
-    }
-    ElfReader reader(fd, static_cast<std::uint64_t>(status.st_size),
-                     {.max_bytes_read = max_swept_bytes});
-    for (std::size_t i = 0; i < functions.size(); ++i) {
-        all[i].resize(std::min<std::size_t>(functions[i].size, max_prologue_bytes));
-        if (!reader.read(functions[i].file_offset, all[i])) {
-            all[i].clear();
-        }
-    }
-    return all;
 }
 
 }  // namespace

@@ -24,6 +24,13 @@ std::string CachedFile::read(std::uint64_t offset, std::size_t size) const {
     return bytes;
 }
 
+const std::string &CachedFile::build_id() {
+    if (!build_id_) {
+        build_id_ = elf_ ? elf_->build_id().value_or("") : "";
+    }
+    return *build_id_;
+}
+
 bool CachedFile::is_as_it_was() const {
     if (!fd_) {
         return true;

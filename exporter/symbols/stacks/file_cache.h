@@ -35,6 +35,8 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return state_.bytes; }
     [[nodiscard]] const ElfFile *elf() const { return elf_ ? &*elf_ : nullptr; }
     [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
+    // Its GNU build id; empty if it has none. Read once.
+    [[nodiscard]] const std::string &build_id();
     // The file, if its file system always answers; else -1.
     [[nodiscard]] int local_fd() const { return file_ ? -1 : fd_.get(); }
     // Up to `size` bytes from `offset`; fewer at the file's end, or if it is not kept open.
@@ -49,6 +51,7 @@ private:
     Fd fd_;    // the file, or a copy of it
     Fd file_;  // the original, if fd_ is a copy
     std::optional<ElfFile> elf_;
+    std::optional<std::string> build_id_;  // once it is read
     bool unreadable_ = false;  // its symbols took too long or are damaged: do not try again
     std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset; requested ones
     std::chrono::steady_clock::time_point used_;

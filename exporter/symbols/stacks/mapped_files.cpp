@@ -42,6 +42,9 @@ public:
                                     std::size_t size) override {
         return reader_.read_memory(tgid, address, size);
     }
+    Result<Fd> copy_text(std::uint32_t tgid, const std::string &path) override {
+        return reader_.copy_text(tgid, path);
+    }
     void rest() override {
         opener_.rest(std::chrono::seconds(0));
         reader_.rest();

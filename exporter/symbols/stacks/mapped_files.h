@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/processes/file_opener.h"
@@ -42,6 +43,11 @@ public:
     // Memory of a process, from `address` on: `size` bytes, or fewer.
     [[nodiscard]] virtual Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                                           std::size_t size);
+    // A copy of a text that the process has written, at this path below its root.
+    [[nodiscard]] virtual Result<Fd> copy_text(std::uint32_t /*tgid*/,
+                                               const std::string & /*path*/) {
+        return fail("not possible here");
+    }
     // No request follows for a while: ends helpers that keep memory.
     virtual void rest() {}
 };

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "exporter/processes/proc.h"
+
 namespace gpusnoop::symbols {
 namespace {
 
@@ -109,6 +111,30 @@ Result<processes::MappedFile> PatientReader::open_program(
         file.content = std::move(content->file);
     }
     return file;
+}
+
+Result<Fd> PatientReader::copy_text(std::uint32_t tgid, const std::string &path) {
+    if (const auto prepared = prepare(tgid); !prepared) {
+        return tl::unexpected(prepared.error());
+    }
+    const std::string root = "/proc/" + std::to_string(tgid) + "/root";
+    const auto opened = answer(tgid, reader_->open(root, path));
+    if (!opened) {
+        return tl::unexpected(opened.error());
+    }
+    if (opened->error != 0) {
+        return fail_errno("open " + path, opened->error);
+    }
+    if (processes::user_of(tgid) != opened->owner) {
+        (void)answer(tgid, reader_->close());
+        return fail(path + " belongs to another user", EPERM);
+    }
+    auto copy = answer(tgid, reader_->copy(ForeignReader::Part::whole_text));
+    if (!copy) {
+        return tl::unexpected(copy.error());
+    }
+    return copy->error == 0 ? Result<Fd>(std::move(copy->file))
+                            : fail_errno("read " + path, copy->error);
 }
 
 Result<std::string> PatientReader::read_memory(std::uint32_t tgid, std::uint64_t address,

@@ -32,6 +32,9 @@ public:
     // Whether the process runs that executable.
     [[nodiscard]] bool is_program(std::uint32_t tgid, const std::string &path, std::uint64_t inode,
                                   std::uint64_t bytes);
+    // A copy of the file at `path` below the process's root, if the process's user owns it; 64 MiB
+    // at most.
+    [[nodiscard]] Result<Fd> copy_text(std::uint32_t tgid, const std::string &path);
     [[nodiscard]] Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                                   std::size_t size);
 

@@ -7,6 +7,7 @@
 #include "exporter/processes/open_mapped.h"
 #include "exporter/symbols/demangle/function_name.h"
 #include "exporter/symbols/elf/debug_file.h"
+#include "exporter/symbols/stacks/perf_map.h"
 #include "exporter/symbols/stacks/process_memory.h"
 
 namespace gpusnoop::symbols {
@@ -24,6 +25,8 @@ StackNamer::StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings s
 
 std::optional<FileCache::Clock::time_point> StackNamer::close_unused() {
     cache_.close_unused();
+    std::erase_if(maps_wait_,
+                  [now = FileCache::Clock::now()](const auto &map) { return map.second <= now; });
     const auto next = cache_.next_close();
     if (!next) {
         files_->rest();
@@ -73,10 +76,15 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests)
     for (std::size_t i = 0; i < requests.size(); ++i) {
         StackReply &answer =
             answers.emplace_back(unresolved(requests[i].ticket, requests[i].addresses.size()));
+        answer.places.resize(requests[i].is_thorough ? answer.frames.size() : 0);
         for (const Place &place : places[i]) {
             answer.frames[place.address] = frame_of(place, requests[i].addresses[place.address]);
+            if (requests[i].is_thorough) {
+                answer.places[place.address] = place_of(place);
+            }
         }
     }
+    name_made_code(requests, answers);
     return answers;
 }
 
@@ -119,8 +127,62 @@ void StackNamer::look_up(const FileId &id, File &file) {
             add_debug_file(*open, *file.mappings[i]);
         }
     }
+    file.build_id = open != nullptr ? open->build_id() : "";
     file.functions = open != nullptr ? cache_.functions_at(*open, file.offsets)
                                      : std::vector<FunctionAt>(file.offsets.size());
+}
+
+CodePlace StackNamer::place_of(const Place &place) {
+    const ebpf::Mapping &mapping = *place.mapping;
+    auto &segment = place.file->segments[mapping.file_offset];
+    if (!segment) {
+        segment = std::make_shared<const CodeSegment>(
+            CodeSegment{.file = to_valid_utf8(mapping.name, max_module_bytes),
+                        .build_id = place.file->build_id,
+                        .offset = mapping.file_offset,
+                        .bytes = mapping.end - mapping.start});
+    }
+    return {.segment = segment, .offset = place.file->offsets[place.offset]};
+}
+
+// What is in no file.
+void StackNamer::name_made_code(std::span<const StackRequest> requests,
+                                std::vector<StackReply> &replies) {
+    std::map<std::uint32_t, std::vector<std::uint64_t>> asked;  // calls, by process
+    const auto for_each = [&](const auto &use) {
+        for (std::size_t i = 0; i < requests.size(); ++i) {
+            for (std::size_t at = 0; at < replies[i].places.size(); ++at) {
+                if (!replies[i].places[at].segment) {
+                    use(requests[i].tgid, requests[i].addresses[at] - 1, replies[i].frames[at]);
+                }
+            }
+        }
+    };
+    for_each([&](std::uint32_t tgid, std::uint64_t call, const Frame & /*frame*/) {
+        asked[tgid].push_back(call);
+    });
+    std::map<std::uint32_t, std::map<std::uint64_t, FunctionAt>> found;
+    for (const auto &[tgid, calls] : asked) {
+        const auto began = FileCache::Clock::now();
+        auto &wait = maps_wait_[tgid];
+        if (began < wait) {
+            continue;
+        }
+        if (const auto map = files_->copy_text(tgid, perf_map_path(tgid))) {
+            found[tgid] = functions_in_perf_map(map->get(), calls);
+        }
+        // A large map must not take all of the time.
+        const auto ended = FileCache::Clock::now();
+        wait = ended + 10 * (ended - began);
+    }
+    for_each([&](std::uint32_t tgid, std::uint64_t call, Frame &frame) {
+        const FunctionAt &function = found[tgid][call];
+        if (!function.name.empty()) {
+            frame = {.function = function.name,
+                     .module = "[made at run time]",
+                     .offset = function.offset + 1};
+        }
+    });
 }
 
 Frame StackNamer::frame_of(const Place &place, std::uint64_t address) {

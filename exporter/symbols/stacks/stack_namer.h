@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "exporter/symbols/stacks/code_place.h"
 #include "exporter/symbols/stacks/file_cache.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/stack_text.h"
@@ -22,11 +23,14 @@ struct StackRequest {
     // Where the code of the process's executable begins (mm->start_code). With it, the stack is not
     // looked up in another program that has reused the process id; 0 if it is not known.
     std::uint64_t code_start = 0;
+    // Also the places, and the names of code that the program has made (perf_map.h).
+    bool is_thorough = false;
 };
 
 struct StackReply {
     std::uint64_t ticket = 0;
-    std::vector<Frame> frames;  // one for each address, of at most StackNamer::max_frames
+    std::vector<Frame> frames;        // one for each address, of at most StackNamer::max_frames
+    std::vector<CodePlace> places{};  // of these frames, for a request that is thorough
 };
 
 // Reads files, so it is slow. Used by one thread.
@@ -56,12 +60,14 @@ private:
         std::vector<const ebpf::Mapping *> mappings;  // to open it through
         std::vector<std::uint64_t> offsets;
         std::vector<FunctionAt> functions;  // one for each offset
+        std::string build_id;
+        std::map<std::uint64_t, std::shared_ptr<const CodeSegment>> segments;  // by their offset
     };
     // The place of one address: its file, and the index of its offset there.
     struct Place {
         std::size_t address;  // index
         const ebpf::Mapping *mapping;
-        const File *file;
+        File *file;
         std::size_t offset;  // index
     };
 
@@ -69,10 +75,14 @@ private:
     static const ebpf::Mapping *mapping_at(const Process &process, std::uint64_t address);
     static Frame frame_of(const Place &place, std::uint64_t address);
     static void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping);
+    static CodePlace place_of(const Place &place);
     void look_up(const FileId &id, File &file);
+    void name_made_code(std::span<const StackRequest> requests, std::vector<StackReply> &replies);
 
     std::unique_ptr<MappedFiles> files_;
     FileCache cache_;
+    // When the map of a process's made code may be read again.
+    std::map<std::uint32_t, FileCache::Clock::time_point> maps_wait_;
 };
 
 }  // namespace gpusnoop::symbols

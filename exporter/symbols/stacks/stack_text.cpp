@@ -106,12 +106,20 @@ std::string site_label(std::span<const Frame> frames) {
     return label;
 }
 
-std::string folded_line(std::string_view comm, std::span<const Frame> frames, std::uint64_t bytes) {
+std::string folded_names(std::string_view comm, std::span<const std::string> names) {
     std::string line = folded(comm);
-    for (const Frame &frame : frames | std::views::reverse) {
-        line += ';' + folded(frame_text(frame));
+    for (const std::string &name : names) {
+        line += ';' + folded(name);
     }
-    return line + ' ' + std::to_string(bytes);
+    return line;
+}
+
+std::string folded_line(std::string_view comm, std::span<const Frame> frames, std::uint64_t bytes) {
+    std::vector<std::string> names;
+    for (const Frame &frame : frames | std::views::reverse) {
+        names.push_back(frame_text(frame));
+    }
+    return folded_names(comm, names) + ' ' + std::to_string(bytes);
 }
 
 }  // namespace gpusnoop::symbols

@@ -31,5 +31,7 @@ inline constexpr std::size_t max_site_label_bytes = 128;
 // texts, which may contain anything, spaces become "_" and semicolons ":".
 [[nodiscard]] std::string folded_line(std::string_view comm, std::span<const Frame> frames,
                                       std::uint64_t bytes);
+// The same without the number, of names, outermost first.
+[[nodiscard]] std::string folded_names(std::string_view comm, std::span<const std::string> names);
 
 }  // namespace gpusnoop::symbols

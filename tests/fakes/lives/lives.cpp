@@ -7,6 +7,7 @@
 //   exit CODE
 //   threads N           that wait
 //   burn MS             of CPU time
+//   rest MS
 //   short N             threads, one after the other, that burn 5 ms and touch a MiB each
 //   pin CPU             to this CPU
 //   touch MIB           memory, which it keeps
@@ -38,11 +39,41 @@
 //   disperse            ends those
 //   orphan              a child whose parent ends: "idle PID"; it lives for two minutes
 //
+// Sockets (sockets.h), on loopback:
+//
+//   connects N          of which both ends are closed at once
+//   refused N           connects
+//   ignored N           connects, which nobody answers; the sockets stay open
+//   pairs N             connections, both ends of which it keeps; pairs6: the same over IPv6
+//   portless N          connects for which there is no port, in a network of its own
+//   far N               connections between two addresses of a network of its own
+//   say BYTES           through each pair
+//   serves N            prints "port P", takes N connections one by one, and reads all of each
+//   calls PORT N BYTES  connections, through which it says so much
+//   share BYTES         a child says so much through the same sockets, and ends
+//   short_talk BYTES    a child has a pair of its own, says so much, and ends
+//   lose N              each pair loses what it says until it was sent again N times
+//   datagrams N         of a kilobyte, to a socket without room: prints "lost K"
+//   info                prints "info SENT RECEIVED SEGMENTS RETRANSMITS" of the open sockets, as
+//                       the kernel has it in TCP_INFO
+//   rtts                prints "rtt PORT MICROSECONDS" of each pair
+//   hang_up             closes them all
+//
+// Block devices (disks.h), past the page cache:
+//
+//   reads PATH BYTES N  from the device's beginning on, so many bytes each time
+//   writes PATH BYTES N
+//   readers PATH BYTES N CHILDREN   that read side by side, and are waited for
+//   unwaited PATH BYTES N   a child reads and ends, and is not waited for
+//
 //   signal SIGNAL N     this process sends the signal to itself, N times, and ignores it
 
 #include "lives/calls.h"
+#include "lives/disks.h"
 #include "lives/many.h"
+#include "lives/sockets.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -158,6 +189,10 @@ public:
             burn(number(words[0]));
             return 1;
         }
+        if (step == "rest" && count > 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(number(words[0])));
+            return 1;
+        }
         if (step == "short" && count > 0) {
             for (int i = number(words[0]); i > 0; i--) {
                 std::thread([] {
@@ -235,6 +270,12 @@ public:
             return 2;
         }
         if (const int taken = call(step, words, count); taken >= 0) {
+            return taken;
+        }
+        if (const int taken = sockets::run(step, words, count); taken >= 0) {
+            return taken;
+        }
+        if (const int taken = disks::run(step, words, count); taken >= 0) {
             return taken;
         }
         return run(step, words);

@@ -80,23 +80,3 @@ TEST_CASE("modules that come, go or come back change their list, and users do no
     REQUIRE(without);
     CHECK(without->empty());
 }
-
-TEST_CASE("an address is in the last function that begins before it or there") {
-    const File file(
-        "ffffffff81000200 t second\n"
-        "ffffffff81000200 t alias_of_second\n"
-        "ffffffff81000300 D data\n"
-        "ffffffff81000100 T first\n"
-        "0000000000000000 t hidden\n"
-        "ffffffffc0651060 t of_a_module\t[nvidia]\n");
-    const auto functions = ebpf::KernelFunctions::read(file.path());
-    REQUIRE(functions);
-    CHECK(functions->at(0xffffffff810000ff).empty());
-    CHECK(functions->at(0xffffffff81000100) == "first");
-    CHECK(functions->at(0xffffffff810001ff) == "first");
-    CHECK(functions->at(0xffffffff81000200) == "second");
-    CHECK(functions->at(0xffffffff81000301) == "second");
-    CHECK(functions->at(0xffffffffc0651099) == "of_a_module");
-    CHECK(ebpf::KernelFunctions().at(1).empty());
-    CHECK_FALSE(ebpf::KernelFunctions::read("/nowhere/kallsyms"));
-}

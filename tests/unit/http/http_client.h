@@ -66,7 +66,8 @@ inline std::string send_request(std::uint16_t port, std::string_view request) {
 
 inline std::string get(std::uint16_t port, const std::string &target,
                        const std::string &headers = "") {
-    return send_request(port, "GET " + target + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
+    return send_request(port,
+                        "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
 }
 
 inline std::string body_of(const std::string &response) {

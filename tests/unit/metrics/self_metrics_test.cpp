@@ -180,7 +180,9 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "calls_in_flight`",
                                                "oldest_call_seconds`",
                                                "host_launch_",
+                                               "host_block_",
                                                "host_blocked_",
+                                               "host_interrupt",
                                                "host_file_",
                                                "host_process_",
                                                "host_signals_",
@@ -191,6 +193,7 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "host_io_",
                                                "host_memory_bytes`",
                                                "host_reclaim_",
+                                               "host_tcp_",
                                                "overhead_seconds_total`",
                                                "process_info`"},
             [&](const std::string &name) { return line.starts_with("| `gpusnoop_" + name); });

@@ -116,6 +116,16 @@ std::string row(const std::string &html, const std::string &name) {
 
 }  // namespace
 
+TEST_CASE("only who may take a profile sees links that take one") {
+    Facts with = facts();
+    CHECK(count(page(with), "api/v1/profile") == 0);
+    with.may_profile = true;
+    const std::string html = page(with);
+    CHECK(count(html, "href=\"./api/v1/profile?type=cpu&amp;pid=41230&amp;format=svg\"") == 1);
+    CHECK(count(html, "href=\"./api/v1/profile?type=offcpu&amp;format=svg\"") == 1);
+    CHECK(count(html, "api/v1/profile?") == 6);
+}
+
 TEST_CASE("markup in texts is escaped") {
     CHECK(escape_html("<a href=\"x\" b='y'>&amp;</a>") ==
           "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;&lt;/a&gt;");
@@ -262,6 +272,20 @@ TEST_CASE("without an answer of the pipeline, or without probes, the page says s
     CHECK_THAT(empty, ContainsSubstring("No process holds memory"));
     CHECK_THAT(empty, ContainsSubstring("No call has taken as long"));
     CHECK_THAT(empty, ContainsSubstring("No process uses a library"));
+}
+
+TEST_CASE("the page for strangers has the state of the probes, and nothing of programs") {
+    Facts all = facts();
+    all.is_for_strangers = true;
+    const std::string html = page(all);
+    CHECK_THAT(html, ContainsSubstring("<code>--web.enable-api</code>"));
+    CHECK(row(html, "cuda") == row(page(facts()), "cuda"));
+    CHECK(!row(html, "cuda").empty());
+    for (const std::string secret : {"ncclGroupEnd", "ncclAllReduce", "41230", "python3"}) {
+        INFO(secret);
+        CHECK_THAT(page(facts()), ContainsSubstring(secret));
+        CHECK_THAT(html, !ContainsSubstring(secret));
+    }
 }
 
 TEST_CASE("a lower bound is marked as one") {

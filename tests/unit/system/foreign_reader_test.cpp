@@ -93,6 +93,27 @@ TEST_CASE("a foreign reader opens nothing that may wait, or that is no file") {
     CHECK(answer_of(*child, child->open("", (directory / "leased").string())).error == 0);
 }
 
+TEST_CASE("a copy of a text is all of it, unless it is too large") {
+    const harness::TemporaryDirectory directory;
+    const std::string text(200'000, 't');
+    std::ofstream(directory / "text") << text;
+    const auto child = reader();
+    const auto opened = answer_of(*child, child->open("", (directory / "text").string()));
+    CHECK(opened.error == 0);
+    CHECK(opened.owner == ::getuid());
+    const auto copy = answer_of(*child, child->copy(ForeignReader::Part::whole_text));
+    REQUIRE(copy.error == 0);
+    std::string read(text.size() + 1, ' ');
+    CHECK(::pread(copy.file.get(), read.data(), read.size(), 0) ==
+          static_cast<ssize_t>(text.size()));
+    CHECK(read == text + ' ');
+
+    std::ofstream(directory / "large") << "";
+    std::filesystem::resize_file(directory / "large", (std::uintmax_t{64} << 20) + 1);
+    CHECK(answer_of(*child, child->open("", (directory / "large").string())).error == 0);
+    CHECK(answer_of(*child, child->copy(ForeignReader::Part::whole_text)).error == EFBIG);
+}
+
 TEST_CASE("a copy of an ELF file answers as the file does") {
     const auto child = reader();
     CHECK(answer_of(*child, child->open("", "/proc/self/exe")).error == 0);

@@ -185,8 +185,8 @@ void Names::name_stacks(std::span<const Stack> stacks) {
     auto named = stack_names_->name(asked);
     for (std::size_t n = 0; n < stacks.size(); n++) {
         std::vector<StackFrame> &frames = stacks[n].call->stack;
-        for (std::size_t i = 0; i < std::min(frames.size(), named[n].size()); i++) {
-            frames[i].place = std::move(named[n][i]);
+        for (std::size_t i = 0; i < std::min(frames.size(), named[n].frames.size()); i++) {
+            frames[i].place = std::move(named[n].frames[i]);
         }
     }
 }

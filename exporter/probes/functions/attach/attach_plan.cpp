@@ -10,7 +10,8 @@ namespace {
 bool has_same_probes(const SelectedFunction &one, const SelectedFunction &other) {
     return one.entry == other.entry && one.entry_probe == other.entry_probe &&
            one.ending == other.ending && one.exits == other.exits &&
-           one.jumps_to_entry == other.jumps_to_entry;
+           one.jumps_to_entry == other.jumps_to_entry && one.begins == other.begins &&
+           one.ends == other.ends;
 }
 
 }  // namespace

@@ -64,12 +64,40 @@ std::uint64_t cookie_of(const SelectedFunction &function, std::uint32_t number, 
             cookie |= FUNC_ENTRY_ONLY;
             break;
     }
+    if (!function.begins.empty()) {
+        cookie |= FUNC_MARKED;
+    }
     const auto nccl = nccl_function(function.symbol);
     if (nccl && function.ending != ExitStrategy::none) {
         // A trace has the entries that it wants.
         cookie |= cookie_flags(*nccl) & ~(is_traced ? FUNC_SPLITS : 0);
     }
     return cookie;
+}
+
+// The ends first, as UprobeSet attaches in this order: an end without a beginning is harmless.
+// Their results are not known, as those of tail calls.
+void add_marks(const SelectedFunction &function, std::uint64_t cookie,
+               std::vector<ebpf::AttachPoint> &points) {
+    for (const symbols::UsdtPlace &place : function.ends) {
+        points.push_back({.file_offset = place.file_offset,
+                          .cookie = cookie | FUNC_AT_TAIL_CALL,
+                          .semaphore = place.semaphore});
+    }
+    for (const symbols::UsdtPlace &place : function.begins) {
+        points.push_back({.file_offset = place.file_offset,
+                          .cookie = cookie | FUNC_BEGINS,
+                          .semaphore = place.semaphore});
+    }
+}
+
+bool has_any(const SelectedFunction &function, const std::vector<std::uint64_t> &places) {
+    const auto is_one = [&](std::uint64_t at) {
+        return std::ranges::find(places, at) != places.end();
+    };
+    return std::ranges::any_of(function.exits, is_one, &symbols::FunctionExit::address) ||
+           std::ranges::any_of(function.begins, is_one, &symbols::UsdtPlace::file_offset) ||
+           std::ranges::any_of(function.ends, is_one, &symbols::UsdtPlace::file_offset);
 }
 
 }  // namespace
@@ -182,9 +210,7 @@ Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
     std::set<std::uint64_t> without_exits;
     std::string names;
     for (const SelectedFunction &function : functions) {
-        if (std::ranges::any_of(function.exits, [&](const symbols::FunctionExit &exit) {
-                return std::ranges::find(refused, exit.address) != refused.end();
-            })) {
+        if (has_any(function, refused)) {
             without_exits.insert(function.entry);
             names += (names.empty() ? "" : " ") + function.name;
         }
@@ -232,6 +258,10 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
     std::vector<ebpf::AttachPoint> exits;
     for (const SelectedFunction &function : functions) {
         SelectedFunction attached = function;
+        if (!function.begins.empty() && without_exits.contains(function.entry)) {
+            link.refused.push_back(function.name);
+            continue;
+        }
         if (without_exits.contains(attached.entry)) {
             attached.ending = ExitStrategy::none;
             attached.exits.clear();
@@ -241,9 +271,13 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         const std::uint32_t number = table.add(shown);
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
-        entries.push_back({attached.entry_probe.file_offset, cookie,
-                           attached.ending != ExitStrategy::return_probe,
-                           attached.entry_probe.is_expensive});
+        if (function.begins.empty()) {
+            entries.push_back({attached.entry_probe.file_offset, cookie,
+                               attached.ending != ExitStrategy::return_probe,
+                               attached.entry_probe.is_expensive});
+        } else {
+            add_marks(function, cookie, exits);
+        }
         for (const symbols::FunctionExit &exit : attached.exits) {
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});

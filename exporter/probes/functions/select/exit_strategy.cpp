@@ -51,13 +51,15 @@ bool is_d_symbol(std::string_view symbol) {
     return symbol.starts_with("_D") && symbol.size() > 2 && is_digit(symbol[2]);
 }
 
-Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entry) {
+Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entry,
+                 ebpf::Endings endings) {
     Ending ending;
     if (!found) {
         ending.problem = found.error().message;
     } else if (found->exits.empty()) {
         ending.problem = "the function has no instruction that returns";
-    } else if (found->has(symbols::ExitKind::conditional_tail_call)) {
+    } else if (endings != ebpf::Endings::returns &&
+               found->has(symbols::ExitKind::conditional_tail_call)) {
         ending.problem = "the function has a conditional jump that may leave it";
     } else if (std::any_of(found->exits.begin(), found->exits.end(),
                            [&](const auto &exit) { return exit.address == entry; })) {
@@ -67,6 +69,12 @@ Ending ending_of(const Result<symbols::FunctionExits> &found, std::uint64_t entr
         ending.kind = ExitStrategy::exits;
         ending.jumps_to_entry = found->jumps_to_entry;
         ending.exits = found->exits;
+        std::erase_if(ending.exits, [](const symbols::FunctionExit &exit) {
+            return exit.kind == symbols::ExitKind::conditional_tail_call;
+        });
+        if (ending.exits.empty()) {
+            ending = {.problem = "the function has no instruction that returns"};
+        }
     }
     return ending;
 }
@@ -166,7 +174,8 @@ std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
     }
     const auto found = symbols::find_exits(file, fd, swept);
     for (std::size_t i = 0; i < found.size(); ++i) {
-        endings[swept[i].name] = ending_of(found[i], swept[i].file_offset);
+        endings[swept[i].name] =
+            ending_of(found[i], swept[i].file_offset, functions[swept[i].name].endings);
     }
     follow_jumps(file, functions, swept, found, endings);
     return endings;

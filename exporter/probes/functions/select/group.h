@@ -36,7 +36,12 @@ public:
     // Returns the same object for each call with this pattern.
     [[nodiscard]] std::shared_ptr<const FunctionOptions> options(std::size_t pattern);
 
+    [[nodiscard]] std::shared_ptr<const FunctionOptions> options(const UsdtCall &call) const {
+        return std::make_shared<const FunctionOptions>(options_of(*group_, call));
+    }
+
     [[nodiscard]] const std::string &name() const { return *name_; }
+    [[nodiscard]] const std::vector<UsdtCall> &usdt() const { return group_->usdt; }
     [[nodiscard]] const FunctionPattern &pattern(std::size_t number) const {
         return group_->functions[number];
     }

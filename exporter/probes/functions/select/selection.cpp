@@ -92,6 +92,13 @@ public:
                 selection_.unmatched.emplace(group.name(), std::move(symbols));
             }
         }
+        add_usdt_calls();
+        if (selection_.functions.size() > max_functions) {
+            return fail(
+                name_ + ": more than the " + std::to_string(max_functions) +
+                    " functions of max_functions are wanted, with those between USDT probes",
+                EFBIG);
+        }
         not_probeable_.move_to(selection_.problems, name_,
                                " more of the wanted symbols pick a function when they are loaded, "
                                "and have no calls to count");
@@ -239,8 +246,10 @@ private:
                 // A name from another file does not show that no exception passes through the
                 // function.
                 const bool is_told_by_another = candidates_[i].function->in_debug_file;
-                functions.push_back({*candidates_[i].function,
-                                     is_told_by_another ? ebpf::Endings::exits : options.endings});
+                const bool is_exits =
+                    is_told_by_another && options.endings == ebpf::Endings::automatic;
+                functions.push_back(
+                    {*candidates_[i].function, is_exits ? ebpf::Endings::exits : options.endings});
                 functions.back().function.name = candidates_[i].strict_symbol;
                 places.push_back(i);
             }
@@ -280,6 +289,79 @@ private:
         for (std::size_t i = 0; i < probes.size(); ++i) {
             selection_.functions[i].entry_probe = probes[i];
         }
+    }
+
+    // The last ones, as the others are in the order of the candidates.
+    void add_usdt_calls() {
+        std::vector<symbols::UsdtName> names;
+        for (const GroupMatcher &group : groups_) {
+            for (const UsdtCall &call : group.usdt()) {
+                names.push_back({call.provider, call.begin});
+                names.push_back({call.provider, call.end});
+            }
+        }
+        if (names.empty()) {
+            return;
+        }
+        auto found = file_.find_usdt_probes(names);
+        if (!found) {
+            selection_.problems.push_back(name_ + ": " + found.error().message +
+                                          ", so nothing between them is counted");
+            found = std::vector<symbols::UsdtProbe>(names.size());
+        }
+        std::size_t next = 0;
+        for (const GroupMatcher &group : groups_) {
+            for (const UsdtCall &call : group.usdt()) {
+                const bool has_begin = is_usable(group, names[next], (*found)[next]);
+                const bool has_end = is_usable(group, names[next + 1], (*found)[next + 1]);
+                if (has_begin && has_end) {
+                    add_usdt_call(group, call, std::move((*found)[next].places),
+                                  std::move((*found)[next + 1].places));
+                }
+                next += 2;
+            }
+        }
+    }
+
+    bool is_usable(const GroupMatcher &group, const symbols::UsdtName &name,
+                   const symbols::UsdtProbe &probe) {
+        const std::string shown = name.provider + ":" + name.probe;
+        if (probe.unusable > 0) {
+            selection_.problems.push_back(
+                name_ + ": " + std::to_string(probe.unusable) + " places of the USDT probe " +
+                shown +
+                " are no instruction that does nothing, or have a semaphore that is not in "
+                "the file, so they are not counted");
+        }
+        if (probe.places.empty()) {
+            selection_.lacks_probes = true;
+            selection_.unmatched[group.name()].push_back(shown);
+        }
+        return !probe.places.empty();
+    }
+
+    void add_usdt_call(const GroupMatcher &group, const UsdtCall &call,
+                       std::vector<symbols::UsdtPlace> begins,
+                       std::vector<symbols::UsdtPlace> ends) {
+        SelectedFunction function;
+        function.group = group.name();
+        function.name = to_valid_utf8(call.name, max_function_name);
+        function.symbol = call.provider + ":" + call.begin;
+        function.options = group.options(call);
+        function.entry = begins.front().file_offset;
+        function.entry_probe = {function.entry, false};
+        function.ending = ExitStrategy::exits;
+        function.begins = std::move(begins);
+        function.ends = std::move(ends);
+        const auto same =
+            std::ranges::find(selection_.functions, function.entry, &SelectedFunction::entry);
+        if (same != selection_.functions.end()) {
+            shared_.add(name_ + ": " + function.name + " of the group " + function.group +
+                        " begins where " + same->name + " of the group " + same->group +
+                        " does, and is not counted");
+            return;
+        }
+        selection_.functions.push_back(std::move(function));
     }
 
     const symbols::ElfFile &file_;

@@ -32,16 +32,21 @@ struct SelectedFunction {
     std::vector<symbols::FunctionExit>
         exits{};                  // at file offsets, ascending; ExitStrategy::exits only
     bool jumps_to_entry = false;  // the probe at the entry runs again within one call
+    // Of what is between two USDT probes, and no function: where it begins and ends. `entry` is the
+    // first beginning.
+    std::vector<symbols::UsdtPlace> begins{};
+    std::vector<symbols::UsdtPlace> ends{};
 };
 
 struct Selection {
     std::vector<SelectedFunction> functions{};  // by group, name and entry; no entry twice
     // For each group that wants this file: its symbols and globs without a match in it, in the
-    // order of the configuration.
+    // order of the configuration, then its USDT probes, as provider:probe.
     std::map<std::string, std::vector<std::string>> unmatched{};
     // Wanted symbols that select a function when the program is loaded (IFUNC), and are none
     // themselves.
     std::size_t not_probeable = 0;
+    bool lacks_probes = false;  // wanted USDT probes are not in the file, or cannot be used
     // Sentences that begin with the name of the file: the omitted functions, the functions that are
     // counted at their entry only, and the reasons.
     std::vector<std::string> problems{};

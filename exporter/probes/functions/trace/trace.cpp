@@ -157,12 +157,13 @@ void FunctionsTracer::write_pending() {
         std::vector<StackFrame> frames;
         if (has_stacks_ && !stacks_[n].addresses.empty()) {
             const auto &addresses = stacks_[n].addresses;
-            named[n].resize(std::min(named[n].size(), addresses.size()));
+            auto &of_call = named[n].frames;
+            of_call.resize(std::min(of_call.size(), addresses.size()));
             for (std::size_t i = 0; i < addresses.size(); i++) {
                 frames.push_back(
-                    {addresses[i], i < named[n].size() ? named[n][i] : symbols::Frame{}});
+                    {addresses[i], i < of_call.size() ? of_call[i] : symbols::Frame{}});
             }
-            call.stack = std::make_shared<const std::vector<symbols::Frame>>(std::move(named[n]));
+            call.stack = std::make_shared<const std::vector<symbols::Frame>>(std::move(of_call));
         }
         setup_.writer.write(setup_.options.format == Format::json ? json_line(call, has_entries_)
                                                                   : text_line(call, frames));

@@ -203,12 +203,16 @@ TEST_CASE("the text has a line for each, whatever is in them") {
     CHECK(to_text(std::vector{findings[0]}).ends_with("\nEverything works.\n"));
     CHECK(to_text(std::vector<Finding>{{"x", Verdict::fail, "y", "z"}})
               .ends_with("\nThe exporter cannot work like this: 1 of 1 checks failed.\n"));
+    CHECK(to_text(std::vector<Finding>{{"x", Verdict::warn, "y", "z", "mount\nit"},
+                                       {"longer", Verdict::ok, "y", "", "nothing"}})
+              .ends_with("1 of 2 checks found something missing.\n"
+                         "What to do:\n  x       mount it\n"));
 }
 
 TEST_CASE("the JSON says the same") {
     const std::vector<Finding> findings = {
         {"btf", Verdict::ok, "works", ""},
-        {"library", Verdict::fail, "\xff\"\n", "cost"},
+        {"library", Verdict::fail, "\xff\"\n", "cost", "open\nit"},
     };
     const auto parsed = nlohmann::json::parse(to_json(findings));
     CHECK(parsed["verdict"] == "fail");
@@ -217,6 +221,8 @@ TEST_CASE("the JSON says the same") {
     CHECK(parsed["checks"][0]["verdict"] == "ok");
     CHECK(parsed["checks"][1]["found"] == "\xEF\xBF\xBD\" ");
     CHECK(parsed["checks"][1]["costs"] == "cost");
+    CHECK(parsed["checks"][1]["remedy"] == "open it");
+    CHECK_FALSE(parsed["checks"][0].contains("remedy"));
 }
 
 TEST_CASE(
@@ -225,7 +231,9 @@ TEST_CASE(
         const std::string on = enabled ? "true" : "false";
         return *config::parse("host: {cgroup_path: /cgroups, time: {enabled: " + on +
                                   "}, tasks: {enabled: " + on + "}, pressure: {enabled: " + on +
-                                  "}, life: {enabled: " + on + "}, memory: {enabled: " + on + "}}",
+                                  "}, life: {enabled: " + on + "}, memory: {enabled: " + on +
+                                  "}, net: {enabled: " + on + "}, block: {enabled: " + on +
+                                  "}, irq: {enabled: " + on + "}}",
                               "c", probes::setting_blocks());
     };
     // Of a machine that has all but these.
@@ -239,9 +247,9 @@ TEST_CASE(
             config(enabled));
     };
     const std::vector<Finding> all = judged_without({});
-    REQUIRE(all.size() == 5);
-    for (const std::string probe :
-         {"host_time", "host_tasks", "host_pressure", "host_life", "host_memory"}) {
+    REQUIRE(all.size() == 8);
+    for (const std::string probe : {"host_time", "host_tasks", "host_pressure", "host_life",
+                                    "host_memory", "host_net", "host_block", "host_irq"}) {
         CHECK(verdict_of(all, probe) == Verdict::ok);
     }
     const struct {
@@ -257,6 +265,13 @@ TEST_CASE(
         {{"mm_vmscan_direct_reclaim_begin"}, "host_memory", "direct_reclaim", "`direct`"},
         {{"mm_vmscan_memcg_reclaim_begin"}, "host_memory", "CONFIG_MEMCG", "`memcg`"},
         {{"mm_compaction_begin"}, "host_memory", "CONFIG_COMPACTION", "`compaction`"},
+        {{"block_rq_issue"}, "host_block", "CONFIG_BLOCK", "fails"},
+        {{"block_rq_complete"}, "host_block", "CONFIG_BLOCK", "fails"},
+        {{"irq_handler_entry"}, "host_irq", "irq_handler_entry", "fails"},
+        {{"softirq_exit"}, "host_irq", "softirq_entry", "fails"},
+        {{"inet_sock_set_state"}, "host_net", "inet_sock_set_state", "fails"},
+        {{"udp_fail_queue_rcv_skb"}, "host_net", "udp_fail_queue_rcv_skb", "udp_receive_drops"},
+        {{"sock_cgroup_data.cgroup"}, "host_net", "CONFIG_CGROUPS", "udp_receive_drops"},
         {{"/proc/pressure/cpu"}, "host_pressure", "CONFIG_PSI", "pressure_seconds"},
         {{"cfs_bandwidth.throttled_time"}, "host_pressure", "CFS_BANDWIDTH", "throttled_seconds"},
         {{"/cgroups/cgroup.controllers", "/cgroups/unified/cgroup.controllers"},

@@ -230,10 +230,22 @@ TEST_CASE("/proc has the arguments that the record could not have") {
         ::execl("/bin/sh", "sh", script.c_str(), nullptr);
         ::_exit(1);
     });
+    // It has its name before its arguments, and then stops itself.
+    const std::string status = "/proc/" + std::to_string(child.tgid()) + "/status";
+    const auto has_stopped = [&] {
+        std::string line;
+        for (std::ifstream file(status); std::getline(file, line);) {
+            if (line.starts_with("State:")) {
+                return line.find("T (stopped)") != std::string::npos;
+            }
+        }
+        return false;
+    };
     const auto end = std::chrono::steady_clock::now() + 10s;
-    while (processes::name_of(child.tgid()) != "sh" && std::chrono::steady_clock::now() < end) {
+    while (!has_stopped() && std::chrono::steady_clock::now() < end) {
         std::this_thread::sleep_for(1ms);
     }
+    REQUIRE(has_stopped());
 
     ProcessIdentity identity;
     identity.key = {child.tgid(), 7};

@@ -96,7 +96,7 @@ TEST_CASE("wrong keys of a group are reported") {
     for (const std::string nothing : {"errors: ", "errors: ~", "errors: , arguments: []"}) {
         CHECK(of_key(nothing).ends_with("nonzero, null or none, got nothing"));
     }
-    CHECK(of_key("endings: return") == "endings: expected auto or exits, got \"return\"");
+    CHECK(of_key("endings: return") == "endings: expected auto, exits or returns, got \"return\"");
     CHECK(of_key("entry_only: 1") == "entry_only: expected true or false, got \"1\"");
     const std::string zero =
         "slow_threshold: 0 would make every call slow: leave it out, or write none, to have no "
@@ -201,8 +201,32 @@ TEST_CASE("wrong functions are reported") {
           "functions[1]: \"f\" is given twice, first on line 2");
     CHECK(of_function("f, {name: f, symbol: _Z1fv}") ==
           "functions[1]: the name \"f\" is that of another function already, first on line 2");
-    CHECK(of_function("{name: n, symbol: f}, {name: n, symbol: g}") ==
+    CHECK(of_function("{name: n, symbol: f}, {name: n, symbol: g, slow_threshold: 1s}") ==
           "functions[1]: the name \"n\" is that of another function already, first on line 2");
+}
+
+TEST_CASE("what is between USDT probes needs two of one provider, and is no function") {
+    const auto of_call = [](const std::string &call) {
+        return of_group("libraries: [a], usdt: [{" + call + "}]");
+    };
+    const std::string needs =
+        ": a call between USDT probes needs provider, begin and end, as `readelf -n` prints them";
+    CHECK(of_call("provider: p, end: e") == "usdt[0]: has no begin" + needs);
+    CHECK(of_call("provider: p, begin: b") == "usdt[0]: has no end" + needs);
+    CHECK(of_call("begin: b, end: e") == "usdt[0]: has no provider" + needs);
+    CHECK(of_call("provider: p, begin: b, end: b") ==
+          "usdt[0].end: is the probe of begin: a call needs two");
+    CHECK(of_call("provider: p, begin: b, end: e, symbol: f") ==
+          "usdt[0].symbol: is for functions: a call between USDT probes has begin and end instead");
+    CHECK(of_call("provider: p, begin: b, end: e, errors: nonzero") ==
+          "usdt[0].errors: has no effect: what is between two USDT probes is no function");
+    CHECK(of_call("provider: \"p q\", begin: b, end: e") ==
+          "usdt[0].provider: \"p q\" is no name of a USDT probe: these have letters, digits, _ and "
+          "-, as `readelf -n` prints them");
+    CHECK(of_call("provider: p, begin: b, end: e}, {provider: p, begin: b, end: f") ==
+          "usdt[1]: another call begins at \"p:b\" already, first on line 2");
+    CHECK(of_group("libraries: [a], functions: [b], usdt: [{provider: p, begin: b, end: e}]") ==
+          "usdt: the name \"b\" is that of a function of the group already");
 }
 
 TEST_CASE("what has no effect is reported") {

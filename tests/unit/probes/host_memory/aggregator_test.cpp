@@ -18,8 +18,12 @@ TEST_CASE("stalls count by what came since the last reading, by kind and role") 
     other.kind = MEMORY_COMPACTION;
     memory_key wrong = key;
     wrong.kind = MEMORY_STALLS;
-    aggregator.on_reading({{key, {500, 2}}, {key, {400, 1}}, {other, {7, 1}}, {wrong, {9, 9}}});
-    aggregator.on_reading({{key, {900, 3}}, {other, {7, 1}}});
+    aggregator.on_stalls(key, {500, 2});
+    aggregator.on_stalls(key, {400, 1});
+    aggregator.on_stalls(other, {7, 1});
+    aggregator.on_stalls(wrong, {9, 9});
+    aggregator.on_stalls(key, {900, 3});
+    aggregator.on_stalls(other, {7, 1});
     std::size_t seen = 0;
     for (const auto &snapshot : aggregator.families().snapshots()) {
         for (std::size_t i = 0; i < snapshot.labels.size(); i++) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/json_objects.h"
 #include "exporter/probes/host_time/aggregator.h"
 
 using namespace gpusnoop;
@@ -214,7 +215,7 @@ TEST_CASE("a document of very many launching threads is cut, and says how much i
     }
     node.read(std::move(threads));
     const auto text = node.ask()->text;
-    CHECK(text.size() <= max_threads_bytes);
+    CHECK(text.size() <= max_document_bytes);
     const Json answer = Json::parse(text);
     CHECK(answer.at("truncated") == true);
     CHECK(answer.at("threads").size() + answer.at("threads_left_out").get<std::size_t>() == many);

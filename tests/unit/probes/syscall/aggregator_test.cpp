@@ -169,7 +169,13 @@ TEST_CASE("records of system calls that are not to be there are refused") {
     syscall_record call{};
     call.head = {1, 1, 7, SYSCALL_RECORD};
     CHECK(!bench.aggregator.on_record(bytes_of(call)));
-    CHECK(bench.aggregator.on_record(bytes_of(call), [](const auto &record, const auto &process) {
+    const auto trace = [](const auto &record, std::string_view path, const auto &process) {
         CHECK(record.head.tgid == process.key.tgid);
-    }));
+        CHECK(path == (record.number == 2 ? "/etc/hosts" : ""));
+    };
+    CHECK(bench.aggregator.on_record(bytes_of(call), trace));
+    syscall_open_record open{.call = call, .path = "/etc/hosts"};
+    open.call.number = 2;
+    CHECK(bench.aggregator.on_record(bytes_of(open), trace));
+    CHECK(!bench.aggregator.on_record(bytes_of(open).subspan(1), trace));
 }

@@ -8,13 +8,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <string>
 
 #include "exporter/base/fd.h"
+#include "tests/harness/directory.h"
 #include "tests/unit/symbols/own_process.h"
 
 using namespace gpusnoop;
@@ -103,4 +106,24 @@ TEST_CASE("a patient reader opens the program that is asked for, and no other") 
                                              [](std::uint32_t) { return true; });
     REQUIRE_FALSE(another.has_value());
     CHECK(another.error().code == ESRCH);
+}
+
+TEST_CASE("a patient reader copies texts of a process's own user only") {
+    PatientReader reader;
+    const harness::TemporaryDirectory directory;
+    const std::string path = directory / "text";
+    std::ofstream(path) << "a text";
+    const auto copy = reader.copy_text(own_tgid(), path);
+    REQUIRE(copy.has_value());
+    std::array<char, 16> bytes{};
+    CHECK(::pread(copy->get(), bytes.data(), bytes.size(), 0) == 6);
+    const auto missing = reader.copy_text(own_tgid(), path + "s");
+    REQUIRE_FALSE(missing.has_value());
+    CHECK(missing.error().code == ENOENT);
+    if (::getuid() == 0) {
+        REQUIRE(::chown(path.c_str(), 65'534, 65'534) == 0);
+        const auto foreign = reader.copy_text(own_tgid(), path);
+        REQUIRE_FALSE(foreign.has_value());
+        CHECK(foreign.error().code == EPERM);
+    }
 }

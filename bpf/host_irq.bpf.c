@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* Interrupts that run in the place of a followed process's thread, on its CPU. */
+#define PROBE irq
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/host_irq.h"
+#include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/followed.bpf.h"
+
+/* Entries are made with interrupts off, so none may be allocated then. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct irq_key);
+	__type(value, struct irq_times);
+} irq_counts SEC(".maps");
+
+/* A CPU can be in one of each kind: handlers run with interrupts off. A hard one can interrupt a
+ * soft one. */
+struct on_cpu {
+	__u64 began_ns[IRQ_KINDS]; /* 0: in none of a followed process */
+	__u64 inside_ns;	   /* of hard ones inside the soft one */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct on_cpu);
+} irq_cpus SEC(".maps");
+
+static const struct irq_times no_times;
+
+static __always_inline struct on_cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&irq_cpus, &zero);
+}
+
+static __always_inline void begin(enum irq_kind kind)
+{
+	struct on_cpu *cpu;
+
+	if (!followed_process(bpf_get_current_task_btf()))
+		return;
+	cpu = this_cpu();
+	if (!cpu)
+		return;
+	ACCOUNT(entered, 1);
+	if (kind == IRQ_SOFT)
+		cpu->inside_ns = 0;
+	cpu->began_ns[kind] = bpf_ktime_get_ns();
+}
+
+static __always_inline void count(struct task_struct *task, const struct followed *process,
+				  enum irq_kind kind, __u32 source, __u64 nanoseconds)
+{
+	struct irq_key key = {.since_ns = process->since_ns,
+			      .tgid = task->tgid,
+			      .kind = kind,
+			      .role = role_of(process),
+			      .source = source};
+	struct irq_times *times = bpf_map_lookup_elem(&irq_counts, &key);
+
+	if (!times) {
+		bpf_map_update_elem(&irq_counts, &key, &no_times, BPF_NOEXIST);
+		times = bpf_map_lookup_elem(&irq_counts, &key);
+	}
+	if (!times) {
+		ACCOUNT(lost[LOST_table_full], 1);
+		return;
+	}
+	__sync_fetch_and_add(&times->nanoseconds, nanoseconds);
+	__sync_fetch_and_add(&times->count, 1);
+	ACCOUNT(events, 1);
+}
+
+/* The thread is the same as at the beginning: nothing else gets the CPU in between. */
+static __always_inline void end(enum irq_kind kind, __u32 source)
+{
+	struct on_cpu *cpu = this_cpu();
+	struct task_struct *task;
+	struct followed *process;
+	__u64 took_ns;
+
+	if (!cpu || !cpu->began_ns[kind])
+		return;
+	took_ns = bpf_ktime_get_ns() - cpu->began_ns[kind];
+	cpu->began_ns[kind] = 0;
+	if (kind == IRQ_SOFT)
+		took_ns -= cpu->inside_ns;
+	else if (cpu->began_ns[IRQ_SOFT])
+		cpu->inside_ns += took_ns;
+	task = bpf_get_current_task_btf();
+	process = followed_process(task);
+	if (process)
+		count(task, process, kind, source, took_ns);
+	else
+		ACCOUNT(stale, 1); /* it is not followed any more */
+}
+
+/* Such programs are not preempted, as interrupts are not: no guard. */
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_hard_in, int number)
+{
+	begin(IRQ_HARD);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_hard_out, int number)
+{
+	end(IRQ_HARD, number);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(irq_soft_in, unsigned int vector)
+{
+	begin(IRQ_SOFT);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(irq_soft_out, unsigned int vector)
+{
+	end(IRQ_SOFT, vector);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,57 @@
+#include "exporter/probes/host_block/aggregator.h"
+
+#include <array>
+#include <vector>
+
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/growing_counts.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+constexpr std::array<std::string_view, BLOCK_OPERATIONS> operation_names = {
+    "read", "write", "flush", "discard", "other"};
+
+}  // namespace
+
+std::string_view block_operation_name(std::uint16_t operation) {
+    return operation_names.at(operation);
+}
+
+HostBlockFamilies make_host_block_families(series::FamilySet &set) {
+    const std::vector<series::Label> labels = {{"role"}, {"device"}, {"op", true}};
+    return {
+        .durations = set.histogram("host_block_io_duration_seconds",
+                                   "How long block devices took for requests that followed "
+                                   "processes issued, waits in the device's queue included.",
+                                   labels, BLOCK_BOUNDS, 1e9),
+        .bytes = set.counter("host_block_io_bytes_total",
+                             "Bytes of these requests, of those that succeeded.", labels),
+    };
+}
+
+HostBlockAggregator::HostBlockAggregator(const SeriesSettings &settings)
+    : CountingAggregator(settings, counts_grace) {}
+
+void HostBlockAggregator::on_times(const block_key &key, const block_times &now,
+                                   const std::string &device) {
+    if (key.operation >= BLOCK_OPERATIONS || key.role >= FOLLOWED_ROLES) {
+        return;
+    }
+    HostBlockProcess &process = processes_.of({key.tgid, key.since_ns});
+    block_times &counted = process.counted[{key.device, key.operation, key.role}];
+    auto values = process.labels;
+    values.emplace_back(followed_role_names.at(key.role));
+    values.push_back(device);
+    values.emplace_back(block_operation_name(key.operation));
+    std::array<std::uint64_t, BLOCK_BUCKETS + 1> added{};
+    for (std::size_t i = 0; i < BLOCK_BUCKETS; i++) {
+        added.at(i) = advance(counted.durations[i], now.durations[i]);
+    }
+    added[BLOCK_BUCKETS] = advance(counted.nanoseconds, now.nanoseconds);
+    of_.durations.observe_all(of_.durations.slot(process.owner, values), added);
+    of_.bytes.add(of_.bytes.slot(process.owner, values), advance(counted.bytes, now.bytes));
+}
+
+}  // namespace gpusnoop::probes

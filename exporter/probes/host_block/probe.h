@@ -1,0 +1,27 @@
+// Requests of followed processes to block devices.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bpf/host_block.h"
+#include "exporter/config/config.h"
+#include "exporter/probes/frame/probe_kind.h"
+#include "exporter/probes/frame/process_identity.h"
+
+namespace gpusnoop::probes {
+
+extern const ProbeKind host_block_kind;
+
+// For a trace: drain() passes on each request that takes `min_duration`, with its device's name.
+struct BlockTrace {
+    std::chrono::nanoseconds min_duration{};
+    std::function<void(const block_record &, const std::string &device, const ProcessIdentity &)>
+        on_request;
+};
+std::unique_ptr<Probe> make_block_tracer(const config::Config &config,
+                                         const TargetProcessesPtr &targets, BlockTrace trace);
+
+}  // namespace gpusnoop::probes

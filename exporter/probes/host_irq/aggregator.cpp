@@ -1,0 +1,49 @@
+#include "exporter/probes/host_irq/aggregator.h"
+
+#include <array>
+#include <vector>
+
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/growing_counts.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// By enum irq_kind.
+constexpr std::array<std::string_view, IRQ_KINDS> kind_names = {"hard", "soft"};
+
+}  // namespace
+
+HostIrqFamilies make_host_irq_families(series::FamilySet &set) {
+    const std::vector<series::Label> labels = {{"role"}, {"kind", true}, {"source"}};
+    return {
+        .seconds = set.counter("host_interrupt_seconds_total",
+                               "Time in which interrupts ran on the CPUs of followed processes' "
+                               "threads, in place of these: handlers of devices (hard) and what "
+                               "these put off (soft).",
+                               labels, 1e9),
+        .count = set.counter("host_interrupts_total", "The number of these interrupts.", labels),
+    };
+}
+
+HostIrqAggregator::HostIrqAggregator(const SeriesSettings &settings)
+    : CountingAggregator(settings, counts_grace) {}
+
+void HostIrqAggregator::on_times(const irq_key &key, const irq_times &now,
+                                 std::string_view source) {
+    if (key.kind >= IRQ_KINDS || key.role >= FOLLOWED_ROLES) {
+        return;
+    }
+    HostIrqProcess &process = processes_.of({key.tgid, key.since_ns});
+    irq_times &counted = process.counted[{key.kind, key.source, key.role}];
+    auto values = process.labels;
+    values.emplace_back(followed_role_names.at(key.role));
+    values.emplace_back(kind_names.at(key.kind));
+    values.emplace_back(source);
+    of_.seconds.add(of_.seconds.slot(process.owner, values),
+                    advance(counted.nanoseconds, now.nanoseconds));
+    of_.count.add(of_.count.slot(process.owner, values), advance(counted.count, now.count));
+}
+
+}  // namespace gpusnoop::probes

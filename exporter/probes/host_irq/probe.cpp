@@ -1,0 +1,86 @@
+#include "exporter/probes/host_irq/probe.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/process_counts.h"
+#include "exporter/probes/host_irq/aggregator.h"
+#include "exporter/probes/host_irq/settings.h"
+#include "exporter/probes/host_irq/sources.h"
+#include "host_irq.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class HostIrqProbe final : public HostProbe<host_irq_bpf, HostIrqAggregator> {
+public:
+    HostIrqProbe(const config::Config &config, TargetProcessesPtr targets)
+        : HostProbe("host_irq", config, std::move(targets)) {}
+
+private:
+    std::vector<ProbeRing> rings(host_irq_bpf & /*skeleton*/) override { return {}; }
+
+    // The ends first, so that each interrupt that is seen to begin is seen to end.
+    Result<> attach(host_irq_bpf &skeleton) override {
+        const std::vector<const bpf_program *> programs = {
+            skeleton.progs.irq_hard_out, skeleton.progs.irq_soft_out, skeleton.progs.irq_hard_in,
+            skeleton.progs.irq_soft_in};
+        if (auto attached = attach_each(programs); !attached) {
+            return attached;
+        }
+        state().up(programs.size(), "following " + targets().describe_followed());
+        log::info("following interrupts",
+                  {{"probe", "host_irq"}, {"of", targets().describe_followed()}});
+        return {};
+    }
+
+    // For processes that ended before the reading, it has their last interrupts.
+    void tick(nanoseconds now) override {
+        refresh();
+        HostProbe::tick(now);
+    }
+    void refresh() override {
+        read_process_counts<irq_key, irq_times>(
+            skeleton().maps.irq_counts, followed(), aggregator().processes(), "interrupts",
+            [&](const irq_key &key, const irq_times &times) {
+                aggregator().on_times(
+                    key, times,
+                    key.kind == IRQ_SOFT ? softirq_source(key.source) : sources_.of(key.source));
+            });
+    }
+
+    IrqSources sources_;
+};
+
+constexpr KernelNeed needs[] = {
+    {.thing = "the tracepoints of interrupts",
+     .reason = "it has no irq:irq_handler_entry or irq:softirq_entry",
+     .costs = "the probe fails",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("irq_handler_entry") &&
+                    kernel.has_tracepoint("irq_handler_exit") &&
+                    kernel.has_tracepoint("softirq_entry") && kernel.has_tracepoint("softirq_exit");
+         }},
+};
+
+}  // namespace
+
+constinit const ProbeKind host_irq_kind = {
+    .name = "host_irq",
+    .title = "Interrupts of processes",
+    .make = make_if_enabled<HostIrqProbe, HostIrqConfig>,
+    .read_host = read_host_switch<HostIrqConfig>,
+    .follows_processes = is_enabled<HostIrqConfig>,
+    .kernel_needs = needs,
+    .declare = declare_families<make_host_irq_families>,
+};
+
+}  // namespace gpusnoop::probes

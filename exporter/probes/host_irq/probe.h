@@ -1,0 +1,10 @@
+// Interrupts that run in the place of followed processes' threads.
+#pragma once
+
+#include "exporter/probes/frame/probe_kind.h"
+
+namespace gpusnoop::probes {
+
+extern const ProbeKind host_irq_kind;
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,65 @@
+#include "exporter/probes/host_net/trace.h"
+
+#include <memory>
+#include <string>
+
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/host_net/aggregator.h"
+#include "exporter/probes/host_net/connections.h"
+#include "exporter/probes/host_net/probe.h"
+#include "exporter/symbols/names/syscall_names.h"
+#include "exporter/trace/lines.h"
+
+namespace gpusnoop::trace {
+
+namespace {
+
+class TcpTracer final : public TargetTracer {
+public:
+    explicit TcpTracer(const Setup &setup) : TargetTracer(setup) {}
+
+private:
+    std::unique_ptr<probes::Probe> make_probe_of(
+        const probes::TargetProcessesPtr &targets) override {
+        return probes::make_tcp_tracer(setup().config, targets,
+                                       [this](const auto &record, const auto &process) {
+                                           write(event_of(record, process, clock_offset_ns()));
+                                       });
+    }
+    [[nodiscard]] probes::Following following() const override {
+        return {.enabled = true,
+                .descendants = setup().config.of<probes::HostConfig>().descendants};
+    }
+};
+
+}  // namespace
+
+Event event_of(const net_state_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    event.pid = record.head.tgid;
+    set_process(event, process);
+    event.kind = "new_state";
+    event.name = std::string(probes::tcp_state_name(record.new_state));
+    event.details = {
+        {"role", std::string(probes::followed_role_names.at(record.role))},
+        {"old_state", std::string(probes::tcp_state_name(record.old_state))},
+        {"in_state_ns",
+         record.in_state_ns != 0 ? Value(std::uint64_t{record.in_state_ns}) : Value()},
+        {"local", probes::local_address(record.addresses)},
+        {"remote", probes::remote_address(record.addresses)},
+        {"peer", std::string(probes::peer_name(record.addresses.peer))},
+        {"error", record.error != 0 ? Value(std::string(errno_name(record.error))) : Value()}};
+    return event;
+}
+
+constinit const Kind tcp_trace = {
+    .name = "tcp",
+    .help = "TCP connections of GPU processes and of what they start: each change of state.",
+    .column = "STATE",
+    .make = make<TcpTracer>};
+
+}  // namespace gpusnoop::trace

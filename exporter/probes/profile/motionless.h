@@ -1,0 +1,17 @@
+// Threads that do not leave or take a CPU during a profile.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "exporter/probes/profile/processes.h"
+#include "exporter/probes/profile/profile.h"
+
+namespace gpusnoop::probes {
+
+// Adds the threads of these processes that were off the CPU before the profile began, and still
+// are: nobody has seen where. `seen` has the threads that the profile has.
+void add_motionless(Profile &profile, const ProfiledProcesses &processes,
+                    const ProfileFilter &filter, const std::set<std::uint32_t> &seen);
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,183 @@
+#include "exporter/probes/profile/service.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "exporter/base/log.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/probes/profile/settings.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+std::string content_type_of(ProfileFormat format) {
+    switch (format) {
+        case ProfileFormat::json:
+            return "application/json";
+        case ProfileFormat::pprof:
+            return "application/octet-stream";
+        case ProfileFormat::svg:
+            return "image/svg+xml";
+        case ProfileFormat::folded:
+            break;
+    }
+    return "text/plain; charset=utf-8";
+}
+
+// Waits for one drain. False: the client has gone away, or the exporter ends.
+bool wait(int client, int stopping, milliseconds time) {
+    std::array<pollfd, 2> fds = {{{.fd = stopping, .events = POLLIN, .revents = 0},
+                                  {.fd = client, .events = POLLRDHUP, .revents = 0}}};
+    const int ready = ::poll(fds.data(), fds.size(), static_cast<int>(time.count()));
+    return ready == 0 || (ready < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProfileService>> ProfileService::make(const config::Config &config,
+                                                             TargetProcessesPtr exporters) {
+    Fd stopping(::eventfd(0, EFD_CLOEXEC));
+    if (!stopping) {
+        return fail_errno("eventfd");
+    }
+    std::unique_ptr<ProfileService> service(
+        new ProfileService(config, std::move(exporters), std::move(stopping)));
+    if (config.of<ProfileConfig>().continuous_frequency > 0) {
+        const auto targets = service->make_targets();
+        if (!targets) {
+            return tl::unexpected(targets.error());
+        }
+        auto recorder = ProfileRecorder::start(config, *targets);
+        if (!recorder) {
+            return tl::unexpected(recorder.error());
+        }
+        service->recorder_ = std::move(*recorder);
+    }
+    return service;
+}
+
+Result<> ProfileService::begin(ProfileQuery query, Client client) {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) {
+        return fail("the exporter ends", ESHUTDOWN);
+    }
+    if (is_busy_) {
+        const auto left = std::chrono::ceil<std::chrono::seconds>(ends_ - Clock::now());
+        return fail("another profile is being taken, for at most " +
+                        std::to_string(std::max<std::int64_t>(left.count(), 1)) + " s more",
+                    EBUSY);
+    }
+    ends_ = Clock::now() + (query.is_of_past ? milliseconds(0) : query.duration);
+    thread_ = std::jthread(
+        [this, query = std::move(query), client = std::move(client)] { run(query, client); });
+    is_busy_ = true;
+    return {};
+}
+
+void ProfileService::stop() {
+    std::jthread ending;
+    {
+        const std::lock_guard lock(mutex_);
+        is_stopped_ = true;
+        ending = std::move(thread_);
+    }
+    ::eventfd_write(stopping_.get(), 1);
+}
+
+Result<TargetProcessesPtr> ProfileService::make_targets() const {
+    auto targets = std::make_shared<TargetProcesses>(
+        config_.of<TargetsConfig>(), config_.discovery.rescan_interval,
+        Following{.enabled = true,
+                  .descendants = config_.of<HostConfig>().descendants,
+                  .except = 0,
+                  .looks_for_gpu_processes = true});
+    const auto shared = exporters_->share_calls_with(*targets);
+    return shared ? Result<TargetProcessesPtr>(std::move(targets)) : tl::unexpected(shared.error());
+}
+
+// ECANCELED: nobody waits for it any more.
+Result<Profile> ProfileService::take(const ProfileQuery &query, int client) {
+    if (query.is_of_past) {
+        return recorder_->past(query.duration, query.settings.filter);
+    }
+    const auto targets = make_targets();
+    if (!targets) {
+        return tl::unexpected(targets.error());
+    }
+    ProfileSettings settings = query.settings;
+    settings.max_stacks = config_.of<ProfileConfig>().max_stacks;
+    settings.max_bytes = max_bytes;
+    const auto [probe, profiler] = make_profiler(config_, *targets, settings);
+    if (auto started = probe->start(); !started) {
+        return tl::unexpected(started.error());
+    }
+    if (auto followed = profiler->check(query.settings.filter); !followed) {
+        return tl::unexpected(followed.error());
+    }
+    const milliseconds interval = drain_interval(config_);
+    const auto end = now_on(CLOCK_MONOTONIC) + query.duration;
+    for (;;) {
+        const auto left = std::chrono::ceil<milliseconds>(end - now_on(CLOCK_MONOTONIC));
+        if (left <= milliseconds(0)) {
+            return profiler->take();
+        }
+        if (!wait(client, stopping_.get(), std::min(left, interval))) {
+            return fail("the client has gone away", ECANCELED);
+        }
+        probe->drain();
+    }
+}
+
+void ProfileService::run(const ProfileQuery &query, const Client &client) {
+    try {
+        answer(query, client);
+    } catch (const std::exception &) {  // out of memory: the client is disconnected
+        const std::lock_guard lock(mutex_);
+        is_busy_ = false;
+    }
+}
+
+void ProfileService::answer(const ProfileQuery &query, const Client &client) {
+    log::info(query.is_of_past ? "a client asks for the past profile"
+                               : "a profile begins, as a client asks",
+              {{"type", name_of(query.settings.type)},
+               {"seconds", std::chrono::duration<double>(query.duration).count()}});
+    Result<ApiResponse> response = fail("no memory for the profile", ENOMEM);
+    try {
+        auto profile = take(query, client.socket);
+        log::info("the profile has ended",
+                  {{"result", profile ? "taken" : profile.error().message}});
+        if (!profile) {
+            response = tl::unexpected(profile.error());
+        } else {
+            if (auto text = to_format(*profile, query.format)) {
+                response = ApiResponse{content_type_of(query.format), *std::move(text)};
+            }
+        }
+    } catch (const std::exception &error) {
+        response = fail(error.what());
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        is_busy_ = false;
+    }
+    if (response || response.error().code != ECANCELED) {
+        client.answer(std::move(response));
+    }
+}
+
+}  // namespace gpusnoop::probes

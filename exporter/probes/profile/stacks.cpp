@@ -1,0 +1,134 @@
+#include "exporter/probes/profile/stacks.h"
+
+#include <algorithm>
+
+namespace gpusnoop::probes {
+
+namespace {
+
+// What it takes in memory, about.
+std::size_t bytes_of(const trace::StackNames::Named &stack) {
+    constexpr std::size_t of_frame = 128;  // with its place
+    constexpr std::size_t of_stack = 256;
+    std::size_t bytes = of_stack;
+    for (const symbols::Frame &frame : stack.frames) {
+        bytes += of_frame + frame.function.size() + frame.module.size();
+    }
+    return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ProfiledStacks>> ProfiledStacks::start(Sources sources,
+                                                              std::size_t max_bytes) {
+    auto names = trace::StackNames::start();
+    if (!names) {
+        return tl::unexpected(names.error());
+    }
+    return std::unique_ptr<ProfiledStacks>(
+        new ProfiledStacks(std::move(*names), std::move(sources), max_bytes));
+}
+
+void ProfiledStacks::name(const ProfileReading &reading) {
+    std::vector<trace::StackNames::Stack> asked;
+    std::vector<Key> of;
+    for (const auto &[key, unused] : reading) {
+        const ProcessKey process = process_of(key);
+        if (!sources_.is_wanted(process)) {
+            continue;
+        }
+        name_kernel(key.kernel);
+        const Key stack{process, PROFILE_STACK_ID(key.user)};
+        if (key.user == 0 || bytes_ >= max_bytes_ || users_.contains(stack)) {
+            continue;
+        }
+        std::vector<std::uint64_t> addresses = sources_.addresses(key.user);
+        if (addresses.empty()) {
+            continue;
+        }
+        users_.try_emplace(stack);
+        asked.push_back({.process = {key.tgid, key.since_ns},
+                         .code_start = 0,
+                         .addresses = std::move(addresses)});
+        of.push_back(stack);
+    }
+    auto named = names_->name(asked);
+    for (std::size_t i = 0; i < of.size(); i++) {
+        named[i].frames.resize(asked[i].addresses.size());  // those without a name, too
+        bytes_ += bytes_of(named[i]);
+        users_[of[i]] = std::move(named[i]);
+    }
+    names_->forget_old();
+}
+
+void ProfiledStacks::name_kernel(std::uint64_t stack) {
+    const std::uint64_t id = PROFILE_STACK_ID(stack);
+    if (stack == 0 || bytes_ >= max_bytes_ || kernels_.contains(id)) {
+        return;
+    }
+    std::vector<std::uint64_t> addresses = sources_.addresses(stack);
+    if (addresses.empty()) {
+        return;
+    }
+    bytes_ += addresses.size() * sizeof(std::uint64_t);
+    for (const std::uint64_t address : addresses) {
+        (void)kernel_function(address);
+    }
+    kernels_.emplace(id, std::move(addresses));
+}
+
+const std::string &ProfiledStacks::kernel_function(std::uint64_t address) {
+    const auto [found, is_new] = kernel_functions_.try_emplace(address);
+    if (is_new) {
+        found->second = sources_.kernel_function(address);
+    }
+    return found->second;
+}
+
+const trace::StackNames::Named *ProfiledStacks::user(const profile_key &key) const {
+    const auto found = users_.find({process_of(key), PROFILE_STACK_ID(key.user)});
+    return key.user == 0 || found == users_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> ProfiledStacks::kernel(const profile_key &key) const {
+    std::vector<std::string> names;
+    const auto found = kernels_.find(PROFILE_STACK_ID(key.kernel));
+    if (key.kernel == 0 || found == kernels_.end()) {
+        return names;
+    }
+    for (const std::uint64_t address : found->second) {
+        const std::string &name = kernel_functions_.at(address);
+        // The profile's own program at the switch is no part of what the thread does.
+        if (!name.starts_with("bpf_prog_") && !name.starts_with("bpf_trace_run") &&
+            !name.starts_with("__traceiter_")) {
+            names.emplace_back(name.empty() ? "[unknown]" : name);
+        }
+    }
+    return names;
+}
+
+bool ProfiledStacks::lacks(const profile_key &key) const {
+    return bytes_ >= max_bytes_ && key.user != 0 && user(key) == nullptr;
+}
+
+void ProfiledStacks::keep_only(std::span<const ProfileReading *const> readings) {
+    std::set<Key> users;
+    std::set<std::uint64_t> kernels;
+    for (const ProfileReading *reading : readings) {
+        for (const auto &[key, unused] : *reading) {
+            users.emplace(process_of(key), PROFILE_STACK_ID(key.user));
+            kernels.insert(PROFILE_STACK_ID(key.kernel));
+        }
+    }
+    std::erase_if(users_, [&](const auto &one) { return !users.contains(one.first); });
+    std::erase_if(kernels_, [&](const auto &one) { return !kernels.contains(one.first); });
+    bytes_ = 0;
+    for (const auto &[key, named] : users_) {
+        bytes_ += bytes_of(named);
+    }
+    for (const auto &[id, addresses] : kernels_) {
+        bytes_ += addresses.size() * sizeof(std::uint64_t);
+    }
+}
+
+}  // namespace gpusnoop::probes

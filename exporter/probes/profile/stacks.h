@@ -1,0 +1,72 @@
+// The stacks of a profile, with the names of their functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/profile/profile.h"
+#include "exporter/base/result.h"
+#include "exporter/probes/frame/process_identity.h"
+#include "exporter/trace/stack_names.h"
+
+namespace gpusnoop::probes {
+
+// What the kernel's table has.
+using ProfileReading = std::vector<std::pair<profile_key, profile_count>>;
+
+inline ProcessKey process_of(const profile_key &key) {
+    return {key.tgid, key.since_ns};
+}
+
+// For one thread.
+class ProfiledStacks {
+public:
+    struct Sources {
+        // Of a stack in the kernel's table, innermost first; empty: it is not there.
+        std::function<std::vector<std::uint64_t>(std::uint64_t stack)> addresses;
+        std::function<std::string(std::uint64_t address)> kernel_function;  // "": not known
+        std::function<bool(const ProcessKey &)> is_wanted;
+    };
+    // Has at most so many bytes of text, about.
+    static Result<std::unique_ptr<ProfiledStacks>> start(Sources sources, std::size_t max_bytes);
+
+    // Looks up the functions of stacks that it does not have yet. Call it while the processes run,
+    // and while the table has the stacks.
+    void name(const ProfileReading &reading);
+
+    // Null: there is none, or no room for it.
+    [[nodiscard]] const trace::StackNames::Named *user(const profile_key &key) const;
+    // Names of functions, innermost first.
+    [[nodiscard]] std::vector<std::string> kernel(const profile_key &key) const;
+    // Whether the thread had a stack that found no room here.
+    [[nodiscard]] bool lacks(const profile_key &key) const;
+
+    // Forgets the stacks of other samples.
+    void keep_only(std::span<const ProfileReading *const> readings);
+
+private:
+    using Key = std::pair<ProcessKey, std::uint64_t>;
+
+    ProfiledStacks(std::unique_ptr<trace::StackNames> names, Sources sources, std::size_t max_bytes)
+        : names_(std::move(names)), sources_(std::move(sources)), max_bytes_(max_bytes) {}
+    void name_kernel(std::uint64_t stack);
+    const std::string &kernel_function(std::uint64_t address);
+
+    const std::unique_ptr<trace::StackNames> names_;
+    const Sources sources_;
+    const std::size_t max_bytes_;
+    std::size_t bytes_ = 0;
+    std::map<Key, trace::StackNames::Named> users_;
+    std::map<std::uint64_t, std::vector<std::uint64_t>> kernels_;
+    std::map<std::uint64_t, std::string> kernel_functions_;  // by addresses
+};
+
+}  // namespace gpusnoop::probes
