@@ -31,6 +31,7 @@ MATH = ["libcublas.so.12:cublasSgemm_v2", "libcublas.so.12:cublasGemmEx", "libcu
         "libcudnn.so.9:cudnnBackendExecute"]
 # These exist from a function's second minute on, but are counted as if they existed from the first.
 LAST_MINUTE = ("gpusnoop_function_duration_min_seconds", "gpusnoop_function_duration_max_seconds")
+HOST = ("time", "life", "tasks", "pressure", "memory", "net", "block", "irq")
 # The rows of the table that do not depend on the kernel.
 CHECKED = ("first process", "each further process", "each function")
 
@@ -103,7 +104,7 @@ def exporter(programs, binary, directory):
     port = free_port()
     config = pathlib.Path(directory, "config.yaml")
     # The programs that run beside the tests have their own series.
-    off = ", ".join(f"{probe}: {{enabled: false}}" for probe in ("time", "life", "tasks", "pressure", "memory"))
+    off = ", ".join(f"{probe}: {{enabled: false}}" for probe in HOST)
     config.write_text(f'discovery: {{exclude: ["*/standin/company/*"]}}\nhost: {{{off}}}\n', encoding="utf-8")
     programs.start(str(binary), f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
     wait_for("the exporter", lambda: get(port, "/-/ready"))
