@@ -38,7 +38,10 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     local at_once=$jobs
     # Each guest has two CPUs, and emulating them keeps as many of the machine busy.
     if [ "$label" = vm ]; then at_once=$(((jobs + 1) / 2)); fi
-    local run=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$at_once" "${@:2}")
+    local tests=build/$1
+    # Each run has its own list of failed tests.
+    [ "$label" != vm ] || tests=$tests/tests/vm
+    local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$at_once" "${@:2}")
     if [ "$1" = release ]; then
         case $label in
         '') run+=(--label-exclude '^(long|perf)$') ;;
@@ -55,15 +58,15 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     else
         run=(fixed_addresses "${run[@]}")
     fi
-    "${run[@]}" || second_run "build/$1" "${run[@]}" || return 1
+    "${run[@]}" || second_run "$tests" "${run[@]}" || return 1
     # Guests run failed tests once more themselves.
-    if [ "$label" = vm ]; then grep -h '^FAILED ONCE: ' "build/$1/Testing/Temporary/LastTest.log" || true; fi
+    if [ "$label" = vm ]; then grep -h '^FAILED ONCE: ' "$tests/Testing/Temporary/LastTest.log" || true; fi
 }
 
 # Of a thousand tests on a machine in use, one may fail by accident. Up to three failed tests run a second
 # time, and the summary shows those that passed only then: each is a fault of a test or of the exporter. Of
 # guests only one, as it takes ten minutes.
-second_run() { # second_run BUILD COMMAND...
+second_run() { # second_run DIRECTORY COMMAND...
     local list=$1/Testing/Temporary/LastTestsFailed.log most=3
     shift
     [ "$label" != vm ] || most=1
@@ -120,18 +123,32 @@ case $label in
 all | long) targets+=(bench) ;; # which only a long test runs
 esac
 cmake --build --preset release --parallel "$jobs" --target "${targets[@]}"
-# Many of the tests wait most of the time, which the other builds use. A group of its own, which ends
-# with this.
+# Groups of processes that run beside the tests, and end with this.
+beside=()
+trap 'for group in "${beside[@]}"; do kill -TERM -- "-$group" 2>/dev/null || true; done' EXIT
+# Many of the tests wait most of the time, which the other builds use.
 if [ -n "$sanitizers" ]; then
     setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_others)
 set -euo pipefail; jobs=$jobs; label=$label; sanitizers='$sanitizers'; build_others" \
         >"$logs/other-builds.log" 2>&1 &
     other_builds=$!
-    trap 'kill -TERM -- "-$other_builds" 2>/dev/null || true' EXIT
+    beside+=("$other_builds")
 fi
-# The guests keep both CPUs busy, and run when nothing else does.
 case $label in
-all | long)
+all)
+    part release-tests tests_of release --label-exclude '^(vm|perf|e2e)$'
+    # Guests keep both CPUs busy, and these tests wait for three quarters of their time.
+    set -m
+    label=vm tests_of release </dev/null >"$logs/guest-tests.log" 2>&1 &
+    set +m
+    guests=$!
+    beside+=("$guests")
+    part e2e-tests tests_of release --label-regex '^e2e$'
+    printf '\n== guest-tests\n'
+    wait "$guests" || failed+=(guest-tests)
+    cat "$logs/guest-tests.log"
+    ;;
+long)
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
     label=vm part guest-tests tests_of release
     ;;
