@@ -186,6 +186,18 @@ if [ $with_tests = yes ] && [ ! -d .deps/libc-trixie ]; then
     unpack_tools .deps/libc-trixie "suite_apt trixie apt-get" libc6
 fi
 
+# The interpreters of both releases, whose functions profiles show.
+unpack_python() { # unpack_python VERSION SUITE
+    [ ! -d ".deps/python-$1" ] || return 0
+    echo "setup: unpacking Python $1 for the tests"
+    suite_apt "$2" apt-get update
+    unpack_tools ".deps/python-$1" "suite_apt $2 apt-get" "python$1-minimal" "libpython$1-minimal" "libpython$1-stdlib"
+}
+if [ $with_tests = yes ]; then
+    unpack_python 3.11 bookworm
+    unpack_python 3.13 trixie
+fi
+
 # The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
 # are only unpacked.
 if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then

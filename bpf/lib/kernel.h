@@ -291,6 +291,15 @@ struct bpf_uprobe_multi_run_ctx {
 	struct bpf_uprobe *uprobe;
 };
 
+struct upid {
+	int nr; /* in that namespace */
+};
+
+struct pid {
+	unsigned int level;	/* of the innermost namespace of ids that it is in */
+	struct upid numbers[1]; /* by level */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct bpf_run_ctx *bpf_ctx;
@@ -324,6 +333,7 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct files_struct *files;
 	struct bpf_local_storage *bpf_storage; /* NULL: no BPF program keeps anything of it */
+	struct pid *thread_pid;
 };
 
 #if defined(__TARGET_ARCH_arm64)

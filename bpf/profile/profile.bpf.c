@@ -16,6 +16,7 @@
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/followed.bpf.h"
 #include "bpf/profile/profile.h"
+#include "bpf/profile/python.h"
 
 /* By a hash of all addresses. The kernel's own kind of table for stacks would lose one of two that
  * share a place in it, which with a hundred stacks is one profile in three. */
@@ -51,6 +52,7 @@ struct scratch {
 	struct profile_stack stack;
 	__u64 hash;
 	__u32 generation;
+	struct python_walk python;
 };
 
 struct {
@@ -80,11 +82,10 @@ static __always_inline __u16 cuda_function(struct task_struct *task)
 		   : 0;
 }
 
-/* 0: it has none, as a thread in its own code of the kernel's, or there is no room for it. */
-static __always_inline __u64 stack_of(struct scratch *scratch, void *context, __u64 flags)
+/* Of the scratch's stack. 0: it is empty, or there is no room for it. */
+static __always_inline __u64 stored(struct scratch *scratch, long bytes)
 {
 	__u64 *address = scratch->stack.address;
-	long bytes = bpf_get_stack(context, address, sizeof(scratch->stack), flags);
 
 	if (bytes <= 0)
 		return 0;
@@ -103,6 +104,15 @@ static __always_inline __u64 stack_of(struct scratch *scratch, void *context, __
 	}
 	return scratch->hash;
 }
+
+/* 0, too, if the thread has none, as one of the kernel's own. */
+static __always_inline __u64 stack_of(struct scratch *scratch, void *context, __u64 flags)
+{
+	return stored(
+	    scratch, bpf_get_stack(context, scratch->stack.address, sizeof(scratch->stack), flags));
+}
+
+#include "bpf/profile/python.bpf.h"
 
 /* The current thread's; false: its process is not followed. */
 static __always_inline bool fill_key(struct scratch *scratch, struct task_struct *task,
@@ -123,6 +133,7 @@ static __always_inline bool fill_key(struct scratch *scratch, struct task_struct
 	key->is_ready = 0;
 	key->generation = scratch->generation;
 	bpf_probe_read_kernel(key->comm, sizeof(key->comm), task->comm);
+	key->python = python_stack_of(scratch);
 	return true;
 }
 

@@ -18,12 +18,13 @@ struct profile_key {
 	__u32 tid;
 	__u64 user; /* in the table of stacks; 0: there is none, or no room for it */
 	__u64 kernel;
+	__u64 python;	  /* bpf/profile/python.h */
 	__u16 function;	  /* of CUDA, that the thread is inside of, + 1; 0: of none */
 	__u16 is_ready;	  /* off the CPU, because it has none */
-	__u32 generation; /* of the table; in the last byte of both stacks, too */
+	__u32 generation; /* of the table; in the last byte of the stacks, too */
 	char comm[16];	  /* of the thread */
 };
-WIRE_SIZE(struct profile_key, 8 + 8 + 16 + 8 + 16);
+WIRE_SIZE(struct profile_key, 8 + 8 + 24 + 8 + 16);
 
 /* Return addresses, innermost first; 0 after the last. */
 struct profile_stack {

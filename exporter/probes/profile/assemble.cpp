@@ -40,6 +40,7 @@ ProfiledStack stack_of(const profile_key &key, const profile_count &count,
         stack.frames = named->frames;
         stack.places = named->places;
     }
+    merge_python(stack.frames, stack.places, names.stacks.python(key));
     stack.kernel_frames = names.stacks.kernel(key);
     if (key.is_ready != 0) {
         stack.kernel_frames.insert(stack.kernel_frames.begin(), "[waits for a CPU]");

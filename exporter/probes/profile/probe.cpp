@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "bpf/profile/profile.h"
@@ -18,6 +19,7 @@
 #include "exporter/probes/profile/assemble.h"
 #include "exporter/probes/profile/heap.h"
 #include "exporter/probes/profile/motionless.h"
+#include "exporter/probes/profile/python/processes.h"
 #include "exporter/probes/profile/slices.h"
 #include "exporter/probes/profile/stacks.h"
 #include "exporter/probes/profile/tables.h"
@@ -83,6 +85,7 @@ private:
     std::vector<ebpf::UprobeSet> allocator_;  // of heap
     std::optional<ProfileTables> tables_;
     ProfiledProcesses processes_;
+    std::unique_ptr<PythonProcesses> python_;
     std::unique_ptr<ProfiledStacks> stacks_;
     nanoseconds began_{};  // CLOCK_MONOTONIC; of the slice that is not over
     ProfileSlices slices_;
@@ -145,12 +148,20 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
          .kernel_function =
              [this](std::uint64_t address) { return tables_->kernel_function(address); },
          .is_wanted =
-             [this](const ProcessKey &key) { return processes_.wants(settings_.filter, key); }},
+             [this](const ProcessKey &key) { return processes_.wants(settings_.filter, key); },
+         .python = [this](
+                       const ProcessKey &key,
+                       std::span<const std::uint64_t> stack) { return python_->name(key, stack); }},
         settings_.max_bytes);
     if (!stacks) {
         return tl::unexpected(stacks.error());
     }
     stacks_ = std::move(*stacks);
+    auto python = PythonProcesses::start(bpf_map__fd(skeleton.maps.prof_python));
+    if (!python) {
+        return tl::unexpected(python.error());
+    }
+    python_ = std::move(*python);
     followed().on_record([this](const follow_record &record, const ProcessIdentity &process) {
         if (record.head.type == FOLLOW_STARTED) {
             processes_.started(process, record.root);
@@ -182,6 +193,13 @@ void ProfileProbe::note_running() {
     processes_.note_running(followed(), [this](const ProcessKey &key) -> const ProcessIdentity & {
         return aggregator().identity_of(key);
     });
+    std::vector<ProcessKey> running;
+    for (const FollowedProcesses::Entry &entry : followed().running()) {
+        if (processes_.wants(settings_.filter, entry.key)) {
+            running.push_back(entry.key);
+        }
+    }
+    python_->look_at(running);
 }
 
 void ProfileProbe::note_new() {
@@ -278,7 +296,9 @@ void ProfileProbe::forget_unused(const ProfileReading &current) {
     for (const FollowedProcesses::Entry &entry : followed().running()) {
         kept.insert(entry.key);
     }
-    processes_.keep_only([&](const ProcessKey &key) { return kept.contains(key); });
+    const auto is_kept = [&](const ProcessKey &key) { return kept.contains(key); };
+    processes_.keep_only(is_kept);
+    python_->keep_only(is_kept);
 }
 
 Result<Profile> ProfileProbe::past(nanoseconds duration, const ProfileFilter &filter) {

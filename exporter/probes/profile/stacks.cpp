@@ -7,12 +7,24 @@ namespace gpusnoop::probes {
 namespace {
 
 // What it takes in memory, about.
-std::size_t bytes_of(const trace::StackNames::Named &stack) {
+constexpr std::size_t of_stack = 256;
+std::size_t bytes_of(const symbols::Frame &frame) {
     constexpr std::size_t of_frame = 128;  // with its place
-    constexpr std::size_t of_stack = 256;
+    return of_frame + frame.function.size() + frame.module.size();
+}
+
+std::size_t bytes_of(const trace::StackNames::Named &stack) {
     std::size_t bytes = of_stack;
     for (const symbols::Frame &frame : stack.frames) {
-        bytes += of_frame + frame.function.size() + frame.module.size();
+        bytes += bytes_of(frame);
+    }
+    return bytes;
+}
+
+std::size_t bytes_of(const std::vector<PythonFrame> &stack) {
+    std::size_t bytes = of_stack;
+    for (const PythonFrame &frame : stack) {
+        bytes += bytes_of(frame.function);
     }
     return bytes;
 }
@@ -38,6 +50,7 @@ void ProfiledStacks::name(const ProfileReading &reading) {
             continue;
         }
         name_kernel(key.kernel);
+        name_python(key);
         const Key stack{process, PROFILE_STACK_ID(key.user)};
         if (key.user == 0 || bytes_ >= max_bytes_ || users_.contains(stack)) {
             continue;
@@ -77,6 +90,18 @@ void ProfiledStacks::name_kernel(std::uint64_t stack) {
     kernels_.emplace(id, std::move(addresses));
 }
 
+void ProfiledStacks::name_python(const profile_key &key) {
+    const Key stack{process_of(key), PROFILE_STACK_ID(key.python)};
+    if (key.python == 0 || bytes_ >= max_bytes_ || pythons_.contains(stack)) {
+        return;
+    }
+    const std::vector<std::uint64_t> words = sources_.addresses(key.python);
+    if (!words.empty()) {
+        const auto named = pythons_.emplace(stack, sources_.python(stack.first, words)).first;
+        bytes_ += bytes_of(named->second);
+    }
+}
+
 const std::string &ProfiledStacks::kernel_function(std::uint64_t address) {
     const auto [found, is_new] = kernel_functions_.try_emplace(address);
     if (is_new) {
@@ -88,6 +113,11 @@ const std::string &ProfiledStacks::kernel_function(std::uint64_t address) {
 const trace::StackNames::Named *ProfiledStacks::user(const profile_key &key) const {
     const auto found = users_.find({process_of(key), PROFILE_STACK_ID(key.user)});
     return key.user == 0 || found == users_.end() ? nullptr : &found->second;
+}
+
+std::vector<PythonFrame> ProfiledStacks::python(const profile_key &key) const {
+    const auto found = pythons_.find({process_of(key), PROFILE_STACK_ID(key.python)});
+    return key.python == 0 || found == pythons_.end() ? std::vector<PythonFrame>() : found->second;
 }
 
 std::vector<std::string> ProfiledStacks::kernel(const profile_key &key) const {
@@ -113,18 +143,24 @@ bool ProfiledStacks::lacks(const profile_key &key) const {
 
 void ProfiledStacks::keep_only(std::span<const ProfileReading *const> readings) {
     std::set<Key> users;
+    std::set<Key> pythons;
     std::set<std::uint64_t> kernels;
     for (const ProfileReading *reading : readings) {
         for (const auto &[key, unused] : *reading) {
             users.emplace(process_of(key), PROFILE_STACK_ID(key.user));
+            pythons.emplace(process_of(key), PROFILE_STACK_ID(key.python));
             kernels.insert(PROFILE_STACK_ID(key.kernel));
         }
     }
     std::erase_if(users_, [&](const auto &one) { return !users.contains(one.first); });
+    std::erase_if(pythons_, [&](const auto &one) { return !pythons.contains(one.first); });
     std::erase_if(kernels_, [&](const auto &one) { return !kernels.contains(one.first); });
     bytes_ = 0;
     for (const auto &[key, named] : users_) {
         bytes_ += bytes_of(named);
+    }
+    for (const auto &[key, python] : pythons_) {
+        bytes_ += bytes_of(python);
     }
     for (const auto &[id, addresses] : kernels_) {
         bytes_ += addresses.size() * sizeof(std::uint64_t);

@@ -15,6 +15,7 @@
 #include "bpf/profile/profile.h"
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/profile/python/merge.h"
 #include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::probes {
@@ -34,6 +35,9 @@ public:
         std::function<std::vector<std::uint64_t>(std::uint64_t stack)> addresses;
         std::function<std::string(std::uint64_t address)> kernel_function;  // "": not known
         std::function<bool(const ProcessKey &)> is_wanted;
+        // The functions of a stack of Python's.
+        std::function<std::vector<PythonFrame>(const ProcessKey &, std::span<const std::uint64_t>)>
+            python;
     };
     // Has at most so many bytes of text, about.
     static Result<std::unique_ptr<ProfiledStacks>> start(Sources sources, std::size_t max_bytes);
@@ -44,6 +48,8 @@ public:
 
     // Null: there is none, or no room for it.
     [[nodiscard]] const trace::StackNames::Named *user(const profile_key &key) const;
+    // Empty: the thread ran no Python, or there is no room.
+    [[nodiscard]] std::vector<PythonFrame> python(const profile_key &key) const;
     // Names of functions, innermost first.
     [[nodiscard]] std::vector<std::string> kernel(const profile_key &key) const;
     // Whether the thread had a stack that found no room here.
@@ -58,6 +64,7 @@ private:
     ProfiledStacks(std::unique_ptr<trace::StackNames> names, Sources sources, std::size_t max_bytes)
         : names_(std::move(names)), sources_(std::move(sources)), max_bytes_(max_bytes) {}
     void name_kernel(std::uint64_t stack);
+    void name_python(const profile_key &key);
     const std::string &kernel_function(std::uint64_t address);
 
     const std::unique_ptr<trace::StackNames> names_;
@@ -65,6 +72,7 @@ private:
     const std::size_t max_bytes_;
     std::size_t bytes_ = 0;
     std::map<Key, trace::StackNames::Named> users_;
+    std::map<Key, std::vector<PythonFrame>> pythons_;
     std::map<std::uint64_t, std::vector<std::uint64_t>> kernels_;
     std::map<std::uint64_t, std::string> kernel_functions_;  // by addresses
 };

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Where CPython keeps the frames of its threads. */
+#ifndef GPUSNOOP_PROFILE_PYTHON_H
+#define GPUSNOOP_PROFILE_PYTHON_H
+
+#include "bpf/lib/wire.h"
+
+#define PYTHON_MAX_PROCESSES 4096
+
+/* A process, as in struct followed. */
+struct python_process {
+	__u64 since_ns;
+	__u32 tgid;
+	__u32 padding;
+};
+WIRE_SIZE(struct python_process, 16);
+
+#define PYTHON_FRAME_BYTES 72 /* of a frame, without its variables */
+
+/* The offsets of members, in bytes. */
+struct python_layout {
+	__u64 runtime;		   /* address of _PyRuntime */
+	__u32 interpreters;	   /* of _PyRuntimeState: the first interpreter */
+	__u32 interpreter_next;	   /* of PyInterpreterState */
+	__u32 interpreter_threads; /* the same: its first thread */
+	__u32 thread_next;	   /* of PyThreadState */
+	__u32 thread_id;	   /* the same: as gettid() */
+	__u32 thread_frame;	   /* the same: its frame, or its struct _PyCFrame */
+	__u32 c_frame;		   /* of that: the frame + 1; 0: a thread has no such structure */
+	__u32 frame_code;	   /* of _PyInterpreterFrame */
+	__u32 frame_previous;	   /* the same */
+	__u32 frame_owner;	   /* the same: a byte */
+	__u32 owner_shim;     /* its value in a frame of no function, below which C calls Python */
+	__u32 frame_is_entry; /* the byte that says that C has called this one; 0: such frames do */
+};
+WIRE_SIZE(struct python_layout, 8 + 12 * 4);
+
+/* Where a thread's PyThreadState is. */
+struct python_thread {
+	__u64 state; /* 0: it has none */
+	__u64 looked_ns;
+};
+WIRE_SIZE(struct python_thread, 16);
+
+/* One walk over the frames of a thread. */
+struct python_walk {
+	struct python_process process;
+	struct python_layout layout;
+	struct python_thread thread;
+	__u64 interpreter;
+	__u64 word;
+	__u32 frames;
+	__u32 id;
+	char bytes[PYTHON_FRAME_BYTES + 64]; /* of a frame; any offset below 128 is inside */
+};
+
+/* A stack of Python: addresses of code objects, innermost first. C has called those with this bit.
+ */
+#define PYTHON_ENTRY 1ULL
+
+#endif

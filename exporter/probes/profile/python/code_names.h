@@ -1,0 +1,23 @@
+// Names of Python's functions, from the memory of their process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "exporter/probes/profile/python/interpreter.h"
+#include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/symbols/stacks/stack_text.h"
+
+namespace gpusnoop::probes {
+
+// Of a code object: "train.py:Trainer.step", in the module "train.py"; empty if it cannot be read.
+// The text is safe for a terminal.
+[[nodiscard]] symbols::Frame python_function(symbols::MappedFiles &files, std::uint32_t tgid,
+                                             const PythonCodeLayout &layout, std::uint64_t code);
+
+// A string object's text as UTF-8, from its first bytes; cut if it is longer than these. Empty: it
+// is none. Untrusted.
+[[nodiscard]] std::string python_text(std::string_view object, const PythonCodeLayout &layout);
+
+}  // namespace gpusnoop::probes

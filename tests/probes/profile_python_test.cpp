@@ -1,0 +1,158 @@
+// Profiles of Python programs that know in which of their functions they spend their time.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/harness/exporter.h"
+#include "tests/harness/process.h"
+#include "tests/probes/host_time.h"
+#include "tests/probes/profiles.h"
+
+using namespace harness;
+using namespace harness::profiles;
+
+namespace {
+
+// How to run each interpreter: Debian 12's, Debian 13's with its own C library, and what
+// GPUSNOOP_TEST_PYTHONS names, separated by colons.
+std::vector<std::string> interpreters() {
+    const std::string tools = GPUSNOOP_SOURCE_DIR "/.deps/";
+    const std::string libraries = tools + "libc-trixie/usr/lib/x86_64-linux-gnu";
+    std::vector<std::string> commands = {tools + "python-3.11/usr/bin/python3.11",
+                                         libraries + "/ld-linux-x86-64.so.2 --library-path " +
+                                             libraries + ":/lib/x86_64-linux-gnu " + tools +
+                                             "python-3.13/usr/bin/python3.13"};
+    if (const char *const others = std::getenv("GPUSNOOP_TEST_PYTHONS")) {
+        std::istringstream paths(others);
+        for (std::string path; std::getline(paths, path, ':');) {
+            commands.push_back(path);
+        }
+    }
+    return commands;
+}
+
+Process start(const std::string &interpreter, const std::vector<std::string> &words) {
+    std::vector<std::string> command;
+    std::istringstream parts(interpreter);
+    for (std::string part; parts >> part;) {
+        command.push_back(part);
+    }
+    if (!std::filesystem::exists(command.back())) {
+        missing(command.back());
+    }
+    command.emplace_back(GPUSNOOP_SOURCE_DIR "/tests/fakes/host/profiled.py");
+    command.insert(command.end(), words.begin(), words.end());
+    return hold_program(command);
+}
+
+// Python's functions, outermost first: "main < Work.burn".
+std::string chain(const Json &stack) {
+    std::string text;
+    for (const Json &frame : stack.at("stack")) {
+        const std::string function = frame.at("function").is_string() ? frame.at("function") : "";
+        if (frame.at("module") == "profiled.py") {
+            CHECK(function.starts_with("profiled.py:"));
+            text = function.substr(12) + (text.empty() ? "" : " > ") + text;
+        }
+    }
+    return text;
+}
+
+// Samples, or seconds, by the chain.
+std::map<std::string, double> by_chain(const Json &profile, const std::string &member) {
+    std::map<std::string, double> sums;
+    for (const Json &stack : profile.at("stacks")) {
+        sums[chain(stack)] += stack.at(member).get<double>();
+    }
+    return sums;
+}
+
+}  // namespace
+
+TEST_CASE("samples of a Python program are in the functions that burn the time", "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(interpreters()));
+    const std::string way = GENERATE("burn", "callback", "threads");
+    CAPTURE(interpreter, way);
+    const Process process = start(interpreter, {way, "2000"});
+    Profile profile({pid_option(process), "--format=json", "--frequency=199"});
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    CHECK(json.at("samples_lost") == 0);
+    CHECK(json.at("stacks_lost") == 0);
+    const std::map<std::string, std::pair<std::string, std::string>> chains = {
+        {"burn", {"Work.burn > Work.burn_one", "Work.burn > Work.burn_three"}},
+        {"callback",
+         {"Work.callback > Work.callback.<locals>.größe > Work.burn_one",
+          "Work.callback > Work.callback.<locals>.größe > Work.burn_three"}},
+        {"threads",
+         {"Work.threads.<locals>.other > Work.burn_one", "Work.threads > Work.burn_three"}}};
+    const std::string before = way == "threads" ? "" : "<module> > main > ";
+    const std::string before_three = "<module> > main > ";
+    double one = 0;
+    double three = 0;
+    double all = 0;
+    for (const auto &[functions, samples] : by_chain(json, "samples")) {
+        CAPTURE(functions);
+        all += samples;
+        // The time between the functions is none.
+        one += functions.starts_with(before + chains.at(way).first) ? samples : 0;
+        three += functions.starts_with(before_three + chains.at(way).second) ? samples : 0;
+    }
+    const double burned = said["one"] + said["three"];
+    CAPTURE(one, three, all, said["one"], said["three"], json.dump());
+    CHECK(one + three >= least_samples(burned));
+    CHECK(one + three <= 1.1 * 199 * burned / 1e9 + 5);
+    CHECK(one + three >= 0.97 * all - 3);
+    const double share = said["three"] / burned;
+    const double deviation = std::sqrt(share * (1 - share) / (one + three));
+    CHECK(std::abs(three / (one + three) - share) <= 3.3 * deviation);
+}
+
+TEST_CASE("a Python thread sleeps in the function that sleeps", "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(interpreters()));
+    CAPTURE(interpreter);
+    const Process process = start(interpreter, {"nap", "500"});
+    Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    const auto seconds = by_chain(json, "seconds");
+    CAPTURE(json.dump(), said["nap"]);
+    REQUIRE(seconds.contains("<module> > main > Work.nap"));
+    CHECK(host_time::is_near(seconds.at("<module> > main > Work.nap"), said["nap"] / 1e9,
+                             in_guest() ? 0.25 : 0));
+    REQUIRE(seconds.contains("<module> > main > wait"));
+}
+
+TEST_CASE("a Python program begins while it is profiled", "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(interpreters()));
+    CAPTURE(interpreter);
+    const std::string program = GPUSNOOP_SOURCE_DIR "/tests/fakes/host/profiled.py";
+    const Process process(
+        {"sh", "-c", "echo waiting; sleep 1; exec " + interpreter + " " + program + " burn 6000"});
+    process.wait_for_output("waiting");
+    Profile profile({pid_option(process), "--format=json", "--frequency=199"});
+    eventually("the program to wait", [&] {
+        return process.output().find("waiting") != process.output().rfind("waiting");
+    });
+    process.signal(SIGUSR1);
+    process.wait_for_output("three ");
+    const Json json = Json::parse(profile.finish());
+    double burned = 0;
+    for (const auto &[functions, samples] : by_chain(json, "samples")) {
+        burned += functions.find("Work.burn > Work.burn_") != std::string::npos ? samples : 0;
+    }
+    CAPTURE(json.dump());
+    CHECK(burned >= least_samples(6e9 - 2e9));  // it may be found a second after its begin
+}

@@ -1,0 +1,138 @@
+// Python's functions on a stack, and their names.
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "exporter/probes/profile/python/code_names.h"
+#include "exporter/probes/profile/python/interpreter.h"
+#include "exporter/probes/profile/python/merge.h"
+
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
+
+namespace {
+
+std::vector<symbols::Frame> frames(const std::vector<std::string> &names) {
+    std::vector<symbols::Frame> stack;
+    for (const std::string &name : names) {
+        stack.push_back({.function = name, .module = "python3.11", .offset = 1});
+    }
+    return stack;
+}
+
+PythonFrame python(const std::string &name, bool is_called_by_c = false) {
+    return {.function = {.function = "a.py:" + name, .module = "a.py", .offset = 0},
+            .is_called_by_c = is_called_by_c};
+}
+
+std::string merged(const std::vector<std::string> &native,
+                   const std::vector<PythonFrame> &functions) {
+    auto stack = frames(native);
+    std::vector<symbols::CodePlace> places;
+    for (std::size_t i = 0; i < native.size(); i++) {
+        places.push_back({.segment = nullptr, .offset = i + 1});
+    }
+    merge_python(stack, places, functions);
+    CHECK(places.size() == stack.size());
+    std::string text;
+    for (std::size_t i = 0; i < stack.size(); i++) {
+        CHECK((places[i].offset == 0) == stack[i].function.starts_with("a.py:"));
+        text += (text.empty() ? "" : " ") + stack[i].function;
+    }
+    return text;
+}
+
+const std::string loop = "_PyEval_EvalFrameDefault";
+
+// A PyASCIIObject or PyCompactUnicodeObject of Python 3.11.
+std::string object(const std::string &units, std::uint64_t length, std::uint32_t width,
+                   bool is_ascii) {
+    std::string bytes(is_ascii ? 48 : 72, '\0');
+    const std::uint32_t state = width << 2U | 0x20U | (is_ascii ? 0x40U : 0U);
+    std::memcpy(&bytes[16], &length, sizeof(length));
+    std::memcpy(&bytes[32], &state, sizeof(state));
+    return bytes + units;
+}
+
+}  // namespace
+
+TEST_CASE("each run of the interpreter's loop is replaced by its functions") {
+    CHECK(merged({"read", loop, "call", loop, "main"},
+                 {python("inner", true), python("middle"), python("<module>", true)}) ==
+          "read a.py:inner call a.py:middle a.py:<module> main");
+    CHECK(merged({"read", loop, "main"}, {python("f"), python("<module>", true)}) ==
+          "read a.py:f a.py:<module> main");
+}
+
+TEST_CASE("without all runs, Python's functions are inside of what begins the program") {
+    const std::vector<PythonFrame> two = {python("inner", true), python("<module>", true)};
+    CHECK(merged({"read", loop, "main"}, two) == "read a.py:inner a.py:<module> main");
+    CHECK(merged({"read", "main", "_start"}, two) == "read a.py:inner a.py:<module> main _start");
+    CHECK(merged({"read", "?"}, two) == "read ? a.py:inner a.py:<module>");
+    CHECK(merged({}, two) == "a.py:inner a.py:<module>");
+    CHECK(merged({loop, loop, loop, "main"}, two) == "a.py:inner a.py:<module> main");
+}
+
+TEST_CASE("a walk that ends early keeps what it has") {
+    CHECK(merged({"read", loop, "call", loop, "main"}, {python("inner", true), python("middle")}) ==
+          "read a.py:inner call a.py:middle main");
+}
+
+TEST_CASE("a stack without Python stays as it is") {
+    CHECK(merged({"read", loop, "main"}, {}) == "read " + loop + " main");
+}
+
+TEST_CASE("a text of Python in each of its forms") {
+    const PythonCodeLayout layout = python_by_version(0x030b02f0)->code;
+    CHECK(python_text(object("train.py", 8, 1, true), layout) == "train.py");
+    CHECK(python_text(object("gr\xf6\xdf"
+                             "e",
+                             5, 1, false),
+                      layout) == "größe");
+    CHECK(python_text(object(std::string("\x95\x03\x41\x00", 4), 2, 2, false), layout) == "ΕA");
+    CHECK(python_text(object(std::string("\x0d\xf4\x01\x00", 4), 1, 4, false), layout) ==
+          "\xf0\x9f\x90\x8d");
+    // Longer than what was read of it.
+    CHECK(python_text(object("abc", 1'000'000'000'000, 1, true), layout) == "abc");
+    CHECK(python_text(object("abc", ~std::uint64_t{0}, 4, false), layout).empty());
+    // Not in the object, of no known width, and no object.
+    CHECK(python_text(std::string(100, '\0'), layout).empty());
+    CHECK(python_text(object("abc", 3, 3, true), layout).empty());
+    CHECK(python_text("", layout).empty());
+    CHECK(python_text(std::string(30, '\xff'), layout).empty());
+}
+
+TEST_CASE("Python's structures are known by its version") {
+    CHECK(python_by_version(0x030b07f0)->frames.thread_id == 160);
+    CHECK(python_by_version(0x030c01f0)->frames.thread_id == 144);
+    CHECK_FALSE(python_by_version(0x030a00f0));
+    CHECK_FALSE(python_by_version(0x030d00f0));
+}
+
+TEST_CASE("Python 3.13 says where its members are") {
+    std::vector<std::uint64_t> words(38);
+    for (std::size_t i = 0; i < words.size(); i++) {
+        words[i] = 1000 + i;
+    }
+    std::memcpy(words.data(), "xdebugpy", 8);
+    words[1] = 0x030d05f0;
+    words[2] = 0;
+    const auto read = [&] {
+        return python_by_offsets(
+            {reinterpret_cast<const char *>(words.data()), words.size() * sizeof(words[0])});
+    };
+    REQUIRE(read());
+    CHECK(read()->frames.interpreters == 1005);
+    CHECK(read()->frames.thread_frame == 1023);
+    CHECK(read()->code.qualified_name == 1037);
+    words[2] = 1;  // free-threaded
+    CHECK_FALSE(read());
+    words[2] = 0;
+    words[1] = 0x030e00f0;
+    CHECK_FALSE(read());
+    words[1] = 0x030d05f0;
+    words[0] = 0;
+    CHECK_FALSE(read());
+    CHECK_FALSE(python_by_offsets("xdebugpy"));
+}
