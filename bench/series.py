@@ -31,7 +31,7 @@ MATH = ["libcublas.so.12:cublasSgemm_v2", "libcublas.so.12:cublasGemmEx", "libcu
         "libcudnn.so.9:cudnnBackendExecute"]
 # These exist from a function's second minute on, but are counted as if they existed from the first.
 LAST_MINUTE = ("gpusnoop_function_duration_min_seconds", "gpusnoop_function_duration_max_seconds")
-HOST = ("time", "life", "tasks", "pressure", "memory", "net", "block", "irq")
+HOST = ("time", "life", "tasks", "pressure", "memory", "net", "block", "irq", "kvm")
 # The rows of the table that do not depend on the kernel.
 CHECKED = ("first process", "each further process", "each function")
 

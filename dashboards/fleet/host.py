@@ -59,6 +59,16 @@ class Host:
             self.of.counter("gpusnoop_host_interrupts_total", labels, self.activity, rate)
             self.of.counter("gpusnoop_host_interrupt_seconds_total", labels, self.activity, rate * each, whole=False)
 
+    def virtual_machines(self):
+        count = self.of.counter
+        count("gpusnoop_host_kvm_exits_total", {"role": "gpu"}, self.activity, 900)
+        count("gpusnoop_host_kvm_exit_seconds_total", {"role": "gpu"}, self.activity, 0.004, whole=False)
+        for reason, rate in (("io", 12), ("mmio", 4)):
+            count("gpusnoop_host_kvm_userspace_exits_total", {"role": "gpu", "reason": reason}, self.activity, rate)
+        for polled, rate in (("true", 80), ("false", 200)):
+            count("gpusnoop_host_kvm_wakeups_total", {"role": "gpu", "polled": polled}, self.activity, rate)
+        count("gpusnoop_host_kvm_halt_seconds_total", {"role": "gpu"}, self.activity, 2.5, whole=False)
+
     def network(self):
         """With the other nodes of the job, and with storage."""
         count = self.of.counter
@@ -139,5 +149,6 @@ class Host:
         self.memory()
         self.block()
         self.interrupts()
+        self.virtual_machines()
         self.network()
         self.pressure()

@@ -100,6 +100,15 @@ def _cpu():
         timeseries("Interrupts", "How many there are in place of these programs. The probe host_irq is off by default.", EACH_SECOND,
                    (lines(10, total("role, kind, source", rate("host_interrupts_total"))), "{{role}} {{kind}} {{source}}"),
                    width=12),
+        timeseries("Virtual CPUs outside of their guests", "Virtual CPUs that are, on average, halted, or do not run their guest as "
+                   "the host does something for it. The probe host_kvm is off by default.", "short",
+                   (total("", rate("host_kvm_exit_seconds_total")), "exits"),
+                   (total("", rate("host_kvm_halt_seconds_total")), "halted"), width=12),
+        timeseries("Exits of virtual machines", "How often the process of a virtual machine has to do something for its guest, by "
+                   "reason; all exits, and halts that end. The probe host_kvm is off by default.", EACH_SECOND,
+                   (lines(10, total("reason", rate("host_kvm_userspace_exits_total"))), "to the process: {{reason}}"),
+                   (total("", rate("host_kvm_exits_total")), "all"),
+                   (total("polled", rate("host_kvm_wakeups_total")), "halts, polled: {{polled}}"), width=12),
     )
 
 

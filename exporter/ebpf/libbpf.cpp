@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "exporter/ebpf/link.h"
@@ -46,41 +47,55 @@ std::string libbpf_version() {
 
 namespace {
 
-// Calls use(types, id) for the kernel's type of that kind and name, if it has one.
-bool with_type(const std::string &name, std::uint32_t kind, auto use) {
-    btf *kernel = btf__load_vmlinux_btf();
-    if (kernel == nullptr) {
-        return false;
-    }
-    const int id = btf__find_by_name_kind(kernel, name.c_str(), kind);
-    const bool used = id > 0 && use(*kernel, static_cast<std::uint32_t>(id));
-    btf__free(kernel);
-    return used;
+struct BtfDeleter {
+    void operator()(btf *types) const { btf__free(types); }
+};
+using Types = std::unique_ptr<btf, BtfDeleter>;
+
+// Calls use(types, id) for the type of that kind and name, if they have one.
+bool with_type(const Types &types, const std::string &name, std::uint32_t kind, auto use) {
+    const int id = types ? btf__find_by_name_kind(types.get(), name.c_str(), kind) : -1;
+    return id > 0 && use(*types, static_cast<std::uint32_t>(id));
+}
+
+Types kernel_types() {
+    return Types(btf__load_vmlinux_btf());
+}
+
+bool exists(const btf & /*types*/, std::uint32_t /*id*/) {
+    return true;
 }
 
 }  // namespace
 
 bool has_type(const std::string &name) {
-    return with_type(name, BTF_KIND_STRUCT,
-                     [](const btf & /*types*/, std::uint32_t /*id*/) { return true; });
+    return with_type(kernel_types(), name, BTF_KIND_STRUCT, exists);
 }
 
 bool has_tracepoint(const std::string &name) {
-    return with_type("btf_trace_" + name, BTF_KIND_TYPEDEF,
-                     [](const btf & /*types*/, std::uint32_t /*id*/) { return true; });
+    const std::size_t colon = name.find(':');
+    const std::string type = "btf_trace_" + name.substr(colon == std::string::npos ? 0 : colon + 1);
+    const Types kernel = kernel_types();
+    if (!kernel || with_type(kernel, type, BTF_KIND_TYPEDEF, exists)) {
+        return kernel != nullptr;
+    }
+    return colon != std::string::npos &&
+           with_type(Types(btf__load_module_btf(name.substr(0, colon).c_str(), kernel.get())), type,
+                     BTF_KIND_TYPEDEF, exists);
 }
 
 bool has_member(const std::string &type, const std::string &member) {
-    return with_type(type, BTF_KIND_STRUCT, [&](const btf &types, std::uint32_t id) {
-        const btf_type *const found = btf__type_by_id(&types, id);
-        const btf_member *const members = btf_members(found);
-        for (std::uint16_t i = 0; i < btf_vlen(found); i++) {
-            if (member == btf__name_by_offset(&types, members[i].name_off)) {
-                return true;
-            }
-        }
-        return false;
-    });
+    return with_type(kernel_types(), type, BTF_KIND_STRUCT,
+                     [&](const btf &types, std::uint32_t id) {
+                         const btf_type *const found = btf__type_by_id(&types, id);
+                         const btf_member *const members = btf_members(found);
+                         for (std::uint16_t i = 0; i < btf_vlen(found); i++) {
+                             if (member == btf__name_by_offset(&types, members[i].name_off)) {
+                                 return true;
+                             }
+                         }
+                         return false;
+                     });
 }
 
 void LinkDeleter::operator()(bpf_link *link) const {

@@ -14,7 +14,8 @@ std::string libbpf_version();
 
 // Whether this kernel has a type with that name.
 bool has_type(const std::string &name);
-// Whether programs can be attached to this tracepoint by its BTF type.
+// Whether programs can be attached to this tracepoint by its BTF type. "kvm:kvm_exit" can be of the
+// module kvm, too, while it is loaded.
 bool has_tracepoint(const std::string &name);
 // Whether that type has this member.
 bool has_member(const std::string &type, const std::string &member);

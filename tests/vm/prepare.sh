@@ -54,7 +54,7 @@ mkdir -p "$tree/modules"
 gcc -O2 -static -Wall -Wextra -Werror -o "$tree/init" tests/vm/init.c
 # In the order in which they need each other. What is built into the kernel is not a file.
 /sbin/modprobe --dirname "$PWD/$kernel/root" --set-version "$release" --config /dev/null --show-depends --all \
-    virtio_pci 9pnet_virtio 9p vgem virtio-gpu loop | sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' | awk '!seen[$0]++' |
+    virtio_pci 9pnet_virtio 9p vgem virtio-gpu loop kvm_amd | sed -n 's/^insmod \(.*[^ ]\) *$/\1/p' | awk '!seen[$0]++' |
     while read -r module; do
         name=$(basename "$module" .xz)
         case $module in *.xz) xz -dc "$module" ;; *) cat "$module" ;; esac >"$tree/modules/$name"

@@ -56,11 +56,12 @@ case $kernel in
         "connections that are accepted*" "a connection to another*" "the list of connections*" \
         "datagrams that found no room*" "a trace of TCP*" "block requests*" \
         "a trace of block*" "a trace of opened*" "softirqs are of*" "interrupts of devices*"
+    run "exits of a virtual machine*" "a trace of virtual machines*"
     run "a cgroup's memory is by NUMA node*" "the NUMA node of a GPU*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's CPU time is of the NUMA node*" \
         "an ended process has its last CUDA call*" "of threads that are killed at once*"
     run "time off the CPU is where*" "each page fault is a sample*" "code that a program makes*" \
-        "a heap profile has*"
+        "a heap profile has*" "a Python thread sleeps*"
     run "steps of the wall clock*" "where memory runs out*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "what a program does between USDT probes*"
     "$(dirname "$0")/complexity.sh" || failed+=(complexity.sh)

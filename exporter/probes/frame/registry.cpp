@@ -11,6 +11,7 @@
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/probes/host_irq/probe.h"
+#include "exporter/probes/host_kvm/probe.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_memory/probe.h"
 #include "exporter/probes/host_net/probe.h"
@@ -47,6 +48,7 @@ constexpr const ProbeKind *kinds[] = {
     &host_net_kind,
     &host_block_kind,
     &host_irq_kind,
+    &host_kvm_kind,
     // The last: it reads the others.
     &in_flight_kind,
 };

@@ -183,6 +183,7 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                "host_block_",
                                                "host_blocked_",
                                                "host_interrupt",
+                                               "host_kvm_",
                                                "host_file_",
                                                "host_process_",
                                                "host_signals_",

@@ -233,7 +233,7 @@ TEST_CASE(
                                   "}, tasks: {enabled: " + on + "}, pressure: {enabled: " + on +
                                   "}, life: {enabled: " + on + "}, memory: {enabled: " + on +
                                   "}, net: {enabled: " + on + "}, block: {enabled: " + on +
-                                  "}, irq: {enabled: " + on + "}}",
+                                  "}, irq: {enabled: " + on + "}, kvm: {enabled: " + on + "}}",
                               "c", probes::setting_blocks());
     };
     // Of a machine that has all but these.
@@ -247,9 +247,10 @@ TEST_CASE(
             config(enabled));
     };
     const std::vector<Finding> all = judged_without({});
-    REQUIRE(all.size() == 8);
-    for (const std::string probe : {"host_time", "host_tasks", "host_pressure", "host_life",
-                                    "host_memory", "host_net", "host_block", "host_irq"}) {
+    REQUIRE(all.size() == 9);
+    for (const std::string probe :
+         {"host_time", "host_tasks", "host_pressure", "host_life", "host_memory", "host_net",
+          "host_block", "host_irq", "host_kvm"}) {
         CHECK(verdict_of(all, probe) == Verdict::ok);
     }
     const struct {
@@ -269,6 +270,7 @@ TEST_CASE(
         {{"block_rq_complete"}, "host_block", "CONFIG_BLOCK", "fails"},
         {{"irq_handler_entry"}, "host_irq", "irq_handler_entry", "fails"},
         {{"softirq_exit"}, "host_irq", "softirq_entry", "fails"},
+        {{"kvm:kvm_exit"}, "host_kvm", "module kvm is not loaded", "fails"},
         {{"inet_sock_set_state"}, "host_net", "inet_sock_set_state", "fails"},
         {{"udp_fail_queue_rcv_skb"}, "host_net", "udp_fail_queue_rcv_skb", "udp_receive_drops"},
         {{"sock_cgroup_data.cgroup"}, "host_net", "CONFIG_CGROUPS", "udp_receive_drops"},

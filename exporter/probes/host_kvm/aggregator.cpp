@@ -1,0 +1,65 @@
+#include "exporter/probes/host_kvm/aggregator.h"
+
+#include <vector>
+
+#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/host_kvm/reasons.h"
+
+namespace gpusnoop::probes {
+
+HostKvmFamilies make_host_kvm_families(series::FamilySet &set) {
+    const std::vector<series::Label> role = {{"role"}};
+    return {
+        .exits = set.counter("host_kvm_exits_total",
+                             "How often virtual CPUs left their guest and entered it again.", role),
+        .exit_seconds = set.counter("host_kvm_exit_seconds_total",
+                                    "Time of virtual CPUs outside of their guest, in which it "
+                                    "does not run, without the time that they were halted.",
+                                    role, 1e9),
+        .userspace_exits = set.counter("host_kvm_userspace_exits_total",
+                                       "How often virtual CPUs returned to their process, as the "
+                                       "kernel alone could not serve the guest, by reason.",
+                                       {{"role"}, {"reason"}}),
+        .wakeups = set.counter("host_kvm_wakeups_total",
+                               "How often halted virtual CPUs went on, by whether their thread "
+                               "still polled for it.",
+                               {{"role"}, {"polled", true}}),
+        .halt_seconds = set.counter("host_kvm_halt_seconds_total",
+                                    "Time in which virtual CPUs were halted.", role, 1e9),
+    };
+}
+
+HostKvmAggregator::HostKvmAggregator(const SeriesSettings &settings)
+    : CountingAggregator(settings, counts_grace) {}
+
+void HostKvmAggregator::on_times(const kvm_key &key, const kvm_times &now) {
+    if (key.event >= KVM_EVENTS || key.role >= FOLLOWED_ROLES) {
+        return;
+    }
+    HostKvmProcess &process = processes_.of({key.tgid, key.since_ns});
+    kvm_times &counted = process.counted[{key.event, key.reason, key.role}];
+    auto values = process.labels;
+    values.emplace_back(followed_role_names.at(key.role));
+    const auto add = [&](series::Family &family, std::uint64_t amount) {
+        family.add(family.slot(process.owner, values), amount);
+    };
+    const std::uint64_t count = advance(counted.count, now.count);
+    const std::uint64_t nanoseconds = advance(counted.nanoseconds, now.nanoseconds);
+    switch (key.event) {
+        case KVM_EXIT:
+            add(of_.exits, count);
+            add(of_.exit_seconds, nanoseconds);
+            break;
+        case KVM_USERSPACE:
+            values.emplace_back(kvm_reason_name(key.reason));
+            add(of_.userspace_exits, count);
+            break;
+        default:
+            add(of_.halt_seconds, nanoseconds);
+            values.emplace_back(key.reason == 0 ? "true" : "false");
+            add(of_.wakeups, count);
+    }
+}
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,36 @@
+// Exits of virtual machines -> counters. No BPF here: readings of the table in, families out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "bpf/host_kvm.h"
+#include "exporter/probes/frame/counting_aggregator.h"
+
+namespace gpusnoop::probes {
+
+struct HostKvmFamilies {
+    series::Family &exits, &exit_seconds, &userspace_exits, &wakeups, &halt_seconds;
+};
+
+HostKvmFamilies make_host_kvm_families(series::FamilySet &set);
+
+struct HostKvmProcess : KnownProcess {
+    // By event, reason and role.
+    std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint16_t>, kvm_times> counted;
+};
+
+class HostKvmAggregator : public CountingAggregator<make_host_kvm_families, HostKvmProcess> {
+public:
+    explicit HostKvmAggregator(const SeriesSettings &settings);
+
+    // Counts the difference from what was read of this key before.
+    void on_times(const kvm_key &key, const kvm_times &now);
+
+    [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
+        return processes_.of(key);
+    }
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,117 @@
+#include "exporter/probes/host_kvm/probe.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/log.h"
+#include "exporter/ebpf/object.h"
+#include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/process_counts.h"
+#include "exporter/probes/host_kvm/aggregator.h"
+#include "exporter/probes/host_kvm/settings.h"
+#include "exporter/probes/host_kvm/trace.h"
+#include "host_kvm.skel.h"
+
+namespace gpusnoop::probes {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+class HostKvmProbe final : public HostProbe<host_kvm_bpf, HostKvmAggregator> {
+public:
+    // `trace`: instead of counts.
+    HostKvmProbe(const config::Config &config, TargetProcessesPtr targets, KvmTrace trace = {})
+        : HostProbe("host_kvm", config, std::move(targets)), trace_(std::move(trace)) {}
+
+private:
+    Result<> configure_programs(host_kvm_bpf &skeleton) override {
+        skeleton.rodata->tracing = trace_ != nullptr;
+        // A trace has no use for them, and they are where a guest spends its time.
+        ebpf::load_if(skeleton.progs.kvm_leaves, trace_ == nullptr);
+        ebpf::load_if(skeleton.progs.kvm_enters, trace_ == nullptr);
+        return {};
+    }
+
+    std::vector<ProbeRing> rings(host_kvm_bpf &skeleton) override {
+        bpf_map *const map = skeleton.maps.kvm_events;
+        return {{map, bpf_map__max_entries(map), [this](auto bytes) {
+                     const auto record = ebpf::decode<kvm_record>(bytes);
+                     if (!record || record->event >= KVM_EVENTS || record->role >= FOLLOWED_ROLES ||
+                         !trace_) {
+                         return false;
+                     }
+                     followed().drain();  // who the process is
+                     trace_(*record,
+                            aggregator().process_of({record->head.tgid, record->head.since_ns}));
+                     return true;
+                 }}};
+    }
+
+    Result<> attach(host_kvm_bpf &skeleton) override {
+        std::vector<const bpf_program *> programs = {skeleton.progs.kvm_returns,
+                                                     skeleton.progs.kvm_wakes};
+        if (!trace_) {
+            programs.push_back(skeleton.progs.kvm_enters);
+            programs.push_back(skeleton.progs.kvm_leaves);
+        }
+        if (auto attached = attach_each(programs); !attached) {
+            return attached;
+        }
+        state().up(programs.size(), "following " + targets().describe_followed());
+        log::info("following virtual machines",
+                  {{"probe", "host_kvm"}, {"of", targets().describe_followed()}});
+        return {};
+    }
+
+    // For processes that ended before the reading, it has their last exits.
+    void tick(nanoseconds now) override {
+        refresh();
+        HostProbe::tick(now);
+    }
+    void refresh() override {
+        read_process_counts<kvm_key, kvm_times>(
+            skeleton().maps.kvm_counts, followed(), aggregator().processes(),
+            "exits of virtual machines",
+            [&](const kvm_key &key, const kvm_times &times) { aggregator().on_times(key, times); });
+    }
+
+    KvmTrace trace_;
+};
+
+constexpr KernelNeed needs[] = {
+    {.thing = "the tracepoints of virtual machines",
+     .reason = "the module kvm is not loaded, or it has no BTF",
+     .costs = "the probe fails; load the module before the exporter starts",
+     .is_met =
+         [](const KernelView &kernel, const config::Config & /*config*/) {
+             return kernel.has_tracepoint("kvm:kvm_exit") &&
+                    kernel.has_tracepoint("kvm:kvm_entry") &&
+                    kernel.has_tracepoint("kvm:kvm_userspace_exit") &&
+                    kernel.has_tracepoint("kvm:kvm_vcpu_wakeup");
+         }},
+};
+
+constexpr const trace::Kind *traces[] = {&trace::kvm_trace};
+
+}  // namespace
+
+constinit const ProbeKind host_kvm_kind = {
+    .name = "host_kvm",
+    .title = "Exits of virtual machines",
+    .make = make_if_enabled<HostKvmProbe, HostKvmConfig>,
+    .read_host = read_host_switch<HostKvmConfig>,
+    .follows_processes = is_enabled<HostKvmConfig>,
+    .kernel_needs = needs,
+    .declare = declare_families<make_host_kvm_families>,
+    .named_traces = traces,
+};
+
+std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
+                                       const TargetProcessesPtr &targets, KvmTrace trace) {
+    return std::make_unique<HostKvmProbe>(config, targets, std::move(trace));
+}
+
+}  // namespace gpusnoop::probes

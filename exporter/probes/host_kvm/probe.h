@@ -1,0 +1,21 @@
+// Exits of the virtual machines that followed processes run.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "bpf/host_kvm.h"
+#include "exporter/config/config.h"
+#include "exporter/probes/frame/probe_kind.h"
+#include "exporter/probes/frame/process_identity.h"
+
+namespace gpusnoop::probes {
+
+extern const ProbeKind host_kvm_kind;
+
+// For a trace: drain() passes on each event.
+using KvmTrace = std::function<void(const kvm_record &, const ProcessIdentity &)>;
+std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
+                                       const TargetProcessesPtr &targets, KvmTrace trace);
+
+}  // namespace gpusnoop::probes
