@@ -40,7 +40,7 @@ newer="libbpf-dev bpftool catch2"
 [ $with_packages = no ] || packages="$packages python3 binutils rpm umoci"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
     iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian rpmlint crun
-    libbenchmark-dev chromium fonts-dejavu-core"
+    libbenchmark-dev chromium fonts-dejavu-core default-jdk-headless"
 # What makes the manifests from the chart, and holds them against Kubernetes' API.
 [ $with_tests = no ] || packages="$packages golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev
     python3-jsonschema"

@@ -164,6 +164,26 @@ TEST_CASE("USDT probes come and go with a reload", "[kernel][modes]") {
     CHECK(calls(page, "marked", "guarded") == passed.at("guarded").calls);
 }
 
+TEST_CASE("a thread between USDT probes is in a call that has not returned", "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Exporter exporter("in_flight: {min_age: 1ms}\n" + only_groups(mode) + marks);
+    Process process({standin("marked"), "0", "0"});
+    process.wait_for_output("ready");
+    exporter.wait_until_attached_to(standin("marked"));
+    process.signal(SIGUSR1);
+    process.wait_for_output("held\n");
+    const Labels of = {{"comm", "marked"}, {"function", "held"}};
+    CHECK(exporter.wait_for("gpusnoop_calls_in_flight", of, 1)
+              .samples("gpusnoop_calls_in_flight", {{"comm", "marked"}})
+              .size() == 1);
+    process.signal(SIGUSR1);
+    process.wait_for_output("let go\n");
+    (void)exporter.wait_for("gpusnoop_calls_in_flight", of, 0);
+    CHECK(exporter.scrape().sum(calls_total, of) == 1);
+}
+
 TEST_CASE("garbage collections of Python are those that it tells its callbacks",
           "[kernel][modes]") {
     require_bpf();
@@ -208,4 +228,125 @@ signal.pause()
     REQUIRE(collections > 100);
     (void)exporter.wait_for(calls_total, {{"script", "collects.py"}, {"function", "gc"}},
                             before + collections);
+}
+
+TEST_CASE("waits for the GIL are the time that a thread neither ran nor waited for a CPU",
+          "[kernel][modes]") {
+    require_bpf();
+    const std::string python = python_with_probes();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string burners = GENERATE("1", "2");
+    CAPTURE(mode, burners);
+    const TemporaryDirectory directory;
+    const fs::path script = directory / "waits.py";
+    // crc32() of much gives the GIL away, and sleeps never.
+    write_file(script, R"(
+import signal, sys, threading, time, zlib
+def account():
+    with open("/proc/thread-self/schedstat") as file:
+        ran, waited, times = map(int, file.read().split())
+    return time.monotonic_ns(), ran, waited
+def burn():
+    while not stop:
+        pass
+stop = False
+data = bytes(200000)
+threads = [threading.Thread(target=burn) for _ in range(int(sys.argv[1]))]
+for thread in threads:
+    thread.start()
+calls = 0
+began = account()
+while time.monotonic_ns() < began[0] + 2_000_000_000:
+    zlib.crc32(data)
+    calls += 1
+ended = account()
+stop = True
+for thread in threads:
+    thread.join()
+print(calls, *(after - before for before, after in zip(began, ended)), "done", flush=True)
+signal.pause()
+)");
+    const Exporter exporter(only_groups(mode) + python_group);
+    const Process holder({python, "-c", "import signal; signal.pause()"});
+    exporter.wait_until_attached_to(python);
+    const Process process({python, script, burners});
+    process.wait_for_output("done");
+    double calls = 0;
+    double wall = 0;
+    double ran = 0;
+    double ready = 0;
+    std::istringstream(process.output()) >> calls >> wall >> ran >> ready;
+    REQUIRE(calls > 50);
+    const Labels of = {{"script", "waits.py"}, {"function", "gil_wait"}};
+    eventually("the calls", [&] { return exporter.scrape().sum(calls_total, of) >= calls; });
+    const double waited = exporter.scrape().sum(duration_sum, of);
+    CAPTURE(process.output(), waited);
+    // A thread that gets the GIL waits for a CPU first, and all start and end with a wait.
+    CHECK(waited >= 0.98 * (wall - ran - ready) / 1e9);
+    CHECK(waited <= 1.02 * (wall - ran) / 1e9 + 0.1);
+}
+
+TEST_CASE("garbage collections of Java are those of its own beans", "[kernel][modes]") {
+    require_bpf();
+    const Finished found = run({"sh", "-c", "readlink -f \"$(command -v java)\""});
+    const fs::path home = fs::path(found.output).parent_path().parent_path();
+    const fs::path machine = home / "lib/server/libjvm.so";
+    if (!fs::exists(machine)) {
+        missing("a JDK");
+    }
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const TemporaryDirectory directory;
+    const fs::path program = directory / "Collects.java";
+    write_file(program, R"(
+import java.lang.management.ManagementFactory;
+
+public class Collects {
+    public static void main(String[] arguments) throws Exception {
+        Object[] kept = new Object[1000];
+        for (int i = 0; i < 2000000; i++) kept[i % 1000] = new byte[500];
+        for (int i = 0; i < 5; i++) System.gc();
+        for (var bean : ManagementFactory.getGarbageCollectorMXBeans())
+            System.out.println("collector " + bean.getCollectionCount() + " " + bean.getCollectionTime());
+        System.out.println("done");
+        Thread.sleep(600000);
+    }
+}
+)");
+    const Exporter exporter("labels: {pid: true}\n" + only_groups(mode) + R"(
+    machine:
+      libraries: ["libjvm.so"]
+      usdt: [{name: gc, provider: hotspot, begin: gc__begin, end: gc__end}]
+)");
+    const std::vector<std::string> command = {home / "bin/java", "-XX:+UseSerialGC", "-Xmx64m",
+                                              program};
+    const Process holder(command);
+    exporter.wait_until_attached_to(machine);
+    holder.wait_for_output("done");
+    const Process process(command);
+    process.wait_for_output("done");
+    double collections = 0;
+    double milliseconds = 0;
+    double collectors = 0;
+    std::istringstream lines(process.output());
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string word;
+        double count = 0;
+        double time = 0;
+        if (words >> word >> count >> time && word == "collector") {
+            collections += count;
+            milliseconds += time;
+            collectors++;
+        }
+    }
+    INFO(process.output());
+    REQUIRE(collectors == 2);
+    REQUIRE(collections > 10);
+    const Labels of = {{"function", "gc"}, {"pid", std::to_string(process.pid())}};
+    const Page page = exporter.wait_for(calls_total, of, collections);
+    // The beans count whole milliseconds, and begin behind the probe.
+    const double seconds = page.sum(duration_sum, of);
+    CHECK(seconds >= 0.9 * milliseconds / 1e3);
+    CHECK(seconds <= 1.2 * milliseconds / 1e3 + collections * 1.5e-3);
 }

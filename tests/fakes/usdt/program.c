@@ -1,6 +1,7 @@
 // marked THREADS TIMES: waits for SIGUSR1. Each of its threads then passes the USDT probes below so
 // many times. Prints what it passed, as "NAME calls SUM_INSIDE SUM_AROUND" with nanoseconds, and
-// the semaphores; and these again after each further SIGUSR1.
+// the semaphores; and these again after each further SIGUSR1. THREADS 0: it is between the probes
+// of `held` from the first SIGUSR1 to the second.
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -159,6 +160,15 @@ int main(int argc, char **argv) {
     puts("ready");
     fflush(stdout);
     sigwait(&signals, &number);
+    if (threads == 0) {
+        marked_hold(2);
+        puts("held");
+        fflush(stdout);
+        sigwait(&signals, &number);
+        marked_let_go();
+        puts("let go");
+        fflush(stdout);
+    }
     pthread_t started[64];
     for (long i = 0; i < threads && i < 64; i++) {
         pthread_create(&started[i], NULL, run, NULL);
