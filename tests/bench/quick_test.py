@@ -31,6 +31,7 @@ ROWS = {
                                               "cudaMalloc and cudaFree, driver called inside | bpftrace, live allocations"],
     f"What ours add, over what others add, {ENTRY} entry": ["cudaMemcpy | bpftrace", "cudaMemcpy | funclatency"],
     "Cost of a system call": ["no probe", "empty programs", "not one to trace", "traced"],
+    "Programs that are off by default": ["a softirq begins", "a block request ends", "a sample of the continuous profile"],
     "Consumer: CPU time an event": ["1", "8", "64", "exponent"],
     "Consumer: by load": ["none", "10000", "100000", "1000000", "exponent"],
     "Consumer: events a second without loss": ["1000000"],  # more, if that lost none

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/probe_state.h"
@@ -93,6 +94,13 @@ TEST_CASE("exits of a virtual machine are what KVM counts", "[kernel]") {
           page.sum("gpusnoop_probe_events_total", probe));
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
+}
+
+TEST_CASE("without the name of a process, the log says that no virtual machine counts",
+          "[kernel]") {
+    require_kvm();
+    const Exporter exporter("cuda: {enabled: false}\nhost: {kvm: {enabled: true}}\n");
+    CHECK(count(exporter.log(), "host.kvm counts nothing") == 1);
 }
 
 TEST_CASE("a trace of virtual machines has each exit to their process", "[kernel]") {

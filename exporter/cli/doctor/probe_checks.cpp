@@ -28,11 +28,11 @@ Finding judge(const probes::ProbeKind &kind, const probes::KernelView &kernel,
             add_once(costs, std::string(need.costs));
         }
     }
-    Finding finding{std::string(kind.name), Verdict::ok, "the kernel has all that it needs", ""};
+    Finding finding{std::string(kind.name), Verdict::ok, "it has all that it needs", ""};
     if (lacks.empty()) {
         return finding;
     }
-    finding.found = "the kernel lacks " + lacks;
+    finding.found = "it lacks " + lacks;
     if (kind.follows_processes(config)) {
         finding.verdict = Verdict::warn;
         finding.costs = costs;

@@ -17,9 +17,9 @@ struct KernelView {
     std::function<bool(const std::string &path)> has_file;
 };
 
-// Texts without a period.
+// Texts without a period. Some are about the configuration.
 struct KernelNeed {
-    std::string_view thing;   // that the kernel lacks
+    std::string_view thing;   // that is missing
     std::string_view reason;  // such as the option that it is built without
     std::string_view costs;   // what does not work then
     bool (*is_met)(const KernelView &kernel, const config::Config &config);

@@ -262,8 +262,7 @@ TargetProcesses::TargetProcesses(TargetsConfig config, nanoseconds rescan_interv
 TargetProcesses::~TargetProcesses() = default;
 
 bool TargetProcesses::names_any() const {
-    return !config_.all_processes && (!config_.pids.empty() || !config_.parents.empty() ||
-                                      !config_.comms.empty() || !config_.containers.empty());
+    return probes::names_any(config_);
 }
 
 std::uint32_t TargetProcesses::kinds() const {

@@ -34,6 +34,11 @@ std::vector<std::uint32_t> read_pids(const std::vector<config::Value> &items) {
 
 }  // namespace
 
+bool names_any(const TargetsConfig &targets) {
+    return !targets.all_processes && (!targets.pids.empty() || !targets.parents.empty() ||
+                                      !targets.comms.empty() || !targets.containers.empty());
+}
+
 void read_targets(config::Section targets, config::Config &config) {
     TargetsConfig value;
     targets.boolean("gpu_processes", value.gpu_processes);

@@ -19,6 +19,9 @@ struct TargetsConfig {
     bool operator==(const TargetsConfig &) const = default;
 };
 
+// Whether it names processes besides GPU processes.
+[[nodiscard]] bool names_any(const TargetsConfig &targets);
+
 void read_targets(config::Section targets, config::Config &config);
 
 }  // namespace gpusnoop::probes

@@ -9,6 +9,7 @@
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/process_counts.h"
+#include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/host_kvm/aggregator.h"
 #include "exporter/probes/host_kvm/settings.h"
 #include "exporter/probes/host_kvm/trace.h"
@@ -24,7 +25,9 @@ class HostKvmProbe final : public HostProbe<host_kvm_bpf, HostKvmAggregator> {
 public:
     // `trace`: instead of counts.
     HostKvmProbe(const config::Config &config, TargetProcessesPtr targets, KvmTrace trace = {})
-        : HostProbe("host_kvm", config, std::move(targets)), trace_(std::move(trace)) {}
+        : HostProbe("host_kvm", config, std::move(targets)),
+          trace_(std::move(trace)),
+          can_find_any_(names_any(config.of<TargetsConfig>())) {}
 
 private:
     Result<> configure_programs(host_kvm_bpf &skeleton) override {
@@ -61,6 +64,12 @@ private:
             return attached;
         }
         state().up(programs.size(), "following " + targets().describe_followed());
+        if (!can_find_any_) {
+            log::warn(
+                "host.kvm counts nothing: name the processes that run virtual machines in "
+                "targets, such as comms: [\"qemu-system-*\"]",
+                {{"probe", "host_kvm"}});
+        }
         log::info("following virtual machines",
                   {{"probe", "host_kvm"}, {"of", targets().describe_followed()}});
         return {};
@@ -78,7 +87,8 @@ private:
             [&](const kvm_key &key, const kvm_times &times) { aggregator().on_times(key, times); });
     }
 
-    KvmTrace trace_;
+    const KvmTrace trace_;
+    const bool can_find_any_;
 };
 
 constexpr KernelNeed needs[] = {
@@ -92,6 +102,11 @@ constexpr KernelNeed needs[] = {
                     kernel.has_tracepoint("kvm:kvm_userspace_exit") &&
                     kernel.has_tracepoint("kvm:kvm_vcpu_wakeup");
          }},
+    {.thing = "processes that run virtual machines",
+     .reason = "`targets` names none",
+     .costs = "nothing is counted",
+     .is_met = [](const KernelView & /*kernel*/,
+                  const config::Config &config) { return names_any(config.of<TargetsConfig>()); }},
 };
 
 constexpr const trace::Kind *traces[] = {&trace::kvm_trace};

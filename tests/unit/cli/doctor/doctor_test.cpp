@@ -233,7 +233,8 @@ TEST_CASE(
                                   "}, tasks: {enabled: " + on + "}, pressure: {enabled: " + on +
                                   "}, life: {enabled: " + on + "}, memory: {enabled: " + on +
                                   "}, net: {enabled: " + on + "}, block: {enabled: " + on +
-                                  "}, irq: {enabled: " + on + "}, kvm: {enabled: " + on + "}}",
+                                  "}, irq: {enabled: " + on + "}, kvm: {enabled: " + on +
+                                  "}}\ntargets: {comms: [qemu]}",
                               "c", probes::setting_blocks());
     };
     // Of a machine that has all but these.
@@ -301,6 +302,12 @@ TEST_CASE(
     // One of several files is enough.
     CHECK(verdict_of(judged_without({"/cgroups/cgroup.controllers", "/cgroups/memory.numa_stat"}),
                      "host_pressure") == Verdict::ok);
+    const auto has_all = [](const auto &...) { return true; };
+    const auto nameless =
+        judge_probes({.has_member = has_all, .has_tracepoint = has_all, .has_file = has_all},
+                     *config::parse("host: {kvm: {enabled: true}}", "c", probes::setting_blocks()));
+    CHECK(verdict_of(nameless, "host_kvm") == Verdict::warn);
+    CHECK(std::ranges::find(nameless, "host_kvm", &Finding::check)->costs == "nothing is counted");
     // Two things with one price.
     const auto both = judged_without({"sched_info.run_delay", "cfs_rq.rq"});
     const auto time = std::ranges::find(both, "host_time", &Finding::check);
