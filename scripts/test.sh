@@ -35,13 +35,10 @@ fixed_addresses() {
 }
 
 tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privileges
-    local at_once=$jobs
-    # Each guest has two CPUs, and emulating them keeps as many of the machine busy.
-    if [ "$label" = vm ]; then at_once=$(((jobs + 1) / 2)); fi
     local tests=build/$1
     # Each run has its own list of failed tests.
     [ "$label" != vm ] || tests=$tests/tests/vm
-    local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$at_once" "${@:2}")
+    local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
     if [ "$1" = release ]; then
         case $label in
         '') run+=(--label-exclude '^(long|perf)$') ;;
@@ -137,7 +134,7 @@ fi
 case $label in
 all)
     part release-tests tests_of release --label-exclude '^(vm|perf|e2e)$'
-    # Guests keep both CPUs busy, and these tests wait for three quarters of their time.
+    # Each of both keeps less than half of the CPUs busy.
     set -m
     label=vm tests_of release </dev/null >"$logs/guest-tests.log" 2>&1 &
     set +m

@@ -45,8 +45,9 @@ void add_exporter(CLI::App &command, top::Address &address, top::Access &access)
 const CLI::App *add_top(CLI::App &command, top::Options &options) {
     using top::By;
     using top::Sort;
-    CLI::App *top = command.add_subcommand(
-        "top", "What the traced functions do now, from a running exporter; q quits.");
+    CLI::App *top = command.add_subcommand("top",
+                                           "What GPU programs and traced functions do now, from a "
+                                           "running exporter; p and f switch, q quits.");
     add_exporter(*top, options.address, options.access);
     top->add_option_function<std::string>(
            "--interval",
@@ -60,17 +61,20 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
             return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
         });
     add_choice<Sort>(
-        top->add_option("--sort", options.sort,
-                        "calls, seconds (inside them), slow, errors, all per second, or max."),
+        top->add_option(
+            "--sort", options.sort,
+            "Of functions: calls, seconds (inside them), slow, errors, all per second, or max."),
         {{"calls", Sort::calls},
          {"seconds", Sort::seconds},
          {"slow", Sort::slow},
          {"errors", Sort::errors},
          {"max", Sort::max}});
     add_choice<By>(
-        top->add_option("--by", options.by,
-                        "function, or process: a row for each function in each running process."),
-        {{"function", By::function}, {"process", By::process}});
+        top->add_option(
+            "--by", options.by,
+            "program (without --sort), function, or process: a row for each function in "
+            "each running process."),
+        {{"program", By::program}, {"function", By::function}, {"process", By::process}});
     top->add_option("--rows", options.rows, "The most rows to show (all that fit; else 20).")
         ->check(CLI::Range(1, 100'000).description(""));
     top->add_flag("--once", options.once, "One plain table, of one interval.");

@@ -189,7 +189,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
-    REQUIRE(probes.size() == 17);
+    REQUIRE(probes.size() == 18);
     for (const Row &row : probes) {
         CHECK(row.at(1).text == state_of(metrics, row.at(0).text));
     }

@@ -16,6 +16,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -167,10 +168,20 @@ struct Counted {
     TemporaryDirectory directory;
 };
 
-std::vector<std::string> top(const std::string &address, std::vector<std::string> more) {
+std::vector<std::string> top_programs(const std::string &address, std::vector<std::string> more) {
     std::vector<std::string> command = {exporter_binary(), "top", "--address=" + address};
     command.insert(command.end(), more.begin(), more.end());
     return command;
+}
+
+std::vector<std::string> top(const std::string &address, std::vector<std::string> more) {
+    more.emplace_back("--by=function");
+    return top_programs(address, std::move(more));
+}
+
+std::vector<std::string> words_of(const std::string &line) {
+    std::istringstream words(line);
+    return {std::istream_iterator<std::string>(words), {}};
 }
 
 }  // namespace
@@ -311,6 +322,47 @@ TEST_CASE("top in a pipe writes plain tables", "[e2e]") {
     });
     batch.signal(SIGINT);
     CHECK(batch.wait() == 0);
+}
+
+TEST_CASE("top begins with GPU programs, and shows functions when asked", "[e2e]") {
+    require_bpf();
+    const Exporter exporter("functions: {enabled: true}\n");
+    const Process holder({standin("workload"), "--threads", "1", "--rate", "1", "--seconds", "600",
+                          "--name", "holder"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    const Process program({standin("workload"), "--threads", "2", "--rate", "500", "--seconds",
+                           "600", "--name", "train"});
+    eventually("the program", [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "train"}}) >
+               100;
+    });
+    const Finished once =
+        run(top_programs(address_of(exporter), {"--once", "--interval=2s", "--rows=5"}));
+    INFO(once.output);
+    CHECK(once.code == 0);
+    std::istringstream lines(once.output);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(lines, line);) {
+        all.push_back(line);
+    }
+    REQUIRE(all.size() == 4);
+    CHECK(all[0].find(", 2 GPU programs, 2 processes, ") != std::string::npos);
+    CHECK(words_of(all[1]) == words_of("GPU held grown launches/s copied/s err/s wait hangs procs "
+                                       "program pod"));
+    const auto row = std::ranges::find_if(
+        all, [](const std::string &line) { return line.find(" train ") != std::string::npos; });
+    REQUIRE(row != all.end());
+
+    InTerminal terminal(top_programs(address_of(exporter), {"--interval=100ms"}), 24, 140);
+    terminal.wait_for("launches/s");
+    terminal.type("f");
+    terminal.wait_for("calls/s    err/s   slow/s");
+    const std::size_t functions = terminal.output().size();
+    terminal.type("p");
+    terminal.wait_for("launches/s", functions);
+    terminal.type("q");
+    CHECK(terminal.wait() == 0);
+    CHECK(terminal.output().ends_with(leave));
 }
 
 TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]") {

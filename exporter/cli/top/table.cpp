@@ -9,6 +9,7 @@
 
 #include "exporter/base/quantity_text.h"
 #include "exporter/base/text.h"
+#include "exporter/cli/top/columns.h"
 #include "exporter/cli/top/text.h"
 
 namespace gpusnoop::top {
@@ -61,21 +62,6 @@ std::string process_text(const Row &row) {
     }
     return text;
 }
-
-// A column of texts, as wide as its title and its rows need.
-struct Column {
-    std::string title;
-    std::size_t max_width;
-    std::vector<std::string> texts = {};
-
-    [[nodiscard]] std::size_t width() const {
-        std::size_t width = width_of(title);
-        for (const std::string &text : texts) {
-            width = std::max(width, std::min(width_of(text), max_width));
-        }
-        return width;
-    }
-};
 
 std::string numbers_of(const std::array<std::string, 7> &numbers) {
     std::string line;
@@ -141,7 +127,7 @@ std::string head_line(const std::string &address, const Sample &now, const std::
 
 std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most) {
     const std::size_t count = std::min(most, rows.size());
-    std::vector<Column> columns = {{"library", max_library_width}};
+    std::vector<TextColumn> columns = {{"library", max_library_width}};
     if (std::ranges::any_of(rows, [](const Row &row) { return row.key.pid != 0; })) {
         columns.push_back({"process", max_process_width});
     }
@@ -161,7 +147,7 @@ std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t m
              row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),
              duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)}));
     }
-    for (const Column &column : columns) {
+    for (const TextColumn &column : columns) {
         const std::size_t width = column.width();
         lines.front() += " " + left_aligned(column.title, width) + " ";
         for (std::size_t i = 0; i < count; i++) {

@@ -14,8 +14,8 @@ namespace gpusnoop::top {
 
 enum class Sort { calls, seconds, slow, errors, max };
 
-// What a row is of: a function, or a function in a running process.
-enum class By { function, process };
+// What a row is of: a GPU program, a function, or a function in a running process.
+enum class By { program, function, process };
 
 struct Row {
     FunctionKey key;

@@ -15,6 +15,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/output.h"
 #include "exporter/cli/top/client.h"
+#include "exporter/cli/top/programs_view.h"
 #include "exporter/cli/top/session.h"
 #include "exporter/cli/top/terminal.h"
 
@@ -28,8 +29,12 @@ using std::chrono::steady_clock;
 constexpr milliseconds patience{5'000};  // for a response
 constexpr std::size_t plain_rows = 20;
 
-std::string target_of(By by) {
-    return std::string("/api/v1/functions") + (by == By::process ? "?by=process" : "");
+std::unique_ptr<View> view_of(const Options &options, By by) {
+    if (by == By::program) {
+        return std::make_unique<ProgramsView>(options.address);
+    }
+    return std::make_unique<Session>(options.address.text(), options.sort.value_or(Sort::calls),
+                                     by);
 }
 
 // A descriptor from which these signals, blocked from now on, can be read.
@@ -51,7 +56,7 @@ public:
                    .window = signals_of({SIGWINCH, SIGTSTP})},
           output_(STDOUT_FILENO, signals_.stop.get()),
           client_(std::move(client)),
-          session_(options.address.text(), options.sort) {
+          view_(view_of(options, options.by.value_or(options.sort ? By::function : By::program))) {
         if (!options.once && !options.batch && ::isatty(STDOUT_FILENO) == 1) {
             terminal_.emplace(output_, STDIN_FILENO);
         }
@@ -63,6 +68,7 @@ private:
     void poll_events();
     void on_window_signals();
     void on_keys();
+    void show(By by);
     void on_answer(const Result<Answer> &answer);
     void draw();
     void print();
@@ -76,7 +82,7 @@ private:
     Signals signals_;
     Output output_;
     std::unique_ptr<Client> client_;
-    Session session_;
+    std::unique_ptr<View> view_;
     std::optional<Terminal> terminal_;
     bool has_keys_ = ::isatty(STDIN_FILENO) == 1;
     bool done_ = false;
@@ -105,7 +111,7 @@ Result<> Top::run() {
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
         } else if (!query_.is_open && now >= query_.next) {
-            client_->ask(target_of(options_.by));
+            client_->ask(view_->target());
             query_.is_open = true;
             query_.asked = now;
             query_.next = now + options_.interval;
@@ -178,12 +184,22 @@ void Top::on_keys() {
     for (ssize_t i = 0; i < got; i++) {
         const char key = keys.at(static_cast<std::size_t>(i));
         done_ = done_ || key == 'q' || key == 'Q';
+        if (key == 'p' || key == 'f') {
+            show(key == 'p' ? By::program : By::function);
+        }
     }
+}
+
+void Top::show(By by) {
+    client_->give_up();
+    view_ = view_of(options_, by);
+    query_ = {};
+    draw();
 }
 
 void Top::on_answer(const Result<Answer> &answer) {
     query_.is_open = false;
-    session_.take(answer);
+    view_->take(answer);
     if (terminal_) {
         draw();
     } else {
@@ -194,23 +210,22 @@ void Top::on_answer(const Result<Answer> &answer) {
 void Top::draw() {
     constexpr std::size_t lines_above = 3;
     const Size size = terminal_size(STDOUT_FILENO);
-    std::vector<std::string> lines = {session_.head(), session_.problem()};
-    if (!session_.problem().empty() && !session_.answers()) {
+    std::vector<std::string> lines = {view_->head(), view_->problem()};
+    if (!view_->problem().empty() && !view_->answers()) {
         lines.back() += "; trying again";
     }
-    if (const auto &rows = session_.rows()) {
-        const std::size_t room = size.rows > lines_above ? size.rows - lines_above : 0;
-        const auto table = table_lines(*rows, std::min(room, options_.rows.value_or(room)));
-        lines.insert(lines.end(), table.begin(), table.end());
-    } else if (session_.problem().empty()) {
+    const std::size_t room = size.rows > lines_above ? size.rows - lines_above : 0;
+    if (const auto table = view_->lines(std::min(room, options_.rows.value_or(room)))) {
+        lines.insert(lines.end(), table->begin(), table->end());
+    } else if (view_->problem().empty()) {
         lines.back() = "measuring";
     }
     terminal_->draw(lines, size);
 }
 
 void Top::print() {
-    const std::string &problem = session_.problem();
-    if (!session_.answers() && (options_.once || !session_.has_answered())) {
+    const std::string &problem = view_->problem();
+    if (!view_->answers() && (options_.once || !view_->has_answered())) {
         failure_ = Error{problem};
         done_ = true;
         return;
@@ -223,9 +238,9 @@ void Top::print() {
         return;
     }
     said_.clear();
-    if (const auto &rows = session_.rows()) {
-        output_.add((tables_++ == 0 ? "" : "\n") + session_.head() + "\n");
-        for (const std::string &line : table_lines(*rows, options_.rows.value_or(plain_rows))) {
+    if (const auto table = view_->lines(options_.rows.value_or(plain_rows))) {
+        output_.add((tables_++ == 0 ? "" : "\n") + view_->head() + "\n");
+        for (const std::string &line : *table) {
             output_.add(line + "\n");
         }
         output_.flush();

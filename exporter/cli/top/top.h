@@ -1,4 +1,5 @@
-// `gpusnoop_exporter top`: shows the traced functions of a running exporter, live.
+// `gpusnoop_exporter top`: shows the GPU programs, or the traced functions, of a running exporter,
+// live.
 #pragma once
 
 #include <chrono>
@@ -16,8 +17,8 @@ struct Options {
     Address address{.host = "127.0.0.1", .port = 19'435, .path = {}};
     Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
-    Sort sort = Sort::calls;
-    By by = By::function;
+    std::optional<Sort> sort;         // of functions
+    std::optional<By> by;             // empty: programs, or functions if these are sorted
     std::optional<std::size_t> rows;  // empty: as many as fit, or 20 in plain tables
     bool once = false;                // one table, of one interval
     bool batch = false;               // a table after each interval

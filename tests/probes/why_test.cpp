@@ -112,7 +112,7 @@ void check_starvation(const Exporter &exporter, const Process &process, const st
 
 }  // namespace
 
-TEST_CASE("why says what the GPU waits for", "[e2e]") {
+TEST_CASE("why says what the GPU waits for", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     struct Situation {
@@ -134,7 +134,7 @@ TEST_CASE("why says what the GPU waits for", "[e2e]") {
     }
 }
 
-TEST_CASE("why says what limits a program that the GPU does not wait for", "[e2e]") {
+TEST_CASE("why says what limits a program that the GPU does not wait for", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     struct Situation {
@@ -157,7 +157,7 @@ TEST_CASE("why says what limits a program that the GPU does not wait for", "[e2e
     }
 }
 
-TEST_CASE("why says that neighbours have the CPU", "[e2e]") {
+TEST_CASE("why says that neighbours have the CPU", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     const Process process =
@@ -168,7 +168,7 @@ TEST_CASE("why says that neighbours have the CPU", "[e2e]") {
     check_starvation(exporter, process, "no_cpu", "runnable");
 }
 
-TEST_CASE("why says that a program is swapped out", "[e2e]") {
+TEST_CASE("why says that a program is swapped out", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     const SwapFile swap(64);
@@ -193,7 +193,7 @@ TEST_CASE("why says that a program is swapped out", "[e2e]") {
     check_starvation(exporter, process, "page_fault", "page_fault");
 }
 
-TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[e2e]") {
+TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     const CpuCgroup cgroup;  // ends after the process
@@ -203,7 +203,7 @@ TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[e2e]
     check_conclusion(exporter, process, "throttled", "CPU limit of its cgroup");
 }
 
-TEST_CASE("why has a table for people, and the processes that it is asked for", "[e2e]") {
+TEST_CASE("why has a table for people, and the processes that it is asked for", "[kernel]") {
     require_bpf();
     const Exporter exporter(enabled);
     const Process loads =
@@ -224,7 +224,7 @@ TEST_CASE("why has a table for people, and the processes that it is asked for", 
     CHECK(one.output.find("why_other") == std::string::npos);
 }
 
-TEST_CASE("why says what is missing, and what is wrong with its command line", "[e2e]") {
+TEST_CASE("why says what is missing, and what is wrong with its command line", "[kernel]") {
     require_bpf();
     const Exporter off;
     const Finished without = why(off, {"--duration=100ms"});

@@ -1,0 +1,69 @@
+// The GPU programs of a node, by an exporter's page of metrics.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporter/base/result.h"
+
+namespace gpusnoop::top {
+
+// As the metrics have it: processes of one name in one container are one program.
+struct ProgramKey {
+    std::string comm;
+    std::string script;
+    std::string container;
+    std::string slurm_job_id;
+    auto operator<=>(const ProgramKey &) const = default;
+};
+
+// Numbers of seconds, bytes and events are since counting began, of all its processes.
+struct Program {
+    std::set<std::string> gpus;  // on which it holds memory
+    std::set<std::string> pods;
+    std::uint64_t processes = 0;
+    double held_bytes = 0;  // now, on GPUs
+    double launches = 0;
+    double copied_bytes = 0;
+    double errors = 0;
+    double launching_seconds = 0;    // of threads that launch
+    double waiting_seconds = 0;      // of these, in calls that wait for the GPU
+    double oldest_call_seconds = 0;  // that has not returned; 0: there is none
+};
+
+struct ProgramsSample {
+    std::string version;
+    double began = 0;  // seconds since 1970: the exporter
+    std::map<ProgramKey, Program> programs;
+};
+
+// Texts are unchanged. Errors say why it is no exporter's page; it may contain anything.
+[[nodiscard]] Result<ProgramsSample> parse_programs(std::string_view page);
+
+struct ProgramRow {
+    ProgramKey key;
+    Program now;
+    double grown_bytes = 0;  // of what it holds, since the first sample
+    double launches = 0;     // a second, as the next three
+    double copied_bytes = 0;
+    double errors = 0;
+    double launching_seconds = 0;
+    double waiting_seconds = 0;
+};
+
+// What came in these seconds; the most memory first.
+[[nodiscard]] std::vector<ProgramRow> compare(const ProgramsSample &first,
+                                              const ProgramsSample &before,
+                                              const ProgramsSample &now, double seconds);
+
+[[nodiscard]] std::string head_line(const std::string &address, const ProgramsSample &now,
+                                    double now_seconds);
+[[nodiscard]] std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows,
+                                                   std::size_t most);
+
+}  // namespace gpusnoop::top

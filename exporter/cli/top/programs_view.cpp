@@ -1,0 +1,51 @@
+#include "exporter/cli/top/programs_view.h"
+
+#include <utility>
+
+#include "exporter/base/text.h"
+#include "exporter/cli/top/ask.h"
+
+namespace gpusnoop::top {
+
+Result<ProgramsSample> ProgramsView::read(const Result<Answer> &answer) const {
+    if (!answer) {
+        return tl::unexpected(answer.error());
+    }
+    if (const auto good = check(*answer, target(), address_); !good) {
+        return tl::unexpected(good.error());
+    }
+    auto sample = parse_programs(answer->body);
+    return sample ? std::move(sample) : fail_in(address_.text(), sample.error());
+}
+
+void ProgramsView::take(const Result<Answer> &answer) {
+    rows_.reset();
+    auto sample = read(answer);
+    answers_ = sample.has_value();
+    if (!sample) {
+        problem_ = printable(sample.error().message);
+        return;
+    }
+    problem_.clear();
+    const auto now = Clock::now();
+    if (!last_ || last_->sample.began != sample->began) {
+        problem_ = last_ ? address_.text() + " was restarted: its counters begin at 0" : "";
+        first_ = *sample;
+    } else {
+        rows_ = compare(*first_, last_->sample, *sample,
+                        std::chrono::duration<double>(now - last_->at).count());
+    }
+    last_ = Taken{*std::move(sample), now};
+}
+
+std::string ProgramsView::head() const {
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    return last_ ? head_line(address_.text(), last_->sample, now.count())
+                 : "gpusnoop_exporter at " + address_.text();
+}
+
+std::optional<std::vector<std::string>> ProgramsView::lines(std::size_t most) const {
+    return rows_ ? std::optional(table_lines(*rows_, most)) : std::nullopt;
+}
+
+}  // namespace gpusnoop::top

@@ -1,0 +1,43 @@
+// `top` on GPU programs: what each holds and does.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/programs.h"
+#include "exporter/cli/top/view.h"
+
+namespace gpusnoop::top {
+
+class ProgramsView final : public View {
+public:
+    explicit ProgramsView(Address address) : address_(std::move(address)) {}
+
+    [[nodiscard]] std::string target() const override { return "/metrics"; }
+    void take(const Result<Answer> &answer) override;
+    [[nodiscard]] const std::string &problem() const override { return problem_; }
+    [[nodiscard]] bool answers() const override { return answers_; }
+    [[nodiscard]] bool has_answered() const override { return last_.has_value(); }
+    [[nodiscard]] std::string head() const override;
+    [[nodiscard]] std::optional<std::vector<std::string>> lines(std::size_t most) const override;
+
+private:
+    using Clock = std::chrono::steady_clock;
+    struct Taken {
+        ProgramsSample sample;
+        Clock::time_point at;
+    };
+    [[nodiscard]] Result<ProgramsSample> read(const Result<Answer> &answer) const;
+
+    const Address address_;
+    std::optional<ProgramsSample> first_;  // since the exporter's start
+    std::optional<Taken> last_;
+    std::optional<std::vector<ProgramRow>> rows_;
+    std::string problem_;
+    bool answers_ = false;
+};
+
+}  // namespace gpusnoop::top

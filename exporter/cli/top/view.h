@@ -1,0 +1,40 @@
+// What `top` shows of an exporter: one page of it, asked for again and again.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/cli/top/answer.h"
+
+namespace gpusnoop::top {
+
+class View {
+public:
+    View() = default;
+    virtual ~View() = default;
+    View(const View &) = delete;
+    View &operator=(const View &) = delete;
+
+    // The path and query to ask for.
+    [[nodiscard]] virtual std::string target() const = 0;
+    // Takes a response of the exporter, or the error of a request.
+    virtual void take(const Result<Answer> &answer) = 0;
+
+    // The problem of the last response; empty if there is none.
+    [[nodiscard]] virtual const std::string &problem() const = 0;
+    // Whether the last response was good, and whether any was.
+    [[nodiscard]] virtual bool answers() const = 0;
+    [[nodiscard]] virtual bool has_answered() const = 0;
+
+    // One line about the exporter.
+    [[nodiscard]] virtual std::string head() const = 0;
+    // A line of titles, and one for each of the first `most` rows, from the last two good
+    // responses. Empty if the last response was not good, or the first one. Lines contain no
+    // control characters, and may be long.
+    [[nodiscard]] virtual std::optional<std::vector<std::string>> lines(std::size_t most) const = 0;
+};
+
+}  // namespace gpusnoop::top

@@ -1,0 +1,133 @@
+// An exporter's page of metrics, and what is none -> GPU programs and their rates.
+#include "exporter/cli/top/programs.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/metrics_line.h"
+#include "exporter/cli/top/programs_view.h"
+
+using namespace gpusnoop::top;
+
+namespace {
+
+const std::string build =
+    "gpusnoop_build_info{version=\"1.2.3\",revision=\"x\"} 1\n"
+    "process_start_time_seconds 1000\n";
+const std::string train =
+    R"(comm="python3",script="train.py",container_id="0123456789abcdef",slurm_job_id="17")";
+
+std::string page(const std::string &launches, const std::string &held, const std::string &wait) {
+    return build + "# HELP gpusnoop_process_info 1 for each\n# TYPE gpusnoop_process_info gauge\n" +
+           "gpusnoop_process_info{" + train + R"(,pid="7",pod_uid="a-b"} 1)" + "\n" +
+           "gpusnoop_process_info{" + train + R"(,pid="8",pod_uid="a-b"} 1)" + "\n" +
+           "gpusnoop_cuda_memory_outstanding_bytes{" + train +
+           R"(,pid="7",gpu="1",memory_kind="device"} )" + held + "\n" +
+           "gpusnoop_cuda_memory_outstanding_bytes{" + train +
+           R"(,pid="8",gpu="0",memory_kind="async"} 1024)" + "\n" +
+           "gpusnoop_cuda_memory_outstanding_bytes{" + train +
+           R"(,pid="8",gpu="0",memory_kind="pinned_host"} 5e9)" + "\n" +
+           "gpusnoop_cuda_kernel_launches_total{" + train + R"(,kernel="a\"b{",gpu="0"} )" +
+           launches + "\n" + "gpusnoop_cuda_memcpy_bytes_total{" + train + R"(,gpu="0"} 2048)" +
+           "\n" + "gpusnoop_host_launch_thread_seconds_total{" + train +
+           R"(,phase="wait",state="poll"} )" + wait + "\n" +
+           "gpusnoop_host_launch_thread_seconds_total{" + train +
+           R"(,phase="host",state="running"} 10)" + "\n" + "gpusnoop_oldest_call_seconds{" + train +
+           R"(,pid="7",function="ncclAllReduce"} 90)" + "\n" +
+           // A program that has ended.
+           R"(gpusnoop_cuda_kernel_launches_total{comm="gone",script="",gpu="0"} 5)" + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("a page of metrics is GPU programs, each of all its processes") {
+    const auto before = parse_programs(page("100", "4096", "1"));
+    const auto now = parse_programs(page("300", "8192", "3"));
+    REQUIRE(before);
+    REQUIRE(now);
+    CHECK(now->version == "1.2.3");
+    CHECK(now->began == 1000);
+    const auto rows = compare(*before, *before, *now, 2);
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].key == ProgramKey{"python3", "train.py", "0123456789abcdef", "17"});
+    CHECK(rows[0].now.processes == 2);
+    CHECK(rows[0].now.gpus == std::set<std::string>{"0", "1"});
+    CHECK(rows[0].now.held_bytes == 8192 + 1024);
+    CHECK(rows[0].grown_bytes == 4096);
+    CHECK(rows[0].launches == 100);
+    CHECK(rows[0].copied_bytes == 0);
+    CHECK(rows[0].waiting_seconds == 1);
+    CHECK(rows[0].launching_seconds == 1);
+    const auto lines = table_lines(rows, 10);
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[1] ==
+          "0,1   9.00 KiB   +4.00 KiB        100         0 B        0  100%   1m 30s     "
+          "2  python3 train.py job 17  a-b");
+    CHECK(
+        head_line("http://node:1", *now, 1060) ==
+        "gpusnoop_exporter 1.2.3 at http://node:1, up 1m 0s, 1 GPU program, 2 processes, 9.00 KiB "
+        "held");
+}
+
+TEST_CASE("what a page of metrics lacks is not shown, and what is none is an error") {
+    const auto bare = parse_programs(build + "gpusnoop_process_info{comm=\"a\",pid=\"1\"} 1\n");
+    REQUIRE(bare);
+    const auto rows = compare(*bare, *bare, *bare, 1);
+    REQUIRE(rows.size() == 1);
+    CHECK(table_lines(rows, 10)[1].find("   -        -     1  a") != std::string::npos);
+    CHECK(table_lines(rows, 0).size() == 1);
+    CHECK_FALSE(parse_programs(""));
+    CHECK_FALSE(parse_programs("node_exporter_build_info{version=\"1\"} 1\n"));
+    CHECK_FALSE(parse_programs("<!DOCTYPE html>\n<p>\"{}\" {,} {a=\"\n"));
+}
+
+TEST_CASE("texts of a page of metrics cannot reach the terminal as commands") {
+    const auto sample = parse_programs(
+        build + "gpusnoop_process_info{comm=\"\033[2J\",script=\"a\\nb\",pod_uid=\"\033c\"} 1\n");
+    REQUIRE(sample);
+    for (const std::string &line : table_lines(compare(*sample, *sample, *sample, 1), 5)) {
+        CHECK(line.find('\033') == std::string::npos);
+        CHECK(line.find('\n') == std::string::npos);
+    }
+}
+
+TEST_CASE("lines of metrics are read as they are written") {
+    const auto line = parse_metrics_line(R"(a_b{x="1,\"}",y="\\\n"} 1.5e3 1700000000000)");
+    REQUIRE(line);
+    CHECK(line->name == "a_b");
+    CHECK(line->label("x") == "1,\"}");
+    CHECK(line->label("y") == "\\\n");
+    CHECK(line->label("z").empty());
+    CHECK(line->value == 1500);
+    CHECK(parse_metrics_line("plain 3")->value == 3);
+    for (const char *const wrong :
+         {"", "# HELP a b", "a", "a{", "a{x", "a{x=\"", "a{x=\"1\"", "a{} x"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(parse_metrics_line(wrong));
+    }
+}
+
+TEST_CASE("a view of programs says what is wrong, and begins anew after a restart") {
+    ProgramsView view({.host = "node", .port = 1, .path = {}});
+    const auto take = [&](const std::string &body, int status = 200) {
+        view.take(gpusnoop::Result<Answer>(Answer{status, body}));
+    };
+    CHECK(view.head() == "gpusnoop_exporter at http://node:1");
+    take("", 404);
+    CHECK(view.problem().find("has no /metrics") != std::string::npos);
+    CHECK_FALSE(view.answers());
+    take(page("1", "1", "1"));
+    CHECK(view.problem().empty());
+    CHECK_FALSE(view.lines(5));
+    take(page("2", "1", "1"));
+    CHECK(view.lines(5));
+    std::string later = page("0", "1", "1");
+    later.replace(later.find(" 1000\n"), 6, " 2000\n");
+    take(later);
+    CHECK(view.problem() == "http://node:1 was restarted: its counters begin at 0");
+    CHECK_FALSE(view.lines(5));
+    take("", 401);
+    CHECK(view.problem().find("login") != std::string::npos);
+}
