@@ -6,6 +6,7 @@
 #include "bpf/profile/python.h"
 
 #define PYTHON_MAX_THREADS   256 /* that are looked at, to find one */
+#define PYTHON_FRAME_MASK 127 /* of a number of a frame */
 #define PYTHON_LOOK_AGAIN_NS 100000000
 
 /* By the exporter. */
@@ -121,9 +122,13 @@ static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 	const struct python_layout *layout = &scratch->python.layout;
 	const char *bytes = scratch->python.bytes;
 
-	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
+	__u32 last = (frames - 1) & PYTHON_FRAME_MASK;
+
+	if (layout->owner_shim &&
+	    bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
+		barrier_var(last); /* up to Linux 6.1, the verifier does not see that it is small */
 		if (frames > 0)
-			scratch->stack.address[frames - 1] |= PYTHON_ENTRY;
+			scratch->stack.address[last & PYTHON_FRAME_MASK] |= PYTHON_ENTRY;
 		return;
 	}
 	scratch->stack.address[frames] = *(__u64 *)&bytes[layout->frame_code & 0x78];
