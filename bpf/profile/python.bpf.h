@@ -121,7 +121,6 @@ static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 {
 	const struct python_layout *layout = &scratch->python.layout;
 	const char *bytes = scratch->python.bytes;
-
 	__u32 last = (frames - 1) & PYTHON_FRAME_MASK;
 
 	if (layout->owner_shim &&
