@@ -6,7 +6,7 @@
 #include "bpf/profile/python.h"
 
 #define PYTHON_MAX_THREADS   256 /* that are looked at, to find one */
-#define PYTHON_FRAME_MASK 127 /* of a number of a frame */
+#define PYTHON_FRAME_MASK    127 /* of a number of a frame */
 #define PYTHON_LOOK_AGAIN_NS 100000000
 
 /* By the exporter. */
@@ -123,8 +123,7 @@ static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 	const char *bytes = scratch->python.bytes;
 	__u32 last = (frames - 1) & PYTHON_FRAME_MASK;
 
-	if (layout->owner_shim &&
-	    bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
+	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
 		barrier_var(last); /* up to Linux 6.1, the verifier does not see that it is small */
 		if (frames > 0)
 			scratch->stack.address[last & PYTHON_FRAME_MASK] |= PYTHON_ENTRY;
