@@ -1,5 +1,6 @@
 // What the kernel says of mappings, against a mapping that the test makes itself.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -7,12 +8,20 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
+#include "tests/harness/process.h"
 
 using namespace gpusnoop;
 using namespace harness;
@@ -108,15 +117,29 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     CHECK(status.st_ino == found->file.inode);
 }
 
+namespace {
+
+// By perf, and in guests, whose kernels have fentry, by a BPF program.
+Result<std::unique_ptr<ebpf::MmapEvents>> open_events(const std::string &way) {
+    return way == "perf" ? ebpf::MmapEvents::open_perf() : ebpf::MmapEvents::open_bpf();
+}
+std::vector<std::string> ways() {
+    return in_guest() ? std::vector<std::string>{"perf", "bpf"} : std::vector<std::string>{"perf"};
+}
+
+}  // namespace
+
 TEST_CASE("a new executable mapping is heard of", "[kernel]") {
     require_bpf();
-    auto events = ebpf::MmapEvents::open();
+    const std::string way = GENERATE(from_range(ways()));
+    CAPTURE(way);
+    auto events = open_events(way);
     REQUIRE(events.has_value());
     Mapped mapped;
+    const std::string path = way == "perf" ? mapped.path.string() : mapped.path.filename().string();
     std::vector<std::chrono::nanoseconds> heard;
-    const auto listen = [&](std::uint32_t tgid, std::string_view path,
-                            std::chrono::nanoseconds at) {
-        if (tgid == own_pid() && path == mapped.path.string()) {
+    const auto listen = [&](std::uint32_t tgid, std::string_view of, std::chrono::nanoseconds at) {
+        if (tgid == own_pid() && of == path) {
             heard.push_back(at);
         }
     };
@@ -125,15 +148,33 @@ TEST_CASE("a new executable mapping is heard of", "[kernel]") {
     const auto before = now_on(CLOCK_MONOTONIC);
     mapped.map();
     const auto after = now_on(CLOCK_MONOTONIC);
+    pollfd ready{(*events)->readiness(), POLLIN, 0};
+    CHECK(::poll(&ready, 1, 0) == 1);
     (*events)->read(listen);
     REQUIRE(heard.size() == 1);
     CHECK(before <= heard[0]);
     CHECK(heard[0] <= after);
 }
 
+TEST_CASE("new processes are found at once without CAP_SYS_ADMIN", "[.guest]") {
+    require_bpf();
+    REQUIRE(run({"sysctl", "-w", "kernel.perf_event_paranoid=3"}).code == 0);
+    const std::string wanted = "-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search";
+    const Exporter exporter(
+        "discovery: {rescan_interval: 1h}\n",
+        {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=" + wanted,
+         "--inh-caps=" + wanted, "--ambient-caps=" + wanted});
+    CHECK(exporter.log().find("found only by the rescan") == std::string::npos);
+    const Process process({standin("workload"), "--iterations", "0", "--hold", "--name", "late"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    CHECK(run({"sysctl", "-w", "kernel.perf_event_paranoid=2"}).code == 0);
+}
+
 TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel]") {
     require_bpf();
-    auto events = ebpf::MmapEvents::open();
+    const std::string way = GENERATE(from_range(ways()));
+    CAPTURE(way);
+    auto events = open_events(way);
     REQUIRE(events.has_value());
     Mapped mapped;
     for (int i = 0; i < 5'000; i++) {

@@ -250,8 +250,8 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     // Only distributions' kernels have these values; they require more than CAP_PERFMON.
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
-                "above 2 Debian's kernels want CAP_SYS_ADMIN: without it new processes are found "
-                "by the rescan, and the probes on functions of the kernel fail",
+                "above 2 Debian's kernels want CAP_SYS_ADMIN: without it the probes on functions "
+                "of the kernel fail, and profiles by samples",
                 "sysctl -w kernel.perf_event_paranoid=2, or give it CAP_SYS_ADMIN"};
     }
     const bool is_fine = has_perfmon || level < 0;

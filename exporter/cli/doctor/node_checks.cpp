@@ -88,11 +88,11 @@ std::vector<Finding> examine_processes(const config::Config &config) {
 
 Finding examine_events() {
     const auto events = ebpf::MmapEvents::open();
-    return {"mapping_events", events ? Verdict::ok : Verdict::warn,
-            events ? "work" : "do not work (" + with_hint(events.error(), {CAP_PERFMON}) + ")",
-            events
-                ? ""
-                : "new processes are found by the rescan only, and their first calls are missed"};
+    return {
+        "mapping_events", events ? Verdict::ok : Verdict::warn,
+        events ? "work" : "do not work (" + with_hint(events.error(), {CAP_BPF, CAP_PERFMON}) + ")",
+        events ? ""
+               : "new processes are found by the rescan only, and their first calls are missed"};
 }
 
 std::vector<Finding> examine_addresses(const config::Config &config) {
