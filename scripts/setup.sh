@@ -198,6 +198,13 @@ if [ $with_tests = yes ]; then
     unpack_python 3.13 trixie
 fi
 
+# Allocators that programs use instead of the C library's.
+if [ $with_tests = yes ] && [ ! -d .deps/allocators ]; then
+    echo "setup: unpacking jemalloc and tcmalloc for the tests"
+    suite_apt bookworm apt-get update
+    unpack_tools .deps/allocators "suite_apt bookworm apt-get" libjemalloc2 libtcmalloc-minimal4
+fi
+
 # The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
 # are only unpacked.
 if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then

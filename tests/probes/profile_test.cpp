@@ -1,9 +1,11 @@
 // Profiles of programs that know where they spend their time, and where they touch memory.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -80,10 +82,11 @@ TEST_CASE("each page fault is a sample, with the function that touches the page"
     CHECK(samples == said["faults"]);
 }
 
-TEST_CASE("a heap profile has what a process allocates and does not free, to the byte",
-          "[kernel]") {
-    require_bpf();
-    const Process process = hold({"keep", "500"});
+namespace {
+
+// The program allocates by the C library, or by what the environment preloads.
+void check_heap(const Process::Environment &environment = {}) {
+    const Process process = hold({"keep", "500"}, environment);
     const Process other = hold({"keep", "100"});
     Profile profile({pid_option(process), "--format=json", "--type=heap", "--min-bytes=1000"});
     (void)work(other);
@@ -109,6 +112,26 @@ TEST_CASE("a heap profile has what a process allocates and does not free, to the
     CHECK(counted["grow_bytes"] == said["grown_bytes"]);
     CHECK(said["kept_blocks"] > 0);
     CHECK(said["grown_blocks"] > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a heap profile has what a process allocates and does not free, to the byte",
+          "[kernel]") {
+    require_bpf();
+    check_heap();
+}
+
+TEST_CASE("a heap profile has what jemalloc and tcmalloc allocate and do not free", "[long]") {
+    require_bpf();
+    const std::string library = GENERATE("libjemalloc.so.2", "libtcmalloc_minimal.so.4");
+    const std::string path =
+        GPUSNOOP_SOURCE_DIR "/.deps/allocators/usr/lib/x86_64-linux-gnu/" + library;
+    CAPTURE(path);
+    if (!std::filesystem::exists(path)) {
+        missing(path);
+    }
+    check_heap({{"LD_PRELOAD", path}});
 }
 
 TEST_CASE("a heap profile is of one process that has an allocator", "[kernel]") {

@@ -49,17 +49,19 @@ private:
 };
 
 // A program that waits before it works and after it.
-inline Process hold_program(const std::vector<std::string> &command) {
-    Process process(command);
+inline Process hold_program(const std::vector<std::string> &command,
+                            const Process::Environment &environment = {}) {
+    Process process(command, environment);
     process.wait_for_output("waiting");
     return process;
 }
 
 // The same of tests/fakes/host/stacks.cpp.
-inline Process hold(const std::vector<std::string> &words) {
+inline Process hold(const std::vector<std::string> &words,
+                    const Process::Environment &environment = {}) {
     std::vector<std::string> command = {standin("stacks")};
     command.insert(command.end(), words.begin(), words.end());
-    return hold_program(command);
+    return hold_program(command, environment);
 }
 
 // Lets it do its work; what it says of it, by name.
