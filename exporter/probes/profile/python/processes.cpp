@@ -12,6 +12,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
+// In one call: before Linux 6.1, each costs a walk over all mappings of the machine.
+constexpr int max_looks = 32;
 // A process that makes functions without end has no more names.
 constexpr std::size_t max_functions = 16384;
 
@@ -33,10 +35,15 @@ void PythonProcesses::look_at(std::span<const ProcessKey> running) {
     for (auto &[key, process] : processes_) {
         process.runs = false;
     }
+    int looks = 0;
     for (const ProcessKey &key : running) {
         Process &process = processes_[key];
         process.runs = true;
-        look_at(key, process);
+        const bool is_due = !process.python && ++process.calls >= process.next_look;
+        if (is_due && looks < max_looks) {
+            looks++;
+            look_at(key, process);
+        }
     }
     for (const auto &[key, process] : processes_) {
         if (!process.runs && process.python) {
@@ -51,9 +58,6 @@ void PythonProcesses::keep_only(const std::function<bool(const ProcessKey &)> &i
 }
 
 void PythonProcesses::look_at(const ProcessKey &key, Process &process) {
-    if (process.python || ++process.calls < process.next_look) {
-        return;
-    }
     process.calls = 0;
     process.next_look *= 2;
     process.python = find_python(*files_, key.tgid);
