@@ -38,7 +38,7 @@ check '--library' trace func --l
 check '--syscall' trace syscall --s
 check '' trace syscall --syscall ''
 check '--batch --by' top --once --b
-check 'function process' top --by ''
+check 'function process program' top --by ''
 check '' trace cuda --pid ''
 check '' frobnicate
 check 'calls errors max seconds slow' top --sort ''
