@@ -326,7 +326,7 @@ TEST_CASE("top in a pipe writes plain tables", "[e2e]") {
 
 TEST_CASE("top begins with GPU programs, and shows functions when asked", "[e2e]") {
     require_bpf();
-    const Exporter exporter("functions: {enabled: true}\n");
+    const Exporter exporter(without_company("functions: {enabled: true}\n"));
     const Process holder({standin("workload"), "--threads", "1", "--rate", "1", "--seconds", "600",
                           "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
