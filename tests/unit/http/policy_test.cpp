@@ -74,7 +74,9 @@ struct Gate {
 
     Response pass(const Request &request) {
         const int now = ++running;
-        most_running = std::max(most_running.load(), now);
+        for (int most = most_running;
+             most < now && !most_running.compare_exchange_weak(most, now);) {
+        }
         is_open.wait(false);
         running--;
         answered++;
