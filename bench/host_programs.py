@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What one run takes of each program that is attached only if somebody wants it: of block requests, of interrupts, and of the
-continuous profile. By the kernel's count of the time in programs (sysctl kernel.bpf_stats_enabled), which has two more readings of
+"""What one run takes of each program that is attached only if somebody wants it: of block requests, of interrupts, of virtual
+machines, and of the continuous profile. By the kernel's count of the time in programs (sysctl kernel.bpf_stats_enabled), which has two more readings of
 the clock in it, as an empty program beside them shows.
 
 Processes that the configuration names, one for each CPU, and the same processes that it does not name, send themselves datagrams,
-read this machine's disk past the page cache, and compute, in Python. Needs root, and what `cmake --build --preset release --target
+read this machine's disk past the page cache, run virtual machines, and compute, in Python. Needs root, and what `cmake --build --preset release --target
 bench` builds:
 
     bench/host_programs.py [--rounds 11] [--seconds 2] [--quick] [--json FILE]
@@ -31,11 +31,12 @@ functions: {{enabled: false}}
 host:
   block: {{enabled: true}}
   irq: {{enabled: true}}
+  kvm: {{enabled: true}}
 profile: {{continuous_frequency: 199}}
 """
 # What a process does for so many seconds, when it is told to: it answers when it is done.
 LOAD = """
-import mmap, os, socket, sys, time
+import mmap, os, socket, subprocess, sys, time
 def datagrams(until):
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     own.bind(("127.0.0.1", 0))
@@ -51,6 +52,9 @@ def reads(until):
     while time.monotonic() < until:
         os.preadv(file, [page], at % size * 4096)
         at += 1
+def exits(until):
+    while time.monotonic() < until and subprocess.run([sys.argv[2], "io", "20000"], stderr=subprocess.DEVNULL).returncode == 0:
+        pass
 def burns(until):
     while time.monotonic() < until:
         sum(range(1000))
@@ -68,9 +72,11 @@ PROGRAMS = {
     "block_insert": ("a block request gets to the scheduler", "reads", 2),
     "block_issue": ("a block request gets to the driver", "reads", 2),
     "block_complete": ("a block request ends", "reads", 2),
+    "kvm_returns": ("a virtual CPU returns to its process", "exits", 2),
     "prof_tick": ("a sample of the continuous profile", "burns", None),
 }
-LIMIT = "a look whether the interrupted thread's process is followed, which an empty program has not"
+LIMIT = ("a look whether the thread's process is followed, which an empty program has not; and where events are rare, as interrupts of "
+         "devices are, what it reads is in no cache, while the empty program runs at each switch")
 
 
 def runs_of(pid):
@@ -121,7 +127,7 @@ def main():
     found = {"others": [], "followed": []}
     binary = options.build / "gpusnoop_exporter"
     with tempfile.TemporaryDirectory() as folder, ExitStack() as programs:
-        groups = {of: [programs.enter_context(Dialogue(sys.executable, "-c", LOAD, binary)) for _ in range(os.cpu_count())]
+        groups = {of: [programs.enter_context(Dialogue(sys.executable, "-c", LOAD, binary, options.build / "standin/virtual")) for _ in range(os.cpu_count())]
                   for of in found}
         config = CONFIG.format(pids=[process.process.pid for process in groups["followed"]])
         with Exporter(binary, folder, config) as exporter, Switches(options) as holder:
@@ -147,7 +153,7 @@ def main():
                         figures.ratio_text(ratios["others"]), ratio <= most, LIMIT)
     results.table("Programs that are off by default",
                   f"{os.cpu_count()} processes that nobody follows, and as many that are followed, send datagrams to themselves, read a "
-                  f"disk, or compute, {options.seconds:g} s each in each of {options.rounds} rounds: nanoseconds of one run of a "
+                  f"disk, run virtual machines, or compute, {options.seconds:g} s each in each of {options.rounds} rounds: nanoseconds of one run of a "
                   "program by the kernel's count, which has two readings of the clock in it, medians, and the ratio to a run of an empty program "
                   "at switches between threads. What is followed runs Python, so that samples have its functions.",
                   ["", "ns, others", "over an empty program", "ns, followed", "over an empty program"], rows)
