@@ -6,10 +6,10 @@
 #include "bpf/profile/python.h"
 
 #define PYTHON_MAX_THREADS   256 /* that are looked at, to find one */
-#define PYTHON_FRAME_MASK    127 /* of a number of a frame */
+#define PYTHON_FRAME_MASK    127 /* no frame has a higher index */
 #define PYTHON_LOOK_AGAIN_NS 100000000
 
-/* By the exporter. */
+/* By process; the exporter knows where each has its interpreter. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PYTHON_MAX_PROCESSES);
@@ -17,6 +17,7 @@ struct {
 	__type(value, struct python_layout);
 } prof_python SEC(".maps");
 
+/* By thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);

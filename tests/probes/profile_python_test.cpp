@@ -40,8 +40,8 @@ std::vector<std::string> interpreters() {
     return commands;
 }
 
-Process start(const std::string &interpreter, const std::vector<std::string> &words) {
-    std::vector<std::string> command;
+Process start(const std::string &interpreter, const std::vector<std::string> &words,
+              std::vector<std::string> command = {}) {
     std::istringstream parts(interpreter);
     for (std::string part; parts >> part;) {
         command.push_back(part);
@@ -155,4 +155,30 @@ TEST_CASE("a Python program begins while it is profiled", "[kernel]") {
     }
     CAPTURE(json.dump());
     CHECK(burned >= least_samples(6e9 - 2e9));  // it may be found a second after its begin
+}
+
+TEST_CASE("a Python program with ids of its own, as in a container, shows its functions",
+          "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(interpreters()));
+    CAPTURE(interpreter);
+    const Process process =
+        start(interpreter, {"threads", "1000"}, {"unshare", "--pid", "--fork", "--kill-child"});
+    const Finished found = run({"pgrep", "--parent", std::to_string(process.pid())});
+    REQUIRE(found.code == 0);
+    const std::string program = found.output.substr(0, found.output.find('\n'));
+    Profile profile({"--pid=" + program, "--format=json", "--frequency=199"});
+    REQUIRE(run({"kill", "-USR1", program}).code == 0);
+    process.wait_for_output("three ");
+    const Json json = Json::parse(profile.finish());
+    double one = 0;
+    double three = 0;
+    for (const auto &[functions, samples] : by_chain(json, "samples")) {
+        one += functions.starts_with("Work.threads.<locals>.other > Work.burn_one") ? samples : 0;
+        three +=
+            functions.starts_with("<module> > main > Work.threads > Work.burn_three") ? samples : 0;
+    }
+    CAPTURE(one, three, json.dump());
+    CHECK(one >= least_samples(0.25e9));
+    CHECK(three >= least_samples(0.75e9));
 }
