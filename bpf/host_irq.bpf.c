@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/host_irq.h"
+#include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/followed.bpf.h"
 
@@ -17,7 +18,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct irq_key);
-	__type(value, struct irq_times);
+	__type(value, struct counted_times);
 } irq_counts SEC(".maps");
 
 /* A CPU can be in one of each kind: handlers run with interrupts off. A hard one can interrupt a
@@ -33,8 +34,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct on_cpu);
 } irq_cpus SEC(".maps");
-
-static const struct irq_times no_times;
 
 static __always_inline struct on_cpu *this_cpu(void)
 {
@@ -66,19 +65,8 @@ static __always_inline void count(struct task_struct *task, const struct followe
 			      .kind = kind,
 			      .role = role_of(process),
 			      .source = source};
-	struct irq_times *times = bpf_map_lookup_elem(&irq_counts, &key);
 
-	if (!times) {
-		bpf_map_update_elem(&irq_counts, &key, &no_times, BPF_NOEXIST);
-		times = bpf_map_lookup_elem(&irq_counts, &key);
-	}
-	if (!times) {
-		ACCOUNT(lost[LOST_table_full], 1);
-		return;
-	}
-	__sync_fetch_and_add(&times->nanoseconds, nanoseconds);
-	__sync_fetch_and_add(&times->count, 1);
-	ACCOUNT(events, 1);
+	count_time(&irq_counts, &key, nanoseconds);
 }
 
 /* The thread is the same as at the beginning: nothing else gets the CPU in between. */

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_HOST_IRQ_H
 #define GPUSNOOP_HOST_IRQ_H
 
+#include "bpf/lib/counted_times.h"
 #include "bpf/lib/followed.h"
 
 /* The values of the label `kind`. */
@@ -21,11 +22,5 @@ struct irq_key {
 	__u32 unused;
 };
 WIRE_SIZE(struct irq_key, 24);
-
-struct irq_times {
-	__u64 nanoseconds;
-	__u64 count;
-};
-WIRE_SIZE(struct irq_times, 16);
 
 #endif

@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/host_kvm.h"
+#include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/followed.bpf.h"
 
@@ -28,7 +29,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct kvm_key);
-	__type(value, struct kvm_times);
+	__type(value, struct counted_times);
 } kvm_counts SEC(".maps");
 
 /* A virtual CPU outside of its guest, by thread. */
@@ -44,7 +45,6 @@ struct {
 	__type(value, struct outside);
 } kvm_outside SEC(".maps");
 
-static const struct kvm_times no_times;
 static const struct outside not_outside;
 
 static __always_inline void count(const struct followed *process, struct task_struct *task,
@@ -55,19 +55,8 @@ static __always_inline void count(const struct followed *process, struct task_st
 			      .event = event,
 			      .role = role_of(process),
 			      .reason = reason};
-	struct kvm_times *times = bpf_map_lookup_elem(&kvm_counts, &key);
 
-	if (!times) {
-		bpf_map_update_elem(&kvm_counts, &key, &no_times, BPF_NOEXIST);
-		times = bpf_map_lookup_elem(&kvm_counts, &key);
-	}
-	if (!times) {
-		ACCOUNT(lost[LOST_table_full], 1);
-		return;
-	}
-	__sync_fetch_and_add(&times->nanoseconds, nanoseconds);
-	__sync_fetch_and_add(&times->count, 1);
-	ACCOUNT(events, 1);
+	count_time(&kvm_counts, &key, nanoseconds);
 }
 
 static __always_inline void send(const struct followed *process, struct task_struct *task,
@@ -154,7 +143,7 @@ int BPF_PROG(kvm_enters)
 	return 0;
 }
 
-/* `error` is what KVM_RUN returns. */
+/* `error` is what KVM_RUN returns. The time that follows is in that of the exit. */
 SEC("tp_btf/kvm_userspace_exit")
 int BPF_PROG(kvm_returns, __u32 reason, int error)
 {

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_HOST_KVM_H
 #define GPUSNOOP_HOST_KVM_H
 
+#include "bpf/lib/counted_times.h"
 #include "bpf/lib/followed.h"
 #include "bpf/lib/traced.h"
 
@@ -27,12 +28,6 @@ WIRE_SIZE(struct kvm_key, 24);
 /* Instead of a reason: KVM_RUN has failed. */
 #define KVM_REASON_SIGNAL 0x10000 /* with EINTR */
 #define KVM_REASON_ERROR  0x10001
-
-struct kvm_times {
-	__u64 nanoseconds; /* of KVM_USERSPACE 0: it lies within KVM_EXIT */
-	__u64 count;
-};
-WIRE_SIZE(struct kvm_times, 16);
 
 /* For a trace: KVM_USERSPACE and KVM_HALT. */
 struct kvm_record {

@@ -30,13 +30,13 @@ HostIrqFamilies make_host_irq_families(series::FamilySet &set) {
 HostIrqAggregator::HostIrqAggregator(const SeriesSettings &settings)
     : CountingAggregator(settings, counts_grace) {}
 
-void HostIrqAggregator::on_times(const irq_key &key, const irq_times &now,
+void HostIrqAggregator::on_times(const irq_key &key, const counted_times &now,
                                  std::string_view source) {
     if (key.kind >= IRQ_KINDS || key.role >= FOLLOWED_ROLES) {
         return;
     }
     HostIrqProcess &process = processes_.of({key.tgid, key.since_ns});
-    irq_times &counted = process.counted[{key.kind, key.source, key.role}];
+    counted_times &counted = process.counted[{key.kind, key.source, key.role}];
     auto values = process.labels;
     values.emplace_back(followed_role_names.at(key.role));
     values.emplace_back(kind_names.at(key.kind));

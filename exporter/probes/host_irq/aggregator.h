@@ -20,7 +20,7 @@ HostIrqFamilies make_host_irq_families(series::FamilySet &set);
 
 struct HostIrqProcess : KnownProcess {
     // By kind, source and role.
-    std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint16_t>, irq_times> counted;
+    std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint16_t>, counted_times> counted;
 };
 
 class HostIrqAggregator : public CountingAggregator<make_host_irq_families, HostIrqProcess> {
@@ -28,7 +28,7 @@ public:
     explicit HostIrqAggregator(const SeriesSettings &settings);
 
     // `source` is its name. Counts the difference from what was read of this key before.
-    void on_times(const irq_key &key, const irq_times &now, std::string_view source);
+    void on_times(const irq_key &key, const counted_times &now, std::string_view source);
 };
 
 }  // namespace gpusnoop::probes

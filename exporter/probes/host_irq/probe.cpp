@@ -47,9 +47,9 @@ private:
         HostProbe::tick(now);
     }
     void refresh() override {
-        read_process_counts<irq_key, irq_times>(
+        read_process_counts<irq_key, counted_times>(
             skeleton().maps.irq_counts, followed(), aggregator().processes(), "interrupts",
-            [&](const irq_key &key, const irq_times &times) {
+            [&](const irq_key &key, const counted_times &times) {
                 aggregator().on_times(
                     key, times,
                     key.kind == IRQ_SOFT ? softirq_source(key.source) : sources_.of(key.source));

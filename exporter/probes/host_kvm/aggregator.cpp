@@ -33,12 +33,12 @@ HostKvmFamilies make_host_kvm_families(series::FamilySet &set) {
 HostKvmAggregator::HostKvmAggregator(const SeriesSettings &settings)
     : CountingAggregator(settings, counts_grace) {}
 
-void HostKvmAggregator::on_times(const kvm_key &key, const kvm_times &now) {
+void HostKvmAggregator::on_times(const kvm_key &key, const counted_times &now) {
     if (key.event >= KVM_EVENTS || key.role >= FOLLOWED_ROLES) {
         return;
     }
     HostKvmProcess &process = processes_.of({key.tgid, key.since_ns});
-    kvm_times &counted = process.counted[{key.event, key.reason, key.role}];
+    counted_times &counted = process.counted[{key.event, key.reason, key.role}];
     auto values = process.labels;
     values.emplace_back(followed_role_names.at(key.role));
     const auto add = [&](series::Family &family, std::uint64_t amount) {

@@ -18,7 +18,7 @@ HostKvmFamilies make_host_kvm_families(series::FamilySet &set);
 
 struct HostKvmProcess : KnownProcess {
     // By event, reason and role.
-    std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint16_t>, kvm_times> counted;
+    std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint16_t>, counted_times> counted;
 };
 
 class HostKvmAggregator : public CountingAggregator<make_host_kvm_families, HostKvmProcess> {
@@ -26,7 +26,7 @@ public:
     explicit HostKvmAggregator(const SeriesSettings &settings);
 
     // Counts the difference from what was read of this key before.
-    void on_times(const kvm_key &key, const kvm_times &now);
+    void on_times(const kvm_key &key, const counted_times &now);
 
     [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
         return processes_.of(key);

@@ -81,10 +81,11 @@ private:
         HostProbe::tick(now);
     }
     void refresh() override {
-        read_process_counts<kvm_key, kvm_times>(
+        read_process_counts<kvm_key, counted_times>(
             skeleton().maps.kvm_counts, followed(), aggregator().processes(),
-            "exits of virtual machines",
-            [&](const kvm_key &key, const kvm_times &times) { aggregator().on_times(key, times); });
+            "exits of virtual machines", [&](const kvm_key &key, const counted_times &times) {
+                aggregator().on_times(key, times);
+            });
     }
 
     const KvmTrace trace_;

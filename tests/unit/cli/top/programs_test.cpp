@@ -109,7 +109,7 @@ TEST_CASE("lines of metrics are read as they are written") {
     }
 }
 
-TEST_CASE("a view of programs says what is wrong, and begins anew after a restart") {
+TEST_CASE("a view of programs says what is wrong, and starts over after a restart") {
     ProgramsView view({.host = "node", .port = 1, .path = {}});
     const auto take = [&](const std::string &body, int status = 200) {
         view.take(gpusnoop::Result<Answer>(Answer{status, body}));
