@@ -60,6 +60,11 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
             const auto parsed = config::parse_duration(text);
             return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
         });
+    top->add_option("--telemetry-path", options.telemetry_path,
+                    "Where its page of metrics is (/metrics).")
+        ->check([](const std::string &path) {
+            return std::string(path.starts_with('/') ? "" : "must begin with /");
+        });
     add_choice<Sort>(
         top->add_option(
             "--sort", options.sort,

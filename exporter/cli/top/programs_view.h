@@ -14,9 +14,10 @@ namespace gpusnoop::top {
 
 class ProgramsView final : public View {
 public:
-    explicit ProgramsView(Address address) : address_(std::move(address)) {}
+    ProgramsView(Address address, std::string telemetry_path)
+        : address_(std::move(address)), telemetry_path_(std::move(telemetry_path)) {}
 
-    [[nodiscard]] std::string target() const override { return "/metrics"; }
+    [[nodiscard]] std::string target() const override { return telemetry_path_; }
     void take(const Result<Answer> &answer) override;
     [[nodiscard]] const std::string &problem() const override { return problem_; }
     [[nodiscard]] bool answers() const override { return answers_; }
@@ -33,6 +34,7 @@ private:
     [[nodiscard]] Result<ProgramsSample> read(const Result<Answer> &answer) const;
 
     const Address address_;
+    const std::string telemetry_path_;
     std::optional<ProgramsSample> first_;  // since the exporter's start
     std::optional<Taken> last_;
     std::optional<std::vector<ProgramRow>> rows_;

@@ -31,7 +31,7 @@ constexpr std::size_t plain_rows = 20;
 
 std::unique_ptr<View> view_of(const Options &options, By by) {
     if (by == By::program) {
-        return std::make_unique<ProgramsView>(options.address);
+        return std::make_unique<ProgramsView>(options.address, options.telemetry_path);
     }
     return std::make_unique<Session>(options.address.text(), options.sort.value_or(Sort::calls),
                                      by);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "exporter/base/result.h"
 #include "exporter/cli/top/access.h"
@@ -17,11 +18,12 @@ struct Options {
     Address address{.host = "127.0.0.1", .port = 19'435, .path = {}};
     Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
-    std::optional<Sort> sort;         // of functions
-    std::optional<By> by;             // empty: programs, or functions if these are sorted
-    std::optional<std::size_t> rows;  // empty: as many as fit, or 20 in plain tables
-    bool once = false;                // one table, of one interval
-    bool batch = false;               // a table after each interval
+    std::string telemetry_path = "/metrics";  // of the exporter: programs are read there
+    std::optional<Sort> sort;                 // of functions
+    std::optional<By> by;                     // empty: programs, or functions if these are sorted
+    std::optional<std::size_t> rows;          // empty: as many as fit, or 20 in plain tables
+    bool once = false;                        // one table, of one interval
+    bool batch = false;                       // a table after each interval
 };
 
 // Runs until the user quits or a signal ends it: these signals must be blocked. On a terminal it

@@ -110,13 +110,14 @@ TEST_CASE("lines of metrics are read as they are written") {
 }
 
 TEST_CASE("a view of programs says what is wrong, and starts over after a restart") {
-    ProgramsView view({.host = "node", .port = 1, .path = {}});
+    ProgramsView view({.host = "node", .port = 1, .path = {}}, "/numbers");
+    CHECK(view.target() == "/numbers");
     const auto take = [&](const std::string &body, int status = 200) {
         view.take(gpusnoop::Result<Answer>(Answer{status, body}));
     };
     CHECK(view.head() == "gpusnoop_exporter at http://node:1");
     take("", 404);
-    CHECK(view.problem().find("has no /metrics") != std::string::npos);
+    CHECK(view.problem().find("has no /numbers") != std::string::npos);
     CHECK_FALSE(view.answers());
     take(page("1", "1", "1"));
     CHECK(view.problem().empty());
