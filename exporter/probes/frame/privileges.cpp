@@ -73,7 +73,8 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
     }
     // On kernels without CAP_BPF and CAP_PERFMON, CAP_SYS_ADMIN includes them.
     const bool stands_for_others = !holds_capability(CAP_BPF) || !holds_capability(CAP_PERFMON);
-    if (probes::attaches_by_perf(config, features) || perf_events_take_admin || stands_for_others) {
+    if (probes::attaches_by_perf(config, features) || perf_events_take_admin ||
+        probes::attaches_to_modules(config) || stands_for_others) {
         needed.push_back(CAP_SYS_ADMIN);
     }
     if (probes::reads_kernel_log(config)) {

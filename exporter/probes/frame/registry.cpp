@@ -12,6 +12,7 @@
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/probes/host_irq/probe.h"
 #include "exporter/probes/host_kvm/probe.h"
+#include "exporter/probes/host_kvm/settings.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_memory/probe.h"
 #include "exporter/probes/host_net/probe.h"
@@ -154,6 +155,10 @@ std::vector<ebpf::AttachMode> attach_modes_in_use(const config::Config &config,
 bool attaches_by_perf(const config::Config &config, const ebpf::Features &features) {
     const auto modes = attach_modes_in_use(config, features);
     return std::ranges::find(modes, ebpf::AttachMode::perf) != modes.end();
+}
+
+bool attaches_to_modules(const config::Config &config) {
+    return config.of<HostKvmConfig>().enabled;
 }
 
 bool reads_kernel_log(const config::Config &config) {

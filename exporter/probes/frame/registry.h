@@ -44,6 +44,10 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 // Will the exporter attach to functions by perf events, which needs CAP_SYS_ADMIN?
 [[nodiscard]] bool attaches_by_perf(const config::Config &config, const ebpf::Features &features);
 
+// Does a probe attach to tracepoints that may be a module's? The kernel gives modules' types only
+// to CAP_SYS_ADMIN.
+[[nodiscard]] bool attaches_to_modules(const config::Config &config);
+
 // Will a probe open /dev/kmsg? That may need CAP_SYSLOG.
 [[nodiscard]] bool reads_kernel_log(const config::Config &config);
 
