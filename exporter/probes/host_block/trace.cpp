@@ -7,8 +7,7 @@
 #include <string_view>
 
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/host_tracer.h"
 #include "exporter/probes/host_block/aggregator.h"
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/symbols/names/syscall_names.h"
@@ -25,9 +24,9 @@ constexpr Option min_duration_option = {.name = "--min-duration",
                                         .help = "Only requests that take as long: 10ms, 1s."};
 constexpr Option own_options[] = {min_duration_option};
 
-class BlockTracer final : public TargetTracer {
+class BlockTracer final : public HostTracer {
 public:
-    explicit BlockTracer(const Setup &setup) : TargetTracer(setup) {}
+    explicit BlockTracer(const Setup &setup) : HostTracer(setup) {}
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
@@ -38,10 +37,6 @@ private:
              .on_request = [this](const auto &record, const auto &device, const auto &process) {
                  write(event_of(record, device, process, clock_offset_ns()));
              }});
-    }
-    [[nodiscard]] probes::Following following() const override {
-        return {.enabled = true,
-                .descendants = setup().config.of<probes::HostConfig>().descendants};
     }
 };
 

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/host_tracer.h"
 #include "exporter/probes/host_kvm/probe.h"
 #include "exporter/probes/host_kvm/reasons.h"
 #include "exporter/trace/lines.h"
@@ -14,9 +13,9 @@ namespace gpusnoop::trace {
 
 namespace {
 
-class KvmTracer final : public TargetTracer {
+class KvmTracer final : public HostTracer {
 public:
-    explicit KvmTracer(const Setup &setup) : TargetTracer(setup) {}
+    explicit KvmTracer(const Setup &setup) : HostTracer(setup) {}
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
@@ -25,10 +24,6 @@ private:
                                        [this](const auto &record, const auto &process) {
                                            write(event_of(record, process, clock_offset_ns()));
                                        });
-    }
-    [[nodiscard]] probes::Following following() const override {
-        return {.enabled = true,
-                .descendants = setup().config.of<probes::HostConfig>().descendants};
     }
 };
 

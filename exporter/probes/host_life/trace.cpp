@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/host_tracer.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/trace/lines.h"
@@ -16,19 +15,9 @@ namespace gpusnoop::trace {
 
 namespace {
 
-class LifeTracer : public TargetTracer {
-protected:
-    explicit LifeTracer(const Setup &setup) : TargetTracer(setup) {}
-
-    [[nodiscard]] probes::Following following() const override {
-        return {.enabled = true,
-                .descendants = setup().config.of<probes::HostConfig>().descendants};
-    }
-};
-
-class ExitTracer final : public LifeTracer {
+class ExitTracer final : public HostTracer {
 public:
-    explicit ExitTracer(const Setup &setup) : LifeTracer(setup) {}
+    explicit ExitTracer(const Setup &setup) : HostTracer(setup) {}
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
@@ -44,9 +33,9 @@ private:
     }
 };
 
-class SignalTracer final : public LifeTracer {
+class SignalTracer final : public HostTracer {
 public:
-    explicit SignalTracer(const Setup &setup) : LifeTracer(setup) {}
+    explicit SignalTracer(const Setup &setup) : HostTracer(setup) {}
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(

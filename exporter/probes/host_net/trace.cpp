@@ -4,8 +4,7 @@
 #include <string>
 
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/host_tracer.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/connections.h"
 #include "exporter/probes/host_net/probe.h"
@@ -16,9 +15,9 @@ namespace gpusnoop::trace {
 
 namespace {
 
-class TcpTracer final : public TargetTracer {
+class TcpTracer final : public HostTracer {
 public:
-    explicit TcpTracer(const Setup &setup) : TargetTracer(setup) {}
+    explicit TcpTracer(const Setup &setup) : HostTracer(setup) {}
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
@@ -27,10 +26,6 @@ private:
                                        [this](const auto &record, const auto &process) {
                                            write(event_of(record, process, clock_offset_ns()));
                                        });
-    }
-    [[nodiscard]] probes::Following following() const override {
-        return {.enabled = true,
-                .descendants = setup().config.of<probes::HostConfig>().descendants};
     }
 };
 

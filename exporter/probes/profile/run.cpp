@@ -10,8 +10,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/handover.h"
-#include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/host_tracer.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -20,17 +19,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class ProfileTracer final : public trace::TargetTracer {
+class ProfileTracer final : public trace::HostTracer {
 public:
     ProfileTracer(const trace::Setup &setup, ProfileSettings settings)
-        : TargetTracer(setup), settings_(std::move(settings)) {}
+        : HostTracer(setup), settings_(std::move(settings)) {}
 
     [[nodiscard]] Result<Profile> take() const { return profiler_->take(); }
 
 private:
-    [[nodiscard]] Following following() const override {
-        return {.enabled = true, .descendants = setup().config.of<HostConfig>().descendants};
-    }
     [[nodiscard]] bool adds_gpu_processes() const override { return true; }
     [[nodiscard]] config::Config settings() const override {
         config::Config config = setup().config;
