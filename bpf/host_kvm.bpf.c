@@ -36,6 +36,7 @@ struct {
 struct outside {
 	__u64 since_ns;	 /* CLOCK_MONOTONIC; 0: it is inside */
 	__u64 halted_ns; /* of this time */
+	__u64 thread_ns; /* when its thread began, as ids are used again */
 };
 
 struct {
@@ -120,6 +121,7 @@ int BPF_PROG(kvm_leaves)
 	if (!outside)
 		return 0; /* then it has no time, and is not counted */
 	outside->halted_ns = 0;
+	outside->thread_ns = task->start_boottime;
 	outside->since_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -134,7 +136,7 @@ int BPF_PROG(kvm_enters)
 	if (!followed_process(task))
 		return 0;
 	outside = outside_of(task, false);
-	if (!outside || !outside->since_ns)
+	if (!outside || !outside->since_ns || outside->thread_ns != task->start_boottime)
 		return 0;
 	took_ns = bpf_ktime_get_ns() - outside->since_ns;
 	took_ns -= outside->halted_ns < took_ns ? outside->halted_ns : took_ns;
