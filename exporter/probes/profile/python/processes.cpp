@@ -77,7 +77,7 @@ std::vector<PythonFrame> PythonProcesses::name(const ProcessKey &key,
     std::vector<PythonFrame> frames;
     const auto found = processes_.find(key);
     for (const std::uint64_t word : stack) {
-        PythonFrame frame{.function = {.function = "", .module = "python", .offset = 0},
+        PythonFrame frame{.function = {.function = "", .module = "", .offset = 0},
                           .is_called_by_c = (word & PYTHON_ENTRY) != 0};
         if (found != processes_.end() && found->second.python) {
             auto &functions = found->second.functions;
