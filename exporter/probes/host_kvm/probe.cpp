@@ -94,7 +94,7 @@ private:
 
 constexpr KernelNeed needs[] = {
     {.thing = "the tracepoints of virtual machines",
-     .reason = "the module kvm is not loaded, or it has no BTF",
+     .reason = "the module kvm is not loaded, has no BTF, or needs CAP_SYS_ADMIN to be looked at",
      .costs = "the probe fails; load the module before the exporter starts",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

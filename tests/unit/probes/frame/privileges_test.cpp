@@ -165,6 +165,7 @@ TEST_CASE("what is kept is what the configuration uses on this kernel") {
     CHECK(probes::attaches_by_perf(defaults, oldest));
     CHECK_FALSE(probes::attaches_by_perf(defaults, newest));
     CHECK(needs(defaults, oldest, CAP_SYS_ADMIN));
+    CHECK(needs(configured("host: {kvm: {enabled: true}}"), newest, CAP_SYS_ADMIN));
     CHECK(needs(configured("cuda: {attach: perf}"), newest, CAP_SYS_ADMIN));
     CHECK(needs(configured("functions: {attach: perf}"), newest, CAP_SYS_ADMIN));
     CHECK_FALSE(
