@@ -1,4 +1,5 @@
 // Requests to a block device that only the traced programs use, against what they did.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <chrono>
@@ -160,10 +161,15 @@ TEST_CASE("a trace of block requests has each of them, with its wait in the queu
     process.wait_for_output("waiting 1");
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
-    eventually("all lines", [&] { return trace.calls().size() >= 50; });
+    // The program also reads pages of its own file, if nobody has run it lately.
+    const auto is_of_disk = [&](const nlohmann::json &line) {
+        return line.at("device") == disk->name();
+    };
+    eventually("all lines", [&] { return std::ranges::count_if(trace.calls(), is_of_disk) >= 50; });
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    const auto written = trace.finish();
+    auto written = trace.finish();
+    std::erase_if(written, [&](const nlohmann::json &line) { return !is_of_disk(line); });
     std::map<std::string, std::uint64_t> bytes_of;
     for (const nlohmann::json &line : written) {
         CAPTURE(line.dump());
@@ -175,7 +181,6 @@ TEST_CASE("a trace of block requests has each of them, with its wait in the queu
         // Without a scheduler, some kernels have a queue of their own.
         CHECK((line.at("queued_ns").get<std::uint64_t>() > 0 || scheduler == "none"));
         CHECK(line.at("error").is_null());
-        CHECK(line.at("device") == disk->name());
         bytes_of[line.at("op")] += line.at("bytes").get<std::uint64_t>();
     }
     CHECK(written.size() == 50);
