@@ -143,8 +143,11 @@ TEST_CASE("a new executable mapping is heard of", "[kernel]") {
             heard.push_back(at);
         }
     };
+    void *const data = ::mmap(nullptr, mapped.page, PROT_READ, MAP_PRIVATE, mapped.fd.get(), 0);
+    REQUIRE(data != MAP_FAILED);
     (*events)->read(listen);
     CHECK(heard.empty());
+    ::munmap(data, mapped.page);
     const auto before = now_on(CLOCK_MONOTONIC);
     mapped.map();
     const auto after = now_on(CLOCK_MONOTONIC);
