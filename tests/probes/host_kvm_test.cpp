@@ -86,6 +86,7 @@ TEST_CASE("exits of a virtual machine are what KVM counts", "[kernel]") {
         CHECK(page.sum(exits, of_virtual) >= kvm["exits"] - 1);
         CHECK(page.sum(exits, of_virtual) <= kvm["exits"]);
         CHECK(page.sum(exit_seconds, of_virtual) > 0);
+        CHECK(page.sum(exit_seconds, of_virtual) <= kvm["wall"] / 1e9 - 0.9 * halted);
     }
     CHECK(state_of(page, "host_kvm") == "up");
     const Labels probe = {{"probe", "host_kvm"}};

@@ -4,7 +4,8 @@
 //
 // `io`: the guest writes N times to a port, for which the CPU returns to this process. `halt`: it
 // halts N times, and goes on by an interrupt. `wait` says so and waits for SIGUSR1. At the end it
-// prints what KVM itself has counted of the CPU, "exits 1001".
+// prints what KVM itself has counted of the CPU, "exits 1001", and "wall NANOSECONDS" since the
+// signal.
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -178,17 +180,21 @@ int main(int argc, char **argv) {
     ::sigprocmask(SIG_BLOCK, &signals, nullptr);
     Machine machine;
     int waits = 0;
+    auto began = std::chrono::steady_clock::now();
     for (int i = 1; i < argc; i++) {
         const std::string word = argv[i];
         if (word == "wait") {
             if (machine.returns() > 0) {
-                std::printf("returns %u\n", machine.returns());
+                const std::chrono::nanoseconds wall = std::chrono::steady_clock::now() - began;
+                std::printf("returns %u\nwall %lld\n", machine.returns(),
+                            static_cast<long long>(wall.count()));
                 machine.print_statistics();
             }
             std::printf("waiting %d\n", ++waits);
             std::fflush(stdout);
             int signal = 0;
             ::sigwait(&signals, &signal);
+            began = std::chrono::steady_clock::now();
         } else if (i + 1 < argc) {
             const auto times = static_cast<std::uint16_t>(std::atoi(argv[++i]));
             if (word == "io") {
