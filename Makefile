@@ -1,8 +1,9 @@
-# Two commands do everything on Debian 12 and 13; see README.md.
-.PHONY: help run test dist
+# What there is to do on Debian 12 and 13; see README.md.
+.PHONY: help run demo test dist
 
 help:
 	@echo 'make run    install what is missing, build, and run the exporter on config.yaml'
+	@echo 'make demo   the same with Prometheus and Alertmanager, and a program that leaks'
 	@echo 'make test   install what is missing, build, and run all tests but the long ones'
 	@echo 'LABEL=all make test     everything, as CI does'
 	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long or vm'
@@ -10,6 +11,9 @@ help:
 
 run:
 	@scripts/run.sh
+
+demo:
+	@scripts/demo.sh
 
 test:
 	@scripts/test.sh

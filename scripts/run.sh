@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the exporter and runs it on config.yaml until Ctrl-C, as root or through sudo. Installs what
-# the build lacks. Where no program uses CUDA, a stand-in workload runs beside it.
+# the build lacks. Where no program uses CUDA, stand-in programs run beside it, on GPUs that do not exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release
@@ -20,7 +20,8 @@ say_where() { # say_where LISTENING-LINE: the address and the port are in it, as
     port=$(sed -nE 's/.*"?port"?[=:]"?([0-9]+).*/\1/p' <<<"$1")
     path=$(sed -nE 's/^ +telemetry_path: *"?(\/[^ "]*).*/\1/p' config.yaml)
     address=${address%:*}
-    url="http://${address:-localhost}:$port"
+    case $address in '' | '[::]' | 0.0.0.0) address=localhost ;; esac
+    url="http://$address:$port"
     cat <<END
 
 Open $url/ in a browser, or:
@@ -38,17 +39,31 @@ relay() { # passes the exporter's log on; once it listens, lets the workload beg
         printf '%s\n' "$line" >&2
         if [[ $line == *[\":]listening\"* || $line == *msg=listening* ]]; then
             say_where "$line"
-            : >"$begin"
+            stand_ins
         fi
     done
-    rm -f "$begin"
+    rm -rf "$directory"
 }
 
-begin=$(mktemp --dry-run --tmpdir gpusnoop-begin.XXXXXXXX)
+stand_in() { # stand_in GPU OPTION...: it ends when relay does
+    CUDA_VISIBLE_DEVICES=$1 setpriv --pdeathsig TERM "$build/standin/workload" --seconds 604800 "${@:2}" \
+        </dev/null >/dev/null &
+}
+
+stand_ins() {
+    if [ "$config" != config.yaml ]; then
+        stand_in 0 --name train --threads 3 --rate 400 --failures --leak 1000
+        stand_in 1 --name infer --rate 100 --memory-kinds
+    fi
+}
+
+directory=$(mktemp --directory --tmpdir gpusnoop-run.XXXXXXXX)
+chmod 755 "$directory"
+config=config.yaml
 if ! cuda_in_use; then
-    echo "run: no running program uses the CUDA runtime, so a stand-in workload is started to have something to see."
-    # It begins when the probes are attached, and dies with the exporter, which takes this shell's place.
-    setpriv --pdeathsig TERM "$build/standin/workload" --name standin --threads 3 --rate 400 --failures \
-        --leak 1000 --seconds 604800 --wait-for-file "$begin" </dev/null >/dev/null &
+    echo "run: no running program uses the CUDA runtime, so stand-in programs are started to have something to see."
+    echo "run: they use two GPUs that do not exist, of which the exporter is told by a copy of config.yaml."
+    scripts/pretend_node.sh "$directory" "$build"
+    config=$directory/config.yaml
 fi
-exec "${as_root[@]}" "$build/gpusnoop_exporter" --config.file=config.yaml 2> >(relay)
+exec "${as_root[@]}" "$build/gpusnoop_exporter" --config.file="$config" 2> >(relay)

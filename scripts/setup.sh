@@ -4,15 +4,18 @@
 #
 #   scripts/setup.sh             packages and sources for the build
 #   scripts/setup.sh --packages  the same, and what makes packages and images
-#   scripts/setup.sh --tests     the same, and the servers and tools that the tests use
+#   scripts/setup.sh --demo      packages and sources for the build, and the servers of scripts/demo.sh
+#   scripts/setup.sh --tests     all of it, and the servers and tools that the tests use
 set -eu
 cd "$(dirname "$0")/.."
 
 with_tests=no
 with_packages=no
+with_servers=no
 case ${1:-} in
 --packages) with_packages=yes ;;
---tests) with_tests=yes with_packages=yes ;;
+--demo) with_servers=yes ;;
+--tests) with_tests=yes with_packages=yes with_servers=yes ;;
 esac
 
 if [ "$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi
@@ -38,6 +41,7 @@ packages="make cmake ninja-build g++ pkg-config ca-certificates curl patch xz-ut
 # Debian 12's own libbpf (1.1) has no uprobe.multi and its Catch2 is version 2: backports have both.
 newer="libbpf-dev bpftool catch2"
 [ $with_packages = no ] || packages="$packages python3 binutils rpm umoci"
+[ $with_servers = no ] || packages="$packages python3"
 [ $with_tests = no ] || packages="$packages clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
     iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian rpmlint crun
     libbenchmark-dev chromium fonts-dejavu-core default-jdk-headless"
@@ -205,10 +209,10 @@ if [ $with_tests = yes ] && [ ! -d .deps/allocators ]; then
     unpack_tools .deps/allocators "suite_apt bookworm apt-get" libjemalloc2 libtcmalloc-minimal4
 fi
 
-# The tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so they
-# are only unpacked.
-if [ $with_tests = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
-    echo "setup: unpacking Prometheus and Alertmanager for the tests"
+# The demo and the tests run Debian's own Prometheus and Alertmanager. Their packages would start services, so
+# they are only unpacked.
+if [ $with_servers = yes ] && [ ! -x .deps/tools/usr/bin/amtool ]; then
+    echo "setup: unpacking Prometheus and Alertmanager"
     # trixie moved promtool into a package of its own.
     wanted="prometheus prometheus-alertmanager"
     ! apt-cache show promtool >/dev/null 2>&1 || wanted="$wanted promtool"

@@ -222,6 +222,7 @@ def main():
                 sys.stdout.writelines(difflib.unified_diff(
                     committed.splitlines(True), text.splitlines(True), str(path), "what render.py writes"))
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     there = [*options.output_dir.glob("gpusnoop_*.yaml"), *(CHART.glob("*") if options.output_dir.resolve() == HERE else ())]
     for path in there if options.check else ():

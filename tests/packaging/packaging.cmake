@@ -10,6 +10,10 @@ add_test(NAME "the program runs and counts with nothing but a C library"
     COMMAND /usr/bin/python3 ${here}/bare_root_test.py ${program} ${CMAKE_BINARY_DIR}/standin here ${PROJECT_SOURCE_DIR}/.deps/libc-trixie)
 set_tests_properties("the program runs and counts with nothing but a C library" PROPERTIES LABELS e2e SKIP_RETURN_CODE 4 ${one_at_a_time})
 
+set(demo "the demo says by itself that a program leaks")
+add_test(NAME ${demo} COMMAND /usr/bin/python3 ${here}/demo_test.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+set_tests_properties(${demo} PROPERTIES LABELS long ${one_at_a_time} COST 130)
+
 # The other tests look at what the first has made.
 set(packages "the packages are the same in two runs")
 add_test(NAME ${packages} COMMAND bash ${here}/packages_test.sh ${PROJECT_BINARY_DIR})
