@@ -69,9 +69,10 @@ class Loop(Dialogue):
         return steps / took * 1e9, cpu / launches
 
 
-def config(mode):
-    """The default configuration, but for the mode, and for what runs beside the tests."""
-    return (f"cuda: {{attach: {mode}}}\ntorch: {{attach: {mode}}}\nfunctions: {{attach: {mode}}}\n"
+def config(mode, durations):
+    """The default configuration, but for the mode, the launches, and for what runs beside the tests. host.time needs the end of each launch."""
+    return (f"cuda: {{attach: {mode}, launches: {{durations: {durations}}}}}\ntorch: {{attach: {mode}}}\nfunctions: {{attach: {mode}}}\n"
+            f"host: {{time: {{enabled: {'true' if durations == 'all' else 'false'}}}}}\n"
             f'discovery: {{exclude: ["*/standin/company/*", "*/{UNTRACED}/*"]}}\n')
 
 
@@ -119,12 +120,13 @@ class Page(Nobody):
 class Ours:
     has_cost = True
 
-    def __init__(self, mode):
-        self.mode, self.name = mode, f"exporter, {mode}"
+    def __init__(self, mode, durations="all"):
+        self.name = f"exporter, {mode}" + (", launches sampled" if durations == "sampled" else "")
+        self.config = config(mode, durations)
 
     def begin(self, options, loop, stack):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        exporter = stack.enter_context(Exporter(options.build / "gpusnoop_exporter", folder, config(self.mode)))
+        exporter = stack.enter_context(Exporter(options.build / "gpusnoop_exporter", folder, self.config))
         wait_until_traced(exporter, loop)
         return Page(exporter)
 
@@ -171,7 +173,7 @@ class Measured:
 
 
 def all_ways():
-    ways = [*map(Ours, MODES)]
+    ways = [*map(Ours, MODES), Ours("session", "sampled")]
     if bpftrace.path():
         ways += [Theirs("counts", bpftrace.count), Theirs("latency histograms", bpftrace.latency)]
     else:
@@ -212,7 +214,7 @@ def table(results, options, found):
         "What tracing takes from a training step",
         "A loop like PyTorch's eager mode, on stand-in libraries: a step is two copies to the device, 100 launches of 4 µs with time of the framework "
         "before each, a copy back and one synchronization. Launch-bound: the GPU waits for the host half of the time; GPU-bound: the host has time to "
-        "spare. Steps a second, untraced, and the ratio to that beside the exporter with its default configuration in each attach mode, and beside "
+        "spare. Steps a second, untraced, and the ratio to that beside the exporter with its default configuration in each attach mode, with the durations of one launch in 16 only (and without host.time), and beside "
         "bpftrace, which follows only the functions that the loop calls (its counts have one probe a function, its histograms two, as the exporter "
         f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns, and a traced loop with an untraced one.",
         ["loop", "launches a second", "steps a second", *(way.name for way in found)], rows)

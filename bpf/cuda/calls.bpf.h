@@ -235,11 +235,12 @@ static __always_inline long read_shape(__u32 *sizes, const struct call *call)
 	}
 }
 
-static __always_inline void finish_launch(struct thread *thread, const struct call *call)
+static __always_inline void send_launch(struct thread *thread, const struct call *call,
+					enum cuda_record_type type)
 {
 	struct cuda_launch_record *record;
 
-	if (!RESERVE_CALL(thread, call, record, CUDA_RECORD_LAUNCH))
+	if (!RESERVE_CALL(thread, call, record, type))
 		return;
 	record->kernel = argument(call, CUDA_ADDRESS);
 	if (read_shape(record->grid, call)) {
@@ -247,6 +248,11 @@ static __always_inline void finish_launch(struct thread *thread, const struct ca
 		return;
 	}
 	SUBMIT_CALL(record);
+}
+
+static __always_inline void finish_launch(struct thread *thread, const struct call *call)
+{
+	send_launch(thread, call, CUDA_RECORD_LAUNCH);
 }
 
 static __always_inline void finish_wait(struct thread *thread, const struct call *call)

@@ -20,6 +20,7 @@
 #include "bpf/cuda/last_calls.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
+#include "bpf/cuda/sampling.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
@@ -129,6 +130,10 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 			return 1;
 		}
 	}
+	if (launch_every && is_in_unseen_launch(thread, regs)) {
+		ACCOUNT(nested, 1);
+		return 1;
+	}
 	ACCOUNT(entered, 1);
 	if (!thread->since_ns)
 		return 1;
@@ -140,6 +145,10 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 	thread->nested = 0;
 	add_cuda_cost(thread, costs.record);
 	begin(thread, call, regs);
+	if (launch_every && !is_to_be_seen(thread, call)) {
+		record_unseen(thread, call, regs);
+		return 1;
+	}
 	call_start(call);
 	return !!(call->function & CUDA_EXITS);
 }
@@ -158,6 +167,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 		undo_map(thread, call);
 		break;
 	}
+	note_failed_launch(thread, call);
 	if (tracing)
 		return;
 	if (is_one_of(memory_operations | graph_operations, call))

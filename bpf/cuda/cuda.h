@@ -57,8 +57,9 @@ enum cuda_record_type {
 	CUDA_RECORD_LAUNCH,
 	CUDA_RECORD_GRAPH,
 	CUDA_RECORD_WAIT,
-	CUDA_RECORD_ELAPSED,	/* the time between two events, as the GPU measured it */
-	CUDA_RECORD_UNRETURNED, /* a thread ended inside a call */
+	CUDA_RECORD_ELAPSED,	   /* the time between two events, as the GPU measured it */
+	CUDA_RECORD_UNRETURNED,	   /* a thread ended inside a call */
+	CUDA_RECORD_UNSEEN_LAUNCH, /* as LAUNCH, but sent when it began: cuda/sampling.bpf.h */
 	/* Either */
 	CUDA_RECORD_FAILED, /* a call that returned an error, and did nothing */
 	/* Traces ring */

@@ -33,6 +33,13 @@ struct in_calls {
 	__u64 ns[HOST_PHASE_SLOTS]; /* by enum host_phase */
 };
 
+/* A launch by the runtime whose end no probe sees: bpf/cuda/sampling.bpf.h. */
+struct unseen_launch {
+	__u64 sp; /* where its return address lies; 0: there is none that may still be open */
+	__u64 returns_to;
+	__u64 function; /* the attach cookie */
+};
+
 struct thread {
 	struct call_stack open;
 	struct call_stack profiler; /* the open call of CUPTI, which may be inside `open` */
@@ -40,6 +47,9 @@ struct thread {
 	__u64 lease;		    /* calls left */
 	struct in_calls in_calls;
 	__u64 cost_ns; /* that its process does not have yet */
+	struct unseen_launch unseen;
+	__u32 to_leave_unseen; /* launches, until the next one that is seen to end */
+	__u32 to_see;	       /* launches, since one of them failed */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

@@ -131,7 +131,8 @@ def _launches():
                 "threads leave most of a GPU idle.", "short",
                 buckets("cuda_kernel_launch_threads", PROGRAM, GPU), width=8),
         heatmap("Duration of launch calls", "Time inside the launch call, not the kernel's run time. "
-                "It grows when the queue of launches is full.", "s",
+                "It grows when the queue of launches is full. Of a sample of them where "
+                "gpusnoop_launch_sampling_info says so.", "s",
                 buckets("cuda_kernel_launch_duration_seconds", PROGRAM, GPU), width=8),
         timeseries("Duration of launch calls, by GPU", "What half, and 99 of 100, launch calls stay "
                    "below.", "s",

@@ -140,7 +140,7 @@ TEST_CASE("the memory of an ended process is by GPU", "[kernel]") {
     const Exporter exporter(enabled + node.config());
     const Process holder = lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    // Only the driver's calls say that a runtime's first call uses the first device.
+    // The first device is known of a process whose libraries were all probed when it began.
     exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     Process process = lives({"name", "devices", "allocate", "100", "device", "1", "allocate", "30",
                              "allocate", "7", "wait"},

@@ -114,6 +114,8 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
     switch (type_of(bytes)) {
         case CUDA_RECORD_LAUNCH:
             return hand_to(launches_, &CudaLaunches::on_launch, bytes);
+        case CUDA_RECORD_UNSEEN_LAUNCH:
+            return hand_to(launches_, &CudaLaunches::on_unseen_launch, bytes);
         case CUDA_RECORD_COPY:
             return take_copy(bytes);
         case CUDA_RECORD_SET:
@@ -291,6 +293,9 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     processes_.add_gauges(gauges, settings_.gpus);
+    if (const auto launch_every = callbacks_.launch_every()) {
+        CudaLaunches::add_gauges(gauges, *launch_every);
+    }
     // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : gauges.folded()) {
         std::uint64_t &most = folded_gauges_[family];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct CudaCallbacks {
     std::function<bool(const Process &)> has_all_calls = [](const Process &) { return true; };
     // Does a running process have a profiler that uses CUPTI?
     std::function<bool(const ProcessKey &)> has_profiler = [](const ProcessKey &) { return false; };
+    // Of a thread's launches, each such one has a duration; 0: all have.
+    // Nothing while the programs are not loaded.
+    std::function<std::optional<std::uint32_t>()> launch_every = [] { return std::nullopt; };
     CostOf cost_of = [](const auto &) { return 0; };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.

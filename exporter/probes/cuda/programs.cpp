@@ -22,6 +22,7 @@
 #include "exporter/probes/cuda/exits.h"
 #include "exporter/probes/cuda/forwarding.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/sampling.h"
 #include "exporter/probes/frame/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
 
@@ -78,8 +79,8 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U, config.send_gaps ? 1U : 0U,
-          static_cast<std::uint32_t>(config.gap_min.count()),
+          launch_sampling(config, mode).every, config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
+          config.send_gaps ? 1U : 0U, static_cast<std::uint32_t>(config.gap_min.count()),
           static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));
@@ -221,6 +222,10 @@ int CudaPrograms::threads_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_threads);
 }
 
+std::uint32_t CudaPrograms::launch_every() const {
+    return loaded_->skeleton->rodata->launch_every;
+}
+
 int CudaPrograms::process_filter() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_filter);
 }
@@ -292,6 +297,10 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         bpf_map__set_autocreate(map, config.follow);
     }
     choose_times(*loaded->skeleton, config);
+    // A trace shows the end of each call.
+    const LaunchSampling sampling =
+        tracing == nullptr ? launch_sampling(config, mode) : LaunchSampling{};
+    loaded->skeleton->rodata->launch_every = sampling.every;
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {
@@ -329,6 +338,10 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
             return tl::unexpected(link.error());
         }
         loaded->tracepoints.push_back(std::move(*link));
+    }
+    if (!sampling.obstacle.empty()) {
+        log::warn("the durations of all launches are taken, and not of a sample",
+                  {{"probe", "cuda"}, {"reason", std::string(sampling.obstacle)}});
     }
     return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls));
 }

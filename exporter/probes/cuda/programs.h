@@ -60,6 +60,8 @@ public:
                                                   ebpf::UprobeSet kept = {}) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
+    // Of a thread's launches, each such one is seen to end; 0: all are.
+    [[nodiscard]] std::uint32_t launch_every() const;
     // From now on the programs add up what they cost. For any thread.
     void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int lifecycle_ring() const;

@@ -54,6 +54,7 @@ std::optional<Config> changed(const std::string &key, const Config &defaults) {
                                 "20ms",
                                 "json",
                                 "all",
+                                "sampled",
                                 "perf",
                                 "kmsg",
                                 "exits",

@@ -75,8 +75,16 @@ bool CudaLaunches::is_done_with(const Process &process) {
 }
 
 void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record) {
+    count(process, record, true);
+}
+
+void CudaLaunches::on_unseen_launch(Process &process, const cuda_launch_record &record) {
+    count(process, record, false);
+}
+
+void CudaLaunches::count(Process &process, const cuda_launch_record &record, bool has_duration) {
     const std::int32_t device = device_of(process, record.head.device);
-    observe(process, device, record);
+    observe(process, device, record, has_duration);
     add(process,
         {record.kernel,
          device,
@@ -125,8 +133,8 @@ void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount
     }
 }
 
-void CudaLaunches::observe(Process &process, std::int32_t device,
-                           const cuda_launch_record &record) {
+void CudaLaunches::observe(Process &process, std::int32_t device, const cuda_launch_record &record,
+                           bool has_duration) {
     auto &times = state_of<State>(process).times;
     auto found = times.find(slot_key(device, 0));
     if (found == times.end()) {
@@ -137,7 +145,9 @@ void CudaLaunches::observe(Process &process, std::int32_t device,
                                             families_.launch_threads.slot(process.owner, values)})
                     .first;
     }
-    families_.launch_duration.observe(found->second[0], record.head.duration_ns);
+    if (has_duration) {
+        families_.launch_duration.observe(found->second[0], record.head.duration_ns);
+    }
     std::uint64_t threads = 1;
     for (std::size_t i = 0; i < 3; i++) {
         threads *= std::uint64_t{record.grid[i]} * record.block[i];
@@ -175,6 +185,11 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
     count.slot = slot_of(process, shape, *name);
     families_.launches.add(*count.slot, amount + count.waiting);
     count.waiting = 0;
+}
+
+void CudaLaunches::add_gauges(series::FamilySet &gauges, std::uint32_t launch_every) {
+    add_gauge(make_launch_gauges(gauges).sampling_info,
+              {launch_every > 0 ? "true" : "false", std::to_string(std::max(launch_every, 1U))}, 1);
 }
 
 // ---- names ----

@@ -30,6 +30,8 @@ public:
     [[nodiscard]] static bool is_done_with(const Process &process);
 
     void on_launch(Process &process, const cuda_launch_record &record);
+    // One whose duration is unknown.
+    void on_unseen_launch(Process &process, const cuda_launch_record &record);
     // What a launch of a graph launched. A kernel has the name that its handle had when that launch
     // began.
     void add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,
@@ -41,6 +43,9 @@ public:
     // Names come in batches: one pass counts the waiting launches of all of them.
     void count_named();
 
+    // `launch_every`: of a thread's launches, each such one has a duration; 0: all have.
+    static void add_gauges(series::FamilySet &gauges, std::uint32_t launch_every);
+
 private:
     struct Count;
     struct State;
@@ -51,7 +56,9 @@ private:
     void count_launches(Process &process, const LaunchShape &shape, Count &count,
                         std::uint64_t amount);
     void count_waiting(Process &process);
-    void observe(Process &process, std::int32_t device, const cuda_launch_record &record);
+    void count(Process &process, const cuda_launch_record &record, bool has_duration);
+    void observe(Process &process, std::int32_t device, const cuda_launch_record &record,
+                 bool has_duration);
     void note_named(Process &process);
     void give_up_names(Process &process);
 

@@ -24,6 +24,19 @@ TEST_CASE("launches wait for their kernel's name and lose none") {
     CHECK(bench.asked.empty());
 }
 
+TEST_CASE("a launch that was not seen to end is counted, and has no duration") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.calls(launch(0xabc, 7));
+    auto unseen = launch(0xabc, 7);
+    unseen.head.type = CUDA_RECORD_UNSEEN_LAUNCH;
+    bench.calls(unseen);
+    bench.calls(unseen);
+    bench.name_kernels("gemm");
+    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm", "7x1x1", "32x2x1"}) == 3);
+    CHECK(bench.sum("cuda_kernel_launch_duration_seconds") == 1);
+}
+
 TEST_CASE("each GPU that a kernel is launched on is its own series") {
     Fixture bench;
     bench.allocations(process());

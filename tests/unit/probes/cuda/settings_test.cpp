@@ -1,5 +1,5 @@
 // The block `cuda:` of the configuration.
-#include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/cuda/sampling.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -17,6 +17,9 @@ cuda:
   attach: perf
   endings: exits
   max_calls_per_second: 0
+  launches:
+    durations: sampled
+    every: 2
   allocation_ring_bytes: 4096
   call_ring_bytes: 256MiB
   drain_interval: 1s
@@ -35,6 +38,7 @@ cuda:
                                  .attach = ebpf::Attach::perf,
                                  .endings = ebpf::Endings::exits,
                                  .max_calls_per_second = 0,
+                                 .launches = {probes::Durations::sampled, 2},
                                  .allocation_ring_bytes = 4096,
                                  .call_ring_bytes = 256U << 20U,
                                  .max_live_allocations = 1024,
@@ -46,4 +50,25 @@ cuda:
                                  .max_call_sites = 0,
                                  .drain_interval = 1s};
     CHECK(config->of<CudaConfig>() == expected);
+}
+
+TEST_CASE("launches are sampled where their end can be left out, or the reason is known") {
+    CudaConfig config;
+    config.launches = {probes::Durations::all, 16};
+    CHECK(launch_sampling(config, ebpf::AttachMode::session).every == 0);
+    CHECK(launch_sampling(config, ebpf::AttachMode::session).obstacle.empty());
+    config.launches = {probes::Durations::sampled, 7};
+    CHECK(launch_sampling(config, ebpf::AttachMode::session).every == 7);
+    CHECK(launch_sampling(config, ebpf::AttachMode::session).obstacle.empty());
+    const auto is_left = [&](ebpf::AttachMode mode) {
+        const auto sampling = launch_sampling(config, mode);
+        return sampling.every == 0 && !sampling.obstacle.empty();
+    };
+    CHECK(is_left(ebpf::AttachMode::multi));
+    CHECK(is_left(ebpf::AttachMode::perf));
+    config.endings = ebpf::Endings::exits;
+    CHECK(is_left(ebpf::AttachMode::session));
+    config.endings = ebpf::Endings::automatic;
+    config.keep_times = true;
+    CHECK(is_left(ebpf::AttachMode::session));
 }
