@@ -6,16 +6,19 @@
 #   scripts/setup.sh --packages  the same, and what makes packages and images
 #   scripts/setup.sh --demo      packages and sources for the build, and the servers of scripts/demo.sh
 #   scripts/setup.sh --tests     all of it, and the servers and tools that the tests use
+#   scripts/setup.sh --arm64     all of it, and what builds for arm64 and runs the tests there, emulated
 set -eu
 cd "$(dirname "$0")/.."
 
 with_tests=no
 with_packages=no
 with_servers=no
+with_arm64=no
 case ${1:-} in
 --packages) with_packages=yes ;;
 --demo) with_servers=yes ;;
 --tests) with_tests=yes with_packages=yes with_servers=yes ;;
+--arm64) with_tests=yes with_packages=yes with_servers=yes with_arm64=yes ;;
 esac
 
 if [ "$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi
@@ -58,6 +61,7 @@ if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
     # A program for arm64, emulated and looked into (tests/arm64).
     packages="$packages g++-aarch64-linux-gnu qemu-user gdb-multiarch"
 fi
+[ $with_arm64 = no ] || packages="$packages qemu-system-arm"
 
 missing=
 for package in $packages; do
@@ -89,11 +93,15 @@ if [ -n "$missing$missing_newer" ]; then
 fi
 
 # What follows goes into .deps/ of the checkout, not onto the machine. A private apt state makes
-# another suite's packages readable without a line in the machine's own sources.
+# another suite's packages readable without a line in the machine's own sources, and another architecture's.
 root=$PWD
-suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
+architecture=$(dpkg --print-architecture)
+suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...: for $architecture
     state=$root/.deps/apt-$1
+    [ "$architecture" = "$(dpkg --print-architecture)" ] || state=$state-$architecture
     command=$2
+    mkdir -p "$state"
+    : >"$state/status" # nothing is installed, as far as these are concerned
     if [ ! -f "$state/suite.sources" ]; then
         mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
         : >"$state/suite.sources"
@@ -105,6 +113,7 @@ suite_apt() { # suite_apt SUITE COMMAND ARGUMENT...
     fi
     shift 2
     "$command" -q -o Acquire::Retries=3 -o APT::Sandbox::User=root \
+        -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State::status="$state/status" \
         -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$state" \
         -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" "$@"
 }
@@ -250,19 +259,20 @@ fi
 # The kernels of the guests in tests/vm: the image, its modules, and the headers that the test module
 # is built with, unpacked into .deps/vm/NAME. Once there, a kernel stays as it is.
 newest_of() { # newest_of SUITE METAPACKAGE: the package of the newest version that it stands for
-    suite_apt "$1" apt-cache show "$2" | sed -n "s/^Depends:.*\\(${2%-amd64}-[0-9][^ ]*\\) .*/\\1/p" | head -n 1
+    suite_apt "$1" apt-cache show "$2" | sed -n 's/^Depends:.*\(linux-image-[0-9][^ ]*\) .*/\1/p' | head -n 1
 }
-guest_kernel() { # guest_kernel NAME SUITE
+guest_kernel() { # guest_kernel NAME SUITE FLAVOUR
     [ ! -f ".deps/vm/$1/release" ] || return 0
     echo "setup: fetching kernel $1 of Debian $2 for the guests of the tests"
     suite_apt "$2" apt-get update
-    image=$(newest_of "$2" linux-image-amd64)
+    image=$(newest_of "$2" "linux-image-$3")
     if [ -z "$image" ]; then
-        echo "setup: Debian $2 has no kernel image for amd64" >&2
+        echo "setup: Debian $2 has no kernel image $3" >&2
         exit 1
     fi
     release=${image#linux-image-}
-    wanted="$image linux-headers-$release linux-headers-${release%-amd64}-common"
+    wanted=$image
+    [ "$3" != amd64 ] || wanted="$wanted linux-headers-$release linux-headers-${release%-amd64}-common"
     # sid's image is a package that needs these others.
     for part in base binary modules; do
         ! suite_apt "$2" apt-cache show "linux-$part-$release" >/dev/null 2>&1 || wanted="$wanted linux-$part-$release"
@@ -284,7 +294,42 @@ guest_kernel() { # guest_kernel NAME SUITE
     mv "$new" ".deps/vm/$1"
 }
 if [ $with_guests = yes ]; then
-    guest_kernel 6.1 bookworm
-    guest_kernel 6.12 bookworm-backports
-    guest_kernel newest sid
+    guest_kernel 6.1 bookworm amd64
+    guest_kernel 6.12 bookworm-backports amd64
+    guest_kernel newest sid amd64
+fi
+
+# What the exporter and its tests for arm64 are built with and run on (cmake/arm64.cmake), of this Debian
+# release: its libraries in .deps/arm64/root, which is also the root file system of the guests for arm64, and
+# the kernel's headers beside it.
+unpack_arm64() {
+    new=.deps/arm64.new
+    rm -rf "$new"
+    mkdir -p "$new/root" "$new/linux" "$new/archives/partial"
+    suite_apt "$VERSION_CODENAME" apt-get update
+    suite_apt "$VERSION_CODENAME" apt-get -o Dir::Cache::Archives="$PWD/$new/archives" -o Debug::NoLocking=1 \
+        install --yes --no-install-recommends --download-only \
+        libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev \
+        prometheus-cpp-dev libyaml-cpp-dev libzycore-dev libcli11-dev libprotozero-dev robin-map-dev \
+        libexpected-dev nlohmann-json3-dev g++ base-files bash coreutils findutils grep sed mawk procps iproute2 \
+        util-linux mount
+    rm "$new"/archives/linux-libc-dev_*
+    from=${backports:-$VERSION_CODENAME}
+    suite_apt "$from" apt-get update
+    (cd "$new/archives" && suite_apt "$from" apt-get download libbpf-dev libcatch2-dev linux-libc-dev)
+    for archive in "$new"/archives/*.deb; do
+        into=$new/root
+        case $archive in */linux-libc-dev_*) into=$new/linux ;; esac
+        dpkg-deb -x "$archive" "$into"
+    done
+    rm -r "$new/archives"
+    rm -rf .deps/arm64
+    mv "$new" .deps/arm64
+}
+if [ $with_arm64 = yes ]; then
+    architecture=arm64
+    [ -d .deps/arm64 ] || { echo "setup: unpacking packages for arm64"; unpack_arm64; }
+    guest_kernel arm64-6.12 bookworm-backports arm64
+    guest_kernel arm64-16k bookworm-backports arm64-16k
+    guest_kernel arm64-newest sid arm64
 fi

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Runs the tests of one kernel, or a command, in a guest: an emulated machine with the host's file
-# tree, read-only. See tests/vm/README.md.
+# tree, read-only, or for arm64 with that of .deps/arm64 and this checkout. See tests/vm/README.md.
 #
 #   scripts/vm.sh KERNEL                    the tests of tests/vm/suite.sh
-#   scripts/vm.sh KERNEL COMMAND [WORD...]  that command, in the folder build/release
+#   scripts/vm.sh KERNEL COMMAND [WORD...]  that command, in the folder build/release, or build/arm64
 #
-# KERNEL is 6.1, 6.12 or newest; with -preempt behind it, fully preemptible. The guest is given
-# SECONDS_LIMIT seconds (300).
+# KERNEL is 6.1, 6.12 or newest; with -preempt behind it, fully preemptible. Or it is arm64-6.12,
+# arm64-newest or arm64-16k: one with pages of 16 KiB. The guest is given SECONDS_LIMIT seconds (300).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -lt 1 ]; then
@@ -19,7 +19,7 @@ limit=${SECONDS_LIMIT:-300}
 boot_limit=60
 kernel=.deps/vm/${name%-preempt}
 if [ ! -f "$kernel/release" ]; then
-    echo "vm: there is no kernel \"${name%-preempt}\" in .deps/vm: run scripts/setup.sh --tests" >&2
+    echo "vm: there is no kernel \"${name%-preempt}\" in .deps/vm: run scripts/setup.sh --tests, or --arm64" >&2
     exit 2
 fi
 case $PWD/ in /tmp/* | /run/* | /var/tmp/*)
@@ -29,6 +29,8 @@ case $PWD/ in /tmp/* | /run/* | /var/tmp/*)
 esac
 options=
 [ "${name%-preempt}" = "$name" ] || options=preempt=full
+build=build/release
+case $name in arm64-*) build=build/arm64 boot_limit=180 ;; esac
 
 tests/vm/prepare.sh "${name%-preempt}"
 run=$(mktemp -d)
@@ -46,16 +48,22 @@ mkdir "$run/archive"
 {
     echo 'ip link set lo up'
     echo "export GPUSNOOP_VM=$name GPUSNOOP_TEST_MODULE=$PWD/build/vm/${name%-preempt}/gpusnoop_test.ko"
-    printf 'cd %q\n' "$PWD/build/release"
+    printf 'cd %q\n' "$PWD/$build"
     printf '%q ' "$@"
 } >"$run/archive/command"
 (cd "$run/archive" && echo command | cpio --quiet -o -H newc) | cat "build/vm/${name%-preempt}/initrd.cpio" - >"$run/initrd"
 
-# Emulated only: KVM inside of a virtual machine is not to be relied on. A display controller and a
-# "bridge, other" (PIIX4's power management) are there for the PCI probe. Each CPU is a NUMA node.
+# Emulated only: KVM inside of a virtual machine is not to be relied on.
 boot() {
     : >"$run/output"
-    setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -machine pc -smp 2 -m 2048 \
+    case $name in arm64-*) boot_arm64 ;; *) boot_amd64 ;; esac </dev/null &
+    guest=$!
+}
+
+# A display controller and a "bridge, other" (PIIX4's power management) are there for the PCI probe. Each
+# CPU is a NUMA node.
+boot_amd64() {
+    exec setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max -machine pc -smp 2 -m 2048 \
         -object memory-backend-ram,id=memory0,size=1G -numa node,nodeid=0,cpus=0,memdev=memory0 \
         -object memory-backend-ram,id=memory1,size=1G -numa node,nodeid=1,cpus=1,memdev=memory1 \
         -nodefaults -display none -no-reboot -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
@@ -63,8 +71,22 @@ boot() {
         -serial "file:$run/console" -serial "file:$run/output" \
         -fsdev local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot,addr=0x4 \
-        -device virtio-gpu-pci,addr=0x10 </dev/null &
-    guest=$!
+        -device virtio-gpu-pci,addr=0x10
+}
+
+# Its programs are not the host's, so its file tree is not, either. Pointers are not signed: to check that,
+# the emulator takes longer than for all the rest.
+boot_arm64() {
+    mkdir -p ".deps/arm64/root$PWD"
+    exec setpriv --pdeathsig KILL qemu-system-aarch64 -accel tcg,thread=multi -cpu max,pauth-impdef=on -machine virt -smp 2 -m 2048 \
+        -nodefaults -display none -no-reboot -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
+        -append "console=ttyAMA0 loglevel=4 panic=-1 mitigations=off checkout=$PWD $options" \
+        -serial "file:$run/console" -device virtio-serial-pci -chardev "file,id=output,path=$run/output" \
+        -device virtconsole,chardev=output \
+        -fsdev "local,id=hostroot,path=$PWD/.deps/arm64/root,security_model=none,readonly=on,multidevs=remap" \
+        -device virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot \
+        -fsdev "local,id=checkout,path=$PWD,security_model=none,readonly=on,multidevs=remap" \
+        -device virtio-9p-pci,fsdev=checkout,mount_tag=checkout
 }
 
 began=$SECONDS

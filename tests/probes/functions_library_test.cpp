@@ -38,6 +38,21 @@ std::map<std::string, std::string> symbols(std::vector<std::string> command) {
     return found;
 }
 
+}  // namespace
+
+TEST_CASE("the library of functions has every symbol that the tests configure") {
+    const auto exported = symbols({"nm", "-D", "--defined-only"});
+    for (const CallsFunction &function : calls_functions()) {
+        CAPTURE(function.name);
+        CHECK(exported.contains(function.symbol));
+    }
+    CHECK(exported.at("_ZN5calls6ObjectC1El") == exported.at("_ZN5calls6ObjectC2El"));
+    CHECK(exported.at("_ZN5calls6ObjectD1Ev") == exported.at("_ZN5calls6ObjectD2Ev"));
+}
+
+#if defined(__x86_64__) && !defined(__clang__)
+namespace {
+
 // The instructions of a function, one in each line.
 std::string code_of(const std::string &symbol) {
     const Finished objdump =
@@ -59,17 +74,6 @@ std::string code_of(const std::string &symbol) {
 
 }  // namespace
 
-TEST_CASE("the library of functions has every symbol that the tests configure") {
-    const auto exported = symbols({"nm", "-D", "--defined-only"});
-    for (const CallsFunction &function : calls_functions()) {
-        CAPTURE(function.name);
-        CHECK(exported.contains(function.symbol));
-    }
-    CHECK(exported.at("_ZN5calls6ObjectC1El") == exported.at("_ZN5calls6ObjectC2El"));
-    CHECK(exported.at("_ZN5calls6ObjectD1Ev") == exported.at("_ZN5calls6ObjectD2Ev"));
-}
-
-#if defined(__x86_64__) && !defined(__clang__)
 TEST_CASE("the library of functions has the jumps that the tests are about") {
     const std::string tail = code_of("_ZN5calls4tailEl");
     CHECK(count(tail, "jmp ") == 1);

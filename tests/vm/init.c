@@ -17,7 +17,12 @@
 #include <unistd.h>
 
 #define ROOT "/host"
-#define OUTPUT "/dev/ttyS1" /* the first is the kernel's */
+/* The first serial line is the kernel's. */
+#if defined(__aarch64__)
+#define OUTPUT "/dev/hvc0"
+#else
+#define OUTPUT "/dev/ttyS1"
+#endif
 
 /* include/uapi/linux/module.h */
 #define IGNORE_SYMBOL_VERSIONS 1
@@ -73,6 +78,24 @@ static void load_modules(void) {
     fclose(list);
 }
 
+/* Another machine's guest has its own root, and only the checkout of the host's tree. */
+static void mount_checkout(void) {
+    char line[4096] = "", path[4096] = ROOT, *at;
+    FILE *file = fopen(ROOT "/proc/cmdline", "re");
+
+    if (!file || !fgets(line, sizeof(line), file))
+        die("read", ROOT "/proc/cmdline");
+    fclose(file);
+    at = strstr(line, "checkout=");
+    if (!at)
+        return;
+    at += strlen("checkout=");
+    at[strcspn(at, " \n")] = '\0';
+    strncat(path, at, sizeof(path) - strlen(path) - 1);
+    mount_or_die("checkout", path, "9p", MS_RDONLY,
+                 "trans=virtio,version=9p2000.L,msize=1048576,cache=loose");
+}
+
 static void mount_root(void) {
     static const char *const writable[] = {"/tmp", "/run", "/var/tmp"};
 
@@ -88,6 +111,7 @@ static void mount_root(void) {
     }
     mount_or_die("/dev", ROOT "/dev", NULL, MS_BIND, NULL);
     mount_or_die("proc", ROOT "/proc", "proc", 0, NULL);
+    mount_checkout();
     mount_or_die("sysfs", ROOT "/sys", "sysfs", 0, NULL);
     mount_or_die("cgroup2", ROOT "/sys/fs/cgroup", "cgroup2", 0, NULL);
     mount_or_die("bpf", ROOT "/sys/fs/bpf", "bpf", 0, NULL);

@@ -1,0 +1,20 @@
+# For CMake's toolchain option: builds for arm64 with Debian's cross compiler and the arm64 packages that
+# scripts/setup.sh --arm64 unpacks. Its programs run by qemu-user here.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../.deps/arm64/root REALPATH)
+# The cross compiler's own kernel headers are those of Debian 12.
+set(GPUSNOOP_KERNEL_HEADERS ${CMAKE_SYSROOT}/../linux/usr/include)
+foreach(language C CXX)
+    set(CMAKE_${language}_FLAGS_INIT "-isystem ${GPUSNOOP_KERNEL_HEADERS} -isystem ${GPUSNOOP_KERNEL_HEADERS}/aarch64-linux-gnu")
+endforeach()
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${CMAKE_SYSROOT})
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
