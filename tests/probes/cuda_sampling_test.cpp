@@ -73,7 +73,7 @@ TEST_CASE("sampled launches are all counted, and one in so many has a duration",
         for (const bool captures : {false, true}) {
             CAPTURE(api, captures, nests);
             std::vector<std::string> options = {"--everything", "--api", api, "--iterations",
-                                                "800"};
+                                                "300"};
             if (captures) {
                 options.emplace_back("--graphs");
             }
@@ -143,9 +143,8 @@ TEST_CASE("an allocation between unseen launches is exact", "[kernel]") {
 
 TEST_CASE("where ends cannot be left out, all launches have a duration", "[kernel]") {
     require_bpf();
-    const std::string settings =
-        GENERATE(config("multi"), config("perf"), config("session", "  endings: exits\n"),
-                 config("session") + "host: {time: {enabled: true}}\n");
+    const std::string settings = GENERATE(config("multi"), config("session", "  endings: exits\n"),
+                                          config("session") + "host: {time: {enabled: true}}\n");
     CAPTURE(settings);
     const Exporter exporter(settings);
     exporter.wait_for_log("the durations of all launches are taken, and not of a sample");
