@@ -89,8 +89,7 @@ static __always_inline bool send_next(struct thread *thread, const struct kcall 
 	return true;
 }
 
-SEC("kprobe")
-int nvlink_begin(struct pt_regs *regs)
+static __always_inline void enter(struct pt_regs *regs)
 {
 	struct thread *thread;
 	struct kcall *call;
@@ -101,17 +100,15 @@ int nvlink_begin(struct pt_regs *regs)
 	call = thread ? kcall_begin(&thread->open, regs) : NULL;
 	if (!call) {
 		ACCOUNT(lost[LOST_no_state], 1);
-		return 0;
+		return;
 	}
 	call->started_ns = bpf_ktime_get_ns();
-	return 0;
 }
 
-SEC("kretprobe")
-int nvlink_end(struct pt_regs *regs)
+static __always_inline void leave(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	bool in_thread = kcall_in_thread(regs);
+	bool in_thread;
 	struct thread *thread;
 	struct kcall *call;
 	bool is_sent;
@@ -120,8 +117,9 @@ int nvlink_end(struct pt_regs *regs)
 	call = thread ? kcall_end(&thread->open, bpf_get_attach_cookie(regs)) : NULL;
 	if (!call) {
 		ACCOUNT(unmatched, 1);
-		return 0;
+		return;
 	}
+	in_thread = kcall_in_thread(call);
 	is_sent = in_thread && !is_described(&thread->described)
 		      ? send_first(thread, call, now_ns)
 		      : send_next(thread, call, now_ns, in_thread);
@@ -129,7 +127,8 @@ int nvlink_end(struct pt_regs *regs)
 		ACCOUNT(events, 1);
 	else
 		ACCOUNT(lost[LOST_ring_full], 1);
-	return 0;
 }
+
+KCALL_PROGRAMS(enter, leave)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

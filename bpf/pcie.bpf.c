@@ -98,7 +98,7 @@ static __always_inline void fill(struct pcie_record *record, const struct kcall 
 	record->value = value_of(call);
 	record->result = PT_REGS_RC(regs);
 	record->access = call->function & PCIE_COOKIE_MASK;
-	fill_caller(record, kcall_in_thread(regs));
+	fill_caller(record, kcall_in_thread(call));
 }
 
 static __always_inline bool send_first(struct thread *thread, const struct kcall *call,
@@ -130,7 +130,7 @@ static __always_inline bool send_next(const struct kcall *call, __u64 now_ns, st
 static __always_inline void send(struct thread *thread, const struct kcall *call, __u64 now_ns,
 				 struct pt_regs *regs)
 {
-	bool is_sent = kcall_in_thread(regs) && !is_described(&thread->described)
+	bool is_sent = kcall_in_thread(call) && !is_described(&thread->described)
 			   ? send_first(thread, call, now_ns, regs)
 			   : send_next(call, now_ns, regs);
 
@@ -140,8 +140,7 @@ static __always_inline void send(struct thread *thread, const struct kcall *call
 		ACCOUNT(lost[LOST_ring_full], 1);
 }
 
-SEC("kprobe")
-int pcie_begin(struct pt_regs *regs)
+static __always_inline void enter(struct pt_regs *regs)
 {
 	struct thread *thread;
 	struct kcall *call;
@@ -152,22 +151,20 @@ int pcie_begin(struct pt_regs *regs)
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
-		return 0;
+		return;
 	}
 	call = kcall_begin(&thread->open, regs);
 	if (!call)
-		return 0; /* never happens: kcall_begin() makes room */
+		return; /* never happens: kcall_begin() makes room */
 	thread->device = device_accessed(regs, call->function);
 	if (!every_device && !bpf_map_lookup_elem(&pcie_devices, &thread->device))
-		return 0;
+		return;
 	ACCOUNT(entered, 1);
 	call->argument[0] = thread->device;
 	call->started_ns = bpf_ktime_get_ns();
-	return 0;
 }
 
-SEC("kretprobe")
-int pcie_end(struct pt_regs *regs)
+static __always_inline void leave(struct pt_regs *regs)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -179,7 +176,8 @@ int pcie_end(struct pt_regs *regs)
 		ACCOUNT(unmatched, 1);
 	else if (call->started_ns)
 		send(thread, call, now_ns, regs);
-	return 0;
 }
+
+KCALL_PROGRAMS(enter, leave)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

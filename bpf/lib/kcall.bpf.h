@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A call of a kernel function, from a kprobe on its entry to a kretprobe.
+/* A call of a kernel function, from a probe on its entry to one on its return. They are attached by
+ * perf events; or, where these take CAP_SYS_ADMIN (Debian's and Ubuntu's kernels), by links
+ * (kprobe.multi, of Linux 5.18), for which CAP_PERFMON is enough: see KCALL_PROGRAMS.
  *
  * The open calls of a thread are a small stack in its task storage, which the kernel frees with the
  * thread. Functions that run in interrupts are traced too: `current` is then the interrupted
@@ -10,6 +12,7 @@
 #define GPUSNOOP_KCALL_BPF_H
 
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/names.bpf.h"
 
 #define KCALL_DEPTH	4
 #define KCALL_ARGUMENTS 4
@@ -30,9 +33,9 @@ struct kcall_stack {
 };
 
 /* Does the function run on behalf of the current thread? Interrupts have stacks of their own. */
-static __always_inline bool kcall_in_thread(struct pt_regs *regs)
+static __always_inline bool kcall_in_thread(const struct kcall *call)
 {
-	return PT_REGS_SP(regs) - (__u64)bpf_get_current_task_btf()->stack < kernel_stack_bytes;
+	return call->sp - (__u64)bpf_get_current_task_btf()->stack < kernel_stack_bytes;
 }
 
 /* Takes calls off the stack until `depth` are left. Their return was missed. */
@@ -111,5 +114,38 @@ static __always_inline struct kcall *kcall_end(struct kcall_stack *stack, __u64 
 	}
 	return NULL;
 }
+
+/* Defines the programs of a probe from its two ends, which return nothing:
+ *   void enter(struct pt_regs *regs)
+ *   void leave(struct pt_regs *regs)
+ * At a return by a link, only the returned value is in the registers. */
+#define KCALL_PROGRAMS(enter, leave)                                                               \
+	SEC("kprobe")                                                                              \
+	int NAMED(begin)(struct pt_regs * regs)                                                    \
+	{                                                                                          \
+		enter(regs);                                                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("kretprobe")                                                                           \
+	int NAMED(end)(struct pt_regs * regs)                                                      \
+	{                                                                                          \
+		leave(regs);                                                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("kprobe.multi")                                                                        \
+	int NAMED(link_in)(struct pt_regs * regs)                                                  \
+	{                                                                                          \
+		enter(regs);                                                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	SEC("kretprobe.multi")                                                                     \
+	int NAMED(link_out)(struct pt_regs * regs)                                                 \
+	{                                                                                          \
+		leave(regs);                                                                       \
+		return 0;                                                                          \
+	}
 
 #endif

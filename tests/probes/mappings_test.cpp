@@ -21,6 +21,7 @@
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/no_perf_events.h"
 #include "tests/harness/process.h"
 
 using namespace gpusnoop;
@@ -161,18 +162,11 @@ TEST_CASE("a new executable mapping is heard of", "[kernel]") {
 
 TEST_CASE("new processes are found at once without CAP_SYS_ADMIN", "[.guest]") {
     require_bpf();
-    const std::string before = read_file("/proc/sys/kernel/perf_event_paranoid");
-    REQUIRE(run({"sysctl", "-w", "kernel.perf_event_paranoid=3"}).code == 0);
-    const std::string wanted = "-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search";
-    const Exporter exporter(
-        "discovery: {rescan_interval: 1h}\n",
-        {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=" + wanted,
-         "--inh-caps=" + wanted, "--ambient-caps=" + wanted});
+    const NoPerfEvents refused;
+    const Exporter exporter("discovery: {rescan_interval: 1h}\n", NoPerfEvents::starter());
     CHECK(exporter.log().find("found only by the rescan") == std::string::npos);
     const Process process({standin("workload"), "--iterations", "0", "--hold", "--name", "late"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    CHECK(run({"sysctl", "-w", "kernel.perf_event_paranoid=" + before.substr(0, before.find('\n'))})
-              .code == 0);
 }
 
 TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel]") {

@@ -6,6 +6,7 @@
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/no_perf_events.h"
 #include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
@@ -63,6 +64,20 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     module->command("memcpy 3 10");
     page = exporter.wait_for(calls, {{"op", "memcpy"}}, 8 + 3);
     CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7030);
+}
+
+TEST_CASE("helpers of the driver are counted without perf events", "[.guest]") {
+    const NoPerfEvents refused;
+    const TestModule module;
+    const Exporter exporter("nvlink: {enabled: true}\ncuda: {enabled: false}\n",
+                            NoPerfEvents::starter());
+    wait_until(exporter, true);
+    module.command("strcpy 5 100");
+    module.command("memset 11 4096");
+    const Page page = exporter.wait_for(calls, {}, 5 + 11);
+    CHECK(page.sum(bytes, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 5 * 101);
+    CHECK(page.sum(bytes, {{"op", "memset"}, {"comm", "probes_tests"}}) == 11 * 4096);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_nvlink) == 0);
 }
 
 TEST_CASE("each call of the driver's helpers is a line of the trace", "[.guest]") {

@@ -20,6 +20,7 @@
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/no_perf_events.h"
 #include "tests/harness/probe_state.h"
 #include "tests/harness/trace.h"
 
@@ -172,6 +173,20 @@ TEST_CASE("accesses are counted by device, operation, size and origin", "[.guest
     CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_pcie) == 0);
     CHECK(page.sum("gpusnoop_probe_stale_calls_total", of_pcie) == 0);
     CHECK(page.sum("gpusnoop_probe_events_lost_total", of_pcie) == 0);
+}
+
+TEST_CASE("accesses are counted without perf events", "[.guest]") {
+    REQUIRE(ebpf::has_kprobe_links());
+    const NoPerfEvents refused;
+    const Device gpu(display);
+    const Exporter exporter("pcie: {enabled: true}\n", NoPerfEvents::starter());
+    CHECK(state_of(exporter.scrape(), "pcie") == "up");
+    times(21, [&] { gpu.read(identity, 4); });
+    const Page page = exporter.wait_for(accesses, {}, 21);
+    CHECK(page.sum(accesses, of(display, "read", 4, "user")) == 21);
+    CHECK(page.sum(accesses, {{"comm", "probes_tests"}}) == 21);
+    CHECK(page.sum("gpusnoop_probe_attached_functions", of_pcie) == 12);
+    CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_pcie) == 0);
 }
 
 TEST_CASE("an access is told with its register, its value, its result and its duration",

@@ -19,6 +19,7 @@
 #include "exporter/base/unsupported.h"
 #include "exporter/cli/doctor/probe_checks.h"
 #include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/kprobe.h"
 #include "exporter/ebpf/tracepoint.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
@@ -114,7 +115,11 @@ Finding dma_fence(const Btf &types) {
     return finding;
 }
 
+// By links, as the exporter does where it can: bpf/lib/kcall.bpf.h.
 Result<> try_kprobe() {
+    if (ebpf::has_kprobe_links() && has_capability(CAP_PERFMON)) {
+        return {};
+    }
     const auto text = setting("/sys/bus/event_source/devices/kprobe/type");
     std::uint32_t type = 0;
     if (!text ||
@@ -250,8 +255,9 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     // Only distributions' kernels have these values; they require more than CAP_PERFMON.
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
-                "above 2 Debian's kernels want CAP_SYS_ADMIN: without it the probes on functions "
-                "of the kernel fail, and profiles by samples",
+                "above 2 Debian's and Ubuntu's kernels want CAP_SYS_ADMIN: without it profiles by "
+                "samples fail, and where links cannot be used (before Linux 5.18, or in modules "
+                "before 6.2) the probes on functions of the kernel",
                 "sysctl -w kernel.perf_event_paranoid=2, or give it CAP_SYS_ADMIN"};
     }
     const bool is_fine = has_perfmon || level < 0;

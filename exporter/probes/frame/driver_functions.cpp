@@ -5,9 +5,8 @@
 
 namespace gpusnoop::probes {
 
-void DriverFunctions::start(const bpf_program *enter, const bpf_program *leave) {
-    enter_ = enter;
-    leave_ = leave;
+void DriverFunctions::start(const ebpf::KprobePrograms &programs) {
+    programs_ = programs;
     look();
     watcher_ = std::jthread([this](const std::stop_token &stop) { watch(stop); });
 }
@@ -36,7 +35,7 @@ Result<> DriverFunctions::attach() {
         if (!found_.contains(name)) {
             continue;
         }
-        if (const auto attached = probes_.attach(enter_, leave_, {name, place}); !attached) {
+        if (const auto attached = probes_.attach(programs_, {name, place}); !attached) {
             last = attached;
         }
     }

@@ -35,7 +35,7 @@ public:
 
     // Looks for the functions immediately, and then each rescan interval. The programs must outlive
     // this.
-    void start(const bpf_program *enter, const bpf_program *leave);
+    void start(const ebpf::KprobePrograms &programs);
 
 private:
     Result<> attach();
@@ -46,8 +46,7 @@ private:
     Error absent_;
     std::chrono::nanoseconds rescan_interval_;
     AttachState &state_;
-    const bpf_program *enter_ = nullptr;
-    const bpf_program *leave_ = nullptr;
+    ebpf::KprobePrograms programs_{};
     std::string modules_ = "not looked yet";
     std::map<std::string, std::uint64_t> found_;
     ebpf::KprobeSet probes_;

@@ -26,6 +26,7 @@ public:
 private:
     Result<> configure(nvlink_bpf &skeleton) override {
         skeleton.rodata->kernel_stack_bytes = ebpf::kernel_stack_bytes();
+        ebpf::choose_kprobe_programs(programs_of(skeleton));
         return ebpf::check_kprobes();
     }
 
@@ -42,8 +43,14 @@ private:
     }
 
     Result<> attach(nvlink_bpf &skeleton) override {
-        functions_.start(skeleton.progs.nvlink_begin, skeleton.progs.nvlink_end);
+        functions_.start(programs_of(skeleton));
         return {};
+    }
+
+    static ebpf::KprobePrograms programs_of(const nvlink_bpf &skeleton) {
+        const auto &programs = skeleton.progs;
+        return {programs.nvlink_begin, programs.nvlink_end, programs.nvlink_link_in,
+                programs.nvlink_link_out};
     }
 
     std::uint32_t ring_bytes_;

@@ -47,6 +47,7 @@ public:
 private:
     Result<> configure(pcie_bpf &skeleton) override {
         skeleton.rodata->kernel_stack_bytes = ebpf::kernel_stack_bytes();
+        ebpf::choose_kprobe_programs(programs_of(skeleton));
         skeleton.rodata->every_device =
             std::ranges::find(config_.classes, "") != config_.classes.end();
         return ebpf::check_kprobes();
@@ -62,6 +63,11 @@ private:
     }
 
     Result<> attach(pcie_bpf &skeleton) override;
+    static ebpf::KprobePrograms programs_of(const pcie_bpf &skeleton) {
+        const auto &programs = skeleton.progs;
+        return {programs.pcie_begin, programs.pcie_end, programs.pcie_link_in,
+                programs.pcie_link_out};
+    }
     void rescan() override { find_devices(); }
     void find_devices();
     void set_device(std::uint64_t device, bool wanted);
@@ -77,8 +83,7 @@ Result<> PcieProbe::attach(pcie_bpf &skeleton) {
     find_devices();
     Result<> last;
     for (const ebpf::KprobePoint &point : all_points()) {
-        const auto attached =
-            functions_.attach(skeleton.progs.pcie_begin, skeleton.progs.pcie_end, point);
+        const auto attached = functions_.attach(programs_of(skeleton), point);
         if (!attached) {
             state().failed(attached.error());
             last = attached;
