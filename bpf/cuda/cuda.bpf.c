@@ -21,6 +21,7 @@
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
 #include "bpf/cuda/sampling.bpf.h"
+#include "bpf/cuda/structures.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
@@ -63,6 +64,7 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 		call_read_seventh(call, regs);
 	else if (tracing || captures || call->function & ON_STACK)
 		call_read_stack(call, regs);
+	call_read_structures(call);
 	thread->capture = 0;
 	if (captures)
 		note_capture(thread, call);

@@ -99,8 +99,8 @@ enum cuda_node_parameters {
 
 /* Where an argument is, as four bits of the attach cookie; 0: no argument. Arguments beyond the
  * registers are read only when a position says so: ON_STACK says it for an operation whose
- * positions are fixed. Structures by value are words on the stack on x86_64; on arm64 the caller
- * passes their address. */
+ * positions are fixed. Where structures are passed by value, positions are those of x86_64
+ * (structures.bpf.h). */
 #define ADDRESS(position) ((position) * (1ULL << 32))
 #define SOURCE(position)  ((position) * (1ULL << 36))
 #define BYTES(position)	  ((position) * (1ULL << 40))

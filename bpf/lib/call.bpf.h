@@ -192,7 +192,12 @@ static __always_inline __u64 call_caller(struct pt_regs *regs)
 	bpf_probe_read_user(&caller, sizeof(caller), (const void *)CALL_SP(regs));
 	return caller;
 #else
-	return regs->user_regs.regs[30];
+	__u64 caller = regs->user_regs.regs[30];
+
+	/* Else the compiler makes one read of this one and another register's, at an offset that it
+	 * computes, which the verifier refuses. */
+	barrier_var(caller);
+	return caller;
 #endif
 }
 

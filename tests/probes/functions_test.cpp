@@ -13,6 +13,7 @@
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/guest.h"
 
 using namespace harness;
 
@@ -42,8 +43,9 @@ std::vector<Scenario> scenarios() {
 
 std::vector<std::string> command(const std::string &scenario, const std::string &comm,
                                  const std::string &threads = "16") {
-    return {standin("calls"), "--scenario", scenario,       "--name", comm,
-            "--threads",      threads,      "--iterations", "1000"};
+    return {standin("calls"), "--scenario",   scenario,
+            "--name",         comm,           "--threads",
+            threads,          "--iterations", in_guest() ? "50" : "1000"};
 }
 
 // A process that does nothing but keep the library in use, so that it is attached to before the
