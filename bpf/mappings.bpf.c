@@ -83,7 +83,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 		return 0;
 	record->start = vma->vm_start;
 	record->end = vma->vm_end;
-	record->file_offset = vma->vm_pgoff << 12;
+	record->file_page = vma->vm_pgoff;
 	record->inode_address = (__u64)file->f_inode;
 	record->inode = file->f_inode->i_ino;
 	record->device = file->f_inode->i_sb->s_dev;

@@ -13,7 +13,7 @@
 struct mapping_record {
 	__u64 start;
 	__u64 end;
-	__u64 file_offset; /* of `start` */
+	__u64 file_page; /* where it begins in the file, in the machine's pages */
 	/* The inode that uprobes attach to. On overlayfs this is the lower file's, which /proc does
 	 * not show, and which all containers of one image share. */
 	__u64 inode;

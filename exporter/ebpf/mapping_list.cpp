@@ -29,7 +29,7 @@ Mapping to_mapping(const mapping_record &record) {
             record.tid,
             record.start,
             record.end,
-            record.file_offset,
+            record.file_page * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
             {record.inode, record.device, record.generation, record.inode_address},
             record.is_program != 0,
             std::string(record.name, ::strnlen(record.name, sizeof(record.name))),

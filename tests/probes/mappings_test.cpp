@@ -176,7 +176,8 @@ TEST_CASE("more mappings than the buffer holds are counted as dropped", "[kernel
     auto events = open_events(way);
     REQUIRE(events.has_value());
     Mapped mapped;
-    for (int i = 0; i < 5'000; i++) {
+    // The buffer's size is a number of pages.
+    for (std::size_t i = 0; i < 5'000 * mapped.page / 4096; i++) {
         mapped.map();
         ::munmap(mapped.address, mapped.page);
     }
