@@ -61,7 +61,13 @@ if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
     # A program for arm64, emulated and looked into (tests/arm64).
     packages="$packages g++-aarch64-linux-gnu qemu-user gdb-multiarch"
 fi
-[ $with_arm64 = no ] || packages="$packages qemu-system-arm"
+if [ $with_arm64 = yes ]; then
+    if [ $with_guests = no ]; then
+        echo "setup: --arm64 is for amd64: on arm64, --tests is all of it" >&2
+        exit 1
+    fi
+    packages="$packages qemu-system-arm"
+fi
 
 missing=
 for package in $packages; do
@@ -311,7 +317,7 @@ unpack_arm64() {
         install --yes --no-install-recommends --download-only \
         libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev \
         prometheus-cpp-dev libyaml-cpp-dev libzycore-dev libcli11-dev libprotozero-dev robin-map-dev \
-        libexpected-dev nlohmann-json3-dev g++ base-files bash coreutils findutils grep sed mawk procps iproute2 \
+        libexpected-dev nlohmann-json3-dev g++ base-files bash dash coreutils findutils grep sed mawk procps iproute2 \
         util-linux mount
     rm "$new"/archives/linux-libc-dev_*
     from=${backports:-$VERSION_CODENAME}

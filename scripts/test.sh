@@ -9,13 +9,16 @@
 #                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
 #                                 guests, which are among the long ones), or perf: the tests that take a
 #                                 minute and more by perf events, which no other label includes
+#   LABEL=arm64 scripts/test.sh   builds for arm64 instead, and runs what it built emulated (tests/arm64)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 label=${LABEL:-}
 sanitizers=
+preset=release
 case $label in
 '') sanitizers=asan ;;
 all) sanitizers='asan tsan' ;;
+arm64) preset=arm64 ;;
 esac
 jobs=$(nproc)
 logs=build/test-logs
@@ -39,16 +42,17 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     # Each run has its own list of failed tests.
     [ "$label" != vm ] || tests=$tests/tests/vm
     local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
-    if [ "$1" = release ]; then
+    if [ "$1" = "$preset" ]; then
         case $label in
         '') run+=(--label-exclude '^(long|perf)$') ;;
-        all) ;;
+        all | arm64) ;;
         *) run+=(--label-regex "^($label)\$") ;;
         esac
         # As on a workstation in use, beside another program and another exporter; ALONE=1 leaves them away.
-        if [ "$label" != quick ] && [ "$label" != vm ] && [ -z "${ALONE:-}" ]; then
-            run=(tests/in_company.sh build/release "${run[@]}")
-        fi
+        case $label in
+        quick | vm | arm64) ;;
+        *) [ -n "${ALONE:-}" ] || run=(tests/in_company.sh build/release "${run[@]}") ;;
+        esac
         if [ "$(id -u)" -ne 0 ] && [ "$label" != quick ]; then
             run=(sudo env ${CI+"CI=$CI"} "${run[@]}")
         fi
@@ -57,7 +61,7 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     fi
     "${run[@]}" || second_run "$tests" "${run[@]}" || return 1
     # Guests run failed tests once more themselves.
-    if [ "$label" = vm ]; then grep -h '^FAILED ONCE: ' "$tests/Testing/Temporary/LastTest.log" || true; fi
+    case $label in vm | arm64) grep -h '^FAILED ONCE: ' "$tests/Testing/Temporary/LastTest.log" || true ;; esac
 }
 
 # Of a thousand tests on a machine in use, one may fail by accident. Up to three failed tests run a second
@@ -66,7 +70,7 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
 second_run() { # second_run DIRECTORY COMMAND...
     local list=$1/Testing/Temporary/LastTestsFailed.log most=3
     shift
-    [ "$label" != vm ] || most=1
+    case $label in vm | arm64) most=1 ;; esac
     [ "$list" -nt "$logs/started" ] && [ "$(wc -l <"$list")" -le "$most" ] || return 1
     sed -n 's/^[0-9]*:/FAILED ONCE: /p' "$list"
     "$@" --rerun-failed
@@ -108,18 +112,18 @@ mount_tracefs() {
         echo "test: no tracefs, without which DMA fences cannot be seen" >&2
 }
 
-scripts/setup.sh --tests
-[ "$label" = quick ] || mount_tracefs
+case $label in arm64) scripts/setup.sh --arm64 ;; *) scripts/setup.sh --tests ;; esac
+case $label in quick | arm64) ;; *) mount_tracefs ;; esac
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 touch "$logs/started"
 
-cmake --preset release
+cmake --preset "$preset"
 targets=(all)
 case $label in
 all | long) targets+=(bench) ;; # which only a long test runs
 esac
-cmake --build --preset release --parallel "$jobs" --target "${targets[@]}"
+cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
 # Groups of processes that run beside the tests, and end with this.
 beside=()
 trap 'for group in "${beside[@]}"; do kill -TERM -- "-$group" 2>/dev/null || true; done' EXIT
@@ -149,7 +153,7 @@ long)
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
     label=vm part guest-tests tests_of release
     ;;
-*) part release-tests tests_of release ;;
+*) part "$preset-tests" tests_of "$preset" ;;
 esac
 
 if [ -n "$sanitizers" ]; then

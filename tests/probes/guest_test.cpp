@@ -14,10 +14,15 @@ using namespace harness;
 
 namespace {
 
+// Of those in GPUSNOOP_TEST_MODES, if there are any.
 std::string best_mode() {
-    const auto modes = gpusnoop::ebpf::probe_features().attach_modes();
+    std::vector<std::string> modes;
+    for (const auto mode : gpusnoop::ebpf::probe_features().attach_modes()) {
+        modes.emplace_back(gpusnoop::ebpf::to_string(mode));
+    }
+    modes = attach_modes(modes);
     REQUIRE(!modes.empty());
-    return std::string(gpusnoop::ebpf::to_string(modes.front()));
+    return modes.front();
 }
 
 // Else only to the runtime: see attached_by().

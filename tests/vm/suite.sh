@@ -1,10 +1,12 @@
 #!/bin/bash
-# What runs in a guest, in build/release: a few tests for each part that meets the kernel, as guests
-# are slow.
+# What runs in a guest, in build/release or build/arm64: a few tests for each part that meets the kernel, as
+# guests are slow.
 #   tests/vm/suite.sh KERNEL
 set -u
 kernel=$1
 case $kernel in
+arm64-newest) export GPUSNOOP_ATTACHES_BY=session ;;
+arm64-*) export GPUSNOOP_ATTACHES_BY=multi ;;
 6.1) export GPUSNOOP_ATTACHES_BY=perf GPUSNOOP_SYSCALLS_AT=tracepoints ;;
 6.12*) export GPUSNOOP_ATTACHES_BY=multi GPUSNOOP_SYSCALLS_AT=tracepoints ;;
 *) export GPUSNOOP_ATTACHES_BY=session GPUSNOOP_SYSCALLS_AT=functions ;;
@@ -33,13 +35,18 @@ tests_named() { # tests_named NAMES OUTPUT
     return "${PIPESTATUS[0]}"
 }
 
-run "the way to attach is the one that this kernel is here for" "system calls are traced where*" \
-    "an access is told with its register*" "a new executable mapping*" "more mappings than*"
-# What Debian's 6.1 has no way for.
-if [ "$kernel" != 6.1 ]; then
-    run "new processes are found at once*" "accesses are counted without*" "helpers of the driver are counted without*"
-fi
+run "the way to attach is the one that this kernel is here for" "a new executable mapping*" "more mappings than*"
+if [ "$kernel" != 6.1 ]; then run "new processes are found at once*"; fi
 case $kernel in
+arm64-*) ;;
+*)
+    run "system calls are traced where*" "an access is told with its register*"
+    # What Debian's 6.1 has no way for.
+    if [ "$kernel" != 6.1 ]; then run "accesses are counted without*" "helpers of the driver are counted without*"; fi
+    ;;
+esac
+case $kernel in
+arm64-*) . "$(dirname "$0")/suite_arm64.sh" ;;
 # What preemption can spoil shows under load only. Cgroups are here as these guests have the time.
 *-preempt)
     run "16 threads on few CPUs*" "two Slurm jobs of one program*"
