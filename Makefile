@@ -6,7 +6,7 @@ help:
 	@echo 'make demo   the same with Prometheus and Alertmanager, and a program that leaks'
 	@echo 'make test   install what is missing, build, and run all tests but the long ones'
 	@echo 'LABEL=all make test     everything, as CI does'
-	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long or vm'
+	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long, vm or arm64'
 	@echo 'make dist   build a release into dist/: tarball, packages, checksums, bill of materials'
 
 run:

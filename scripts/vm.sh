@@ -6,7 +6,7 @@
 #   scripts/vm.sh KERNEL COMMAND [WORD...]  that command, in the folder build/release, or build/arm64
 #
 # KERNEL is 6.1, 6.12 or newest; with -preempt behind it, fully preemptible. Or it is arm64-6.12,
-# arm64-newest or arm64-16k: one with pages of 16 KiB. The guest is given SECONDS_LIMIT seconds (300).
+# arm64-newest, or arm64-16k: 6.12 with pages of 16 KiB. The guest is given SECONDS_LIMIT seconds (300).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -lt 1 ]; then
