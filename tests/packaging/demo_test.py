@@ -68,7 +68,9 @@ def main():
                 rows = [line for line in page.splitlines()
                         if line.startswith("gpusnoop_cuda_memory_outstanding_bytes{") and f'comm="{comm}"' in line]
                 assert rows and all(f'gpu="{gpu}"' in row for row in rows), rows
-            infos = [line for line in page.splitlines() if line.startswith("gpusnoop_process_info{")]
+            # Other programs of the machine are on the page, too.
+            infos = [line for line in page.splitlines()
+                     if line.startswith(('gpusnoop_process_info{comm="train"', 'gpusnoop_process_info{comm="infer"'))]
             assert len(infos) == 2 and all('complete="true"' in line for line in infos), infos
             alerts = f"http://127.0.0.1:{ports['PROMETHEUS_PORT']}/classic/alerts"
             with urllib.request.urlopen(alerts) as answer:
