@@ -23,9 +23,9 @@ struct Privilege {
 // In the order of their importance.
 [[nodiscard]] std::span<const Privilege> privileges();
 
-// Do perf events of any kind (samples, kprobes without links) need CAP_SYS_ADMIN? They do on Debian's
-// kernels if kernel.perf_event_paranoid is above 2, which is the default there (their patch
-// security-perf-allow-further-restriction-of-perf_event_open).
+// Do perf events of any kind (samples, kprobes without links) need CAP_SYS_ADMIN? They do on
+// Debian's kernels if kernel.perf_event_paranoid is above 2, which is the default there (their
+// patch security-perf-allow-further-restriction-of-perf_event_open).
 [[nodiscard]] bool perf_events_take_admin();
 
 // The capabilities that this configuration uses on this kernel while the exporter runs.
