@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Launches by one trap. A session's entry can decline its return, which is half of what a launch
- * costs: then the launch is recorded when it begins, and its duration and its result are unknown.
- * Only each `launch_every`th of a thread is seen to end, and all while launches fail. */
+/* Launches without a return. A session's entry can decline its return, which is about a fifth of
+ * what a launch costs that calls the driver's: then the launch is recorded when it begins, and its
+ * duration and its result are unknown. Only each `launch_every`th of a thread is seen to end, and
+ * all while launches fail. */
 #ifndef GPUSNOOP_CUDA_SAMPLING_BPF_H
 #define GPUSNOOP_CUDA_SAMPLING_BPF_H
 
