@@ -138,9 +138,12 @@ enum cuda_operation {
 	    CUDA_OPERATION_COUNT
 };
 
-#define CUDA_IS_LAUNCH(operation)                                                                  \
+/* By a call for it alone: a graph can launch many. */
+#define CUDA_LAUNCHES_KERNEL(operation)                                                            \
 	((operation) == CUDA_LAUNCH || (operation) == CUDA_LAUNCH_CONFIG ||                        \
-	 (operation) == CUDA_LAUNCH_DRIVER || (operation) == CUDA_LAUNCH_GRAPH ||                  \
+	 (operation) == CUDA_LAUNCH_DRIVER)
+#define CUDA_IS_LAUNCH(operation)                                                                  \
+	(CUDA_LAUNCHES_KERNEL(operation) || (operation) == CUDA_LAUNCH_GRAPH ||                    \
 	 (operation) == CUDA_SET || (operation) == CUDA_SET_3D)
 #define CUDA_IS_COPY(operation) ((operation) >= CUDA_COPY && (operation) <= CUDA_COPY_DRIVER_3D)
 #define CUDA_IS_WAIT(operation)                                                                    \

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_CUDA_LAUNCH_GAPS_BPF_H
 #define GPUSNOOP_CUDA_LAUNCH_GAPS_BPF_H
 
+#include "bpf/cuda/process.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/accounts.bpf.h"
 #include "bpf/lib/followed.bpf.h"
@@ -249,7 +250,8 @@ static __always_inline void end_gap(struct thread *thread)
 		account->gap.calls_ns += thread->ended_ns - call->started_ns;
 		return;
 	}
-	if (!submits(call) || !account->gap.number) {
+	/* Where not all launches are seen, this may not be the one that ends the gap. */
+	if (!submits(call) || !account->gap.number || is_in_turns(thread)) {
 		begin_gap(account, thread);
 		return;
 	}

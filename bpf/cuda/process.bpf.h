@@ -53,6 +53,23 @@ struct {
 
 struct process_filter cuda_filter SEC(".maps");
 
+/* Are the launches of some processes seen in turns? */
+const volatile bool has_turns = false;
+
+/* These processes, which the exporter enters. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u8);
+} cuda_in_turns SEC(".maps");
+
+static __always_inline bool is_in_turns(const struct thread *thread)
+{
+	return has_turns && bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
+}
+
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,
 				      enum cuda_record_type type)
 {

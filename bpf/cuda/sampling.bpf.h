@@ -17,10 +17,7 @@ const volatile __u32 launch_every = 0;
 /* Launches of graphs are not among them: what they launch is counted when they end. */
 static __always_inline bool is_launch_of_kernel(__u64 cookie)
 {
-	__u8 operation = CUDA_COOKIE_OPERATION(cookie);
-
-	return operation == CUDA_LAUNCH || operation == CUDA_LAUNCH_CONFIG ||
-	       operation == CUDA_LAUNCH_DRIVER;
+	return CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(cookie));
 }
 
 /* Can the unseen launch still be open, as far as its return address says? */

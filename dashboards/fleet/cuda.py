@@ -181,6 +181,9 @@ class Cuda:
                     continue
                 self.counter("gpusnoop_overhead_seconds_total", {"probe": "cuda"}, kernel.activity,
                              kernel.per_step * LAUNCH_COST, whole=False)
+                if kernel.unobserved:
+                    self.counter("gpusnoop_cuda_launches_unobserved_seconds_total", {}, kernel.activity,
+                                 kernel.unobserved, whole=False)
                 self.counter("gpusnoop_cuda_kernel_launches_total",
                              {"kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "via": "stream", **gpu},
                              kernel.activity, kernel.per_step)

@@ -42,6 +42,7 @@ class Kernel:
     grid: str
     block: str
     duration: float = 5e-6  # of the launch call
+    unobserved: float = 0.0  # seconds of a step in which launches are not seen, by cuda.max_overhead
 
 
 @dataclasses.dataclass(frozen=True)

@@ -79,6 +79,10 @@ def _probes():
                    "programs that pay the most on each node: 100% is one core.", "percentunit",
                    (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
                     "{{cluster}} {{instance}} {{comm}} {{probe}}")),
+        timeseries("Time in which launches are not counted", "cuda.max_overhead is set, and the probes cost the program "
+                   "more: its launches are counted in turns of a second. They are some rate / (1 - this share).",
+                   "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
+                                   "{{cluster}} {{instance}} {{comm}}"), shade="orange"),
         timeseries("What a probe costs", "Measured on each node when its exporter started. A call has an entry and mostly a "
                    "return, and a record if it is not inside another one; an entry is stepped where the kernel cannot "
                    "emulate its instruction.", "s",

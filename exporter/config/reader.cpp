@@ -138,6 +138,12 @@ void Section::integer(const std::string &key, std::uint32_t &value, std::uint32_
     note(key, std::to_string(value));
 }
 
+void Section::percent(const std::string &key, std::uint32_t &value, std::uint32_t max) {
+    const Value *entry = find(key);
+    value = entry == nullptr ? value : entry->percent(max).value_or(value);
+    note(key, percent_text(value));
+}
+
 void Section::duration(const std::string &key, std::chrono::milliseconds &value,
                        std::chrono::milliseconds min, std::chrono::milliseconds max) {
     const Value *entry = find(key);

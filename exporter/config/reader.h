@@ -40,6 +40,8 @@ public:
     void text(const std::string &key, std::string &value);
     void integer(const std::string &key, std::uint32_t &value, std::uint32_t min,
                  std::uint32_t max);
+    // 0, or a share from 1% to `max`.
+    void percent(const std::string &key, std::uint32_t &value, std::uint32_t max);
     void duration(const std::string &key, std::chrono::milliseconds &value,
                   std::chrono::milliseconds min, std::chrono::milliseconds max);
     // A power of two.

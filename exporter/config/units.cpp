@@ -86,6 +86,18 @@ std::string size_text(std::uint64_t bytes) {
     return text_with_unit(bytes, sizes);
 }
 
+std::optional<std::uint32_t> parse_percent(std::string_view text) {
+    constexpr Unit percents[] = {{"%", 1}};
+    const auto percent = text == "0" ? 0 : parse_with_unit(text, percents);
+    return percent && *percent <= std::numeric_limits<std::uint32_t>::max()
+               ? std::optional(static_cast<std::uint32_t>(*percent))
+               : std::nullopt;
+}
+
+std::string percent_text(std::uint32_t percent) {
+    return percent == 0 ? "0" : std::to_string(percent) + "%";
+}
+
 bool is_metric_name(std::string_view name) {
     const auto is_letter = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';

@@ -21,6 +21,10 @@ namespace gpusnoop::config {
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 
+// "0", "5%"; and the reverse.
+[[nodiscard]] std::optional<std::uint32_t> parse_percent(std::string_view text);
+[[nodiscard]] std::string percent_text(std::uint32_t percent);
+
 // Whether Prometheus accepts `name` as a metric name.
 [[nodiscard]] bool is_metric_name(std::string_view name);
 

@@ -114,6 +114,27 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
     return static_cast<std::uint32_t>(parsed);
 }
 
+std::optional<std::uint32_t> Value::percent(std::uint32_t max) const {
+    constexpr std::string_view expected_text = "0 or a share such as 5%";
+    const auto read = text(expected_text);
+    if (!read) {
+        return std::nullopt;
+    }
+    const auto parsed = parse_percent(*read);
+    if (!parsed) {
+        wrong_type(expected_text);
+        return std::nullopt;
+    }
+    if (rejects_leading_zero(*read)) {
+        return std::nullopt;
+    }
+    if (*parsed > max) {
+        reject(out_of_range("0", percent_text(max), *read));
+        return std::nullopt;
+    }
+    return parsed;
+}
+
 std::optional<std::chrono::milliseconds> Value::duration(std::chrono::milliseconds min,
                                                          std::chrono::milliseconds max) const {
     constexpr std::string_view expected_text = "a duration such as 500ms, 10s, 5m or 1h";

@@ -48,6 +48,8 @@ public:
                                                   bool plain = false) const;
     [[nodiscard]] std::optional<bool> boolean() const;
     [[nodiscard]] std::optional<std::uint32_t> integer(std::uint32_t min, std::uint32_t max) const;
+    // 0, or a share from 1% to `max`.
+    [[nodiscard]] std::optional<std::uint32_t> percent(std::uint32_t max) const;
     [[nodiscard]] std::optional<std::chrono::milliseconds> duration(
         std::chrono::milliseconds min, std::chrono::milliseconds max) const;
     // A power of two.

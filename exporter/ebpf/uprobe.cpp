@@ -32,7 +32,7 @@ std::string path_of(int fd) {
 
 // One link for many functions. libbpf 1.4's own wrapper does not know sessions, so this is the
 // system call; `flags` are BPF_F_UPROBE_MULTI_*.
-Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
+Result<Fd> link_multi(const bpf_program *program, int type, int file_fd, int only_tgid,
                       std::span<const AttachPoint> points, std::uint32_t flags) {
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
@@ -53,6 +53,7 @@ Result<Fd> link_multi(const bpf_program *program, int type, int file_fd,
         reinterpret_cast<std::uint64_t>(semaphores.data());
     attr.link_create.uprobe_multi.cnt = static_cast<std::uint32_t>(offsets.size());
     attr.link_create.uprobe_multi.flags = flags;
+    attr.link_create.uprobe_multi.pid = static_cast<std::uint32_t>(std::max(only_tgid, 0));
     const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
     if (fd < 0) {
         const int code = errno;
@@ -200,9 +201,9 @@ Fd UprobeSet::take_link() {
 Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, const Target &target,
                                   std::span<const AttachPoint> points, bool at_return,
                                   std::vector<std::uint64_t> &refused) {
-    auto link =
-        link_multi(program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type,
-                   target.file_fd, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
+    auto link = link_multi(
+        program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type,
+        target.file_fd, target.only_tgid, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
     if (link) {
         links_.push_back({.link = std::move(*link)});
         target.on_link();

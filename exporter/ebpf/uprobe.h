@@ -48,7 +48,8 @@ struct CallPrograms {
     const bpf_program *enter;
     const bpf_program *leave;
     const bpf_program *exit = nullptr;  // for instructions that leave a function
-    // Of the mode perf: only in this process. Others, and what it forks, have no probes.
+    // Only in this process. Others, and what it forks, have no probes. Of the mode multi, before
+    // Linux 6.10, only calls of the process's first thread (commit 46ba0e49b642).
     int only_tgid = -1;
 };
 

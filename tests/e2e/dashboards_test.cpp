@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -148,6 +149,13 @@ public:
         }
         hanging_.emplace(std::vector<std::string>{standin("hangs"), "--threads", "2"});
         hanging_->wait_for_output("hanging");
+        // One that has cost more than it may, and is slow then.
+        launcher_.emplace(std::vector<std::string>{standin("launcher"), "--name", "launcher"});
+        eventually("launches that are not seen", [&] {
+            return exporter.scrape().has("gpusnoop_cuda_launches_unobserved_seconds_total",
+                                         {{"comm", "launcher"}});
+        });
+        launcher_->signal(SIGUSR1);
         write_file(directory_ / "go", "");
     }
 
@@ -186,6 +194,7 @@ private:
     Process tensors_;
     std::optional<Process> missing_;  // whose system calls fail
     std::optional<Process> hanging_;  // whose calls do not return
+    std::optional<Process> launcher_;
 };
 
 // A program that has memory from before the exporter's start, and frees it when that runs.
@@ -224,7 +233,7 @@ struct Scene {
     Exporter exporter{
         "discovery: {nvidia_proc_path: " + node.path().string() +
         "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
-        "}]\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
+        "}]\ncuda: {max_overhead: 5%}\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
         "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"
         "syscall: {enabled: true}\ntargets: {comms: [missing]}\n"
         "in_flight: {enabled: true}\ntorch: {enabled: true}\n"

@@ -219,6 +219,7 @@ void CudaAggregator::apply(const cuda_exit_record &record) {
             leave_out_earlier_cost(*process, record.cost_ns);
         }
         overhead_.note(*process, record.cost_ns);
+        launches_.note_unseen(*process);
         // Only the kernel's table has the allocations from before this exporter.
         end(*process, ended_at(record.head), is_older || record.lost_allocations > 0);
     }
@@ -289,6 +290,7 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
         }
     });
     overhead_.note_running(processes_.table(), callbacks_.cost_of);
+    processes_.table().for_each([this](Process &process) { launches_.note_unseen(process); });
     series::FamilySet gauges(settings_.budget, true);
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);

@@ -12,10 +12,11 @@
 namespace gpusnoop::probes {
 
 CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &attached,
-                           std::vector<std::string> libraries)
+                           std::vector<std::string> libraries, LaunchProbes *launches)
     : programs_(programs),
       attached_(attached),
       libraries_(std::move(libraries)),
+      launches_(launches),
       detacher_(programs.mode()) {
     if (const CudaPins *pins = programs.pins()) {
         missed_calls_.were_incomplete(pins->incomplete());
@@ -24,6 +25,11 @@ CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &atta
 
 // Detaches all at the same time: one after another would take long.
 CudaAttacher::~CudaAttacher() {
+    if (launches_ != nullptr) {
+        for (const FileId &id : launches_->files()) {
+            detach_launches(id, false);
+        }
+    }
     for (auto &[id, probes] : attached_.remove_all()) {
         detacher_.detach({.file = id, .probes = std::move(probes)});
     }
@@ -39,41 +45,65 @@ bool CudaAttacher::wants(std::string_view name) const {
     return false;
 }
 
+// The launches leave `places`. Returns how many functions they are.
+tl::expected<std::size_t, CudaPrograms::Failure> CudaAttacher::attach_launches(
+    const discovery::Library &library, CudaPrograms::Places &places) {
+    if (launches_ == nullptr) {
+        return 0;
+    }
+    CudaPrograms::Places launches = take_launches(places);
+    return launches.points.empty() ? 0 : launches_->attach(library, std::move(launches));
+}
+
+Result<> CudaAttacher::refuse(const discovery::Library &library,
+                              const CudaPrograms::Failure &failure) {
+    failed(failure.reason);
+    if (failure.reason == no_symbols) {
+        missed_calls_.has_no_functions(library.id);
+    }
+    return tl::unexpected(failure.error);
+}
+
 Result<> CudaAttacher::attach(const discovery::Library &library) {
     const CudaPins *pins = programs_.pins();
-    if (pins != nullptr) {
-        if (auto adopted = pins->adopt(library)) {
-            attached_.add(library, std::move(*adopted), programs_.mode(), "still attached");
-            note_seen(library, &MissedCalls::adopted);
-            return {};
-        }
+    auto adopted = pins != nullptr ? pins->adopt(library) : std::nullopt;
+    if (adopted && launches_ == nullptr) {
+        attached_.add(library, std::move(*adopted), programs_.mode(), "still attached");
+        note_seen(library, &MissedCalls::adopted);
+        return {};
     }
-    const auto places = programs_.find(library);
+    auto places = programs_.find(library);
     if (!places) {
-        failed(places.error().reason);
-        if (places.error().reason == no_symbols) {
-            missed_calls_.has_no_functions(library.id);
-        }
-        return tl::unexpected(places.error().error);
+        return refuse(library, places.error());
     }
     if (places->points.empty()) {
         missed_calls_.has_no_functions(library.id);
         return {};  // a program without its own runtime
     }
+    const auto launches = attach_launches(library, *places);
+    if (!launches) {
+        return refuse(library, launches.error());
+    }
+    if (adopted) {
+        attached_.add(library, std::move(*adopted), programs_.mode(), "still attached", *launches);
+        note_seen(library, &MissedCalls::adopted);
+        return {};
+    }
     auto kept = detacher_.take_back(library.id);
     auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
     if (!probes) {
-        failed(probes.error().reason);
-        return tl::unexpected(probes.error().error);
+        detach_launches(library.id, false);
+        return refuse(library, probes.error());
     }
     if (pins != nullptr) {
         if (auto pinned = pins->keep(*probes, library); !pinned) {
             failed("pin");
+            detach_launches(library.id, false);
             return pinned;
         }
     }
     note_seen(library, &MissedCalls::attached);
-    attached_.add(library, std::move(*probes), programs_.mode(), "attached");
+    attached_.add(library, std::move(*probes), programs_.mode(), "attached", *launches);
     return {};
 }
 
@@ -87,8 +117,20 @@ void CudaAttacher::note_seen(const discovery::Library &library,
     }
 }
 
+// Not to be taken back for the other probes of the file.
+void CudaAttacher::detach_launches(const FileId &id, bool is_changed) {
+    if (launches_ == nullptr) {
+        return;
+    }
+    for (ebpf::UprobeSet &probes : launches_->remove(id)) {
+        detacher_.detach(
+            {.file = id, .probes = std::move(probes), .is_changed = is_changed, .done = [] {}});
+    }
+}
+
 void CudaAttacher::detach(const FileId &id, bool is_changed) {
     missed_calls_.detached(id);
+    detach_launches(id, is_changed);
     if (auto probes = attached_.remove(id)) {
         if (const CudaPins *pins = programs_.pins()) {
             pins->forget(id);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/missed_calls.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/frame/attached_libraries.h"
@@ -22,8 +24,9 @@ namespace gpusnoop::probes {
 class CudaAttacher final : public discovery::Attacher {
 public:
     // `libraries`: globs for the names of files.
+    // `launches`: if not null, has the probes on launches of kernels.
     CudaAttacher(const CudaPrograms &programs, AttachedLibraries &attached,
-                 std::vector<std::string> libraries);
+                 std::vector<std::string> libraries, LaunchProbes *launches = nullptr);
     ~CudaAttacher() override;
     CudaAttacher(const CudaAttacher &) = delete;
     CudaAttacher &operator=(const CudaAttacher &) = delete;
@@ -42,17 +45,25 @@ public:
     void used(const ebpf::Mapping &mapping,
               std::optional<std::chrono::nanoseconds> mapped_at) override {
         missed_calls_.used(mapping, mapped_at);
+        if (launches_ != nullptr) {
+            launches_->used(mapping);
+        }
     }
 
     [[nodiscard]] const MissedCalls &missed_calls() const { return missed_calls_; }
 
 private:
+    tl::expected<std::size_t, CudaPrograms::Failure> attach_launches(
+        const discovery::Library &library, CudaPrograms::Places &places);
+    Result<> refuse(const discovery::Library &library, const CudaPrograms::Failure &failure);
+    void detach_launches(const FileId &id, bool is_changed);
     void note_seen(const discovery::Library &library,
                    void (MissedCalls::*seen)(const FileId &file, bool is_driver));
 
     const CudaPrograms &programs_;
     AttachedLibraries &attached_;
     std::vector<std::string> libraries_;
+    LaunchProbes *launches_;
     MissedCalls missed_calls_;
     ebpf::Detacher detacher_;
 };

@@ -1,6 +1,7 @@
 // The functions that the CUDA aggregator and its parts call for work outside of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,6 +39,10 @@ struct CudaCallbacks {
     // Nothing while the programs are not loaded.
     std::function<std::optional<std::uint32_t>()> launch_every = [] { return std::nullopt; };
     CostOf cost_of = [](const auto &) { return 0; };
+    // How long a process's launches were not seen, because it cost more than it may.
+    std::function<std::chrono::nanoseconds(const ProcessKey &)> unseen_of = [](const auto &) {
+        return std::chrono::nanoseconds(0);
+    };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

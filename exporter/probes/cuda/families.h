@@ -35,6 +35,7 @@ struct LaunchFamilies {
     series::Family &launches;
     series::Family &launch_duration;
     series::Family &launch_threads;
+    series::Family &unobserved;
 };
 
 struct GraphFamilies {

@@ -59,6 +59,17 @@ std::span<const CudaFunction> cuda_functions() {
     return functions;
 }
 
+const CudaFunction *function_of(std::uint64_t cookie) {
+    // Its lowest bits (CUDA_COOKIE_FUNCTION).
+    const std::size_t number = cookie & 0xffffU & ~static_cast<std::uint64_t>(CUDA_FUNCTION_FLAGS);
+    return number < functions.size() ? &functions[number] : nullptr;
+}
+
+bool launches_kernel(std::uint64_t cookie) {
+    const CudaFunction *const function = function_of(cookie);
+    return function != nullptr && CUDA_LAUNCHES_KERNEL(function->operation);
+}
+
 std::string_view symbol_of(std::uint16_t function) {
     const std::size_t number = function & ~unsigned{CUDA_FUNCTION_FLAGS};
     return number < functions.size() ? functions.at(number).symbol : std::string_view();

@@ -24,6 +24,12 @@ struct CudaFunction {
 // By the number that records have in `function`, without CUDA_FUNCTION_FLAGS.
 std::span<const CudaFunction> cuda_functions();
 
+// By an attach cookie; null: it is no function's.
+[[nodiscard]] const CudaFunction *function_of(std::uint64_t cookie);
+
+// Whether calls of the cookie's function launch a kernel; those that launch a graph do not.
+[[nodiscard]] bool launches_kernel(std::uint64_t cookie);
+
 // The symbol of the function that a record has, with or without those flags; empty: it has none.
 [[nodiscard]] std::string_view symbol_of(std::uint16_t function);
 

@@ -10,20 +10,11 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Nothing for a number that is no function's.
-const CudaFunction *function_of(const struct open_call &call) {
-    const auto functions = cuda_functions();
-    // The cookie's lowest bits (CUDA_COOKIE_FUNCTION).
-    const std::size_t number =
-        call.cookie & 0xffffU & ~static_cast<std::uint64_t>(CUDA_FUNCTION_FLAGS);
-    return number < functions.size() ? &functions[number] : nullptr;
-}
-
 // The sizes and the kind of copy: addresses and handles are not shown.
 std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const struct open_call &call) {
     std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments;
     // These operations have an address there.
-    const CudaFunction *const function = function_of(call);
+    const CudaFunction *const function = function_of(call.cookie);
     const bool has_size = function != nullptr && function->operation != CUDA_ALLOCATE_PITCHED;
     for (const cuda_cookie_field field : {CUDA_BYTES, CUDA_COUNT, CUDA_KIND}) {
         const auto position = static_cast<std::uint8_t>(CUDA_COOKIE_SLOT(call.cookie, field));
@@ -37,7 +28,7 @@ std::vector<std::pair<std::uint8_t, std::uint64_t>> arguments_of(const struct op
 
 OpenCall describe(const Process &process, const struct open_call &record) {
     OpenCall call = open_call_of(process, record);
-    const CudaFunction *const function = function_of(record);
+    const CudaFunction *const function = function_of(record.cookie);
     call.function = function == nullptr ? "unknown" : function->name;
     call.library = function != nullptr && function->is_driver() ? "libcuda" : "libcudart";
     call.is_file_known = false;
@@ -58,7 +49,7 @@ OpenCall CudaAggregator::open_call(const open_call_record &record) {
 
 bool CudaAggregator::take_unreturned_call(std::span<const std::byte> bytes) {
     const auto record = ebpf::decode<cuda_unreturned_record>(bytes);
-    if (!record || function_of(record->unreturned.call) == nullptr) {
+    if (!record || function_of(record->unreturned.call.cookie) == nullptr) {
         return false;
     }
     if (unreturned_.size() < max_unreturned_calls) {

@@ -13,6 +13,7 @@
 #include "exporter/probes/cuda/describe.h"
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/governor/governor.h"
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/settings.h"
@@ -95,12 +96,10 @@ public:
     }
     [[nodiscard]] bool follows_calls() const override { return true; }
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override {
-        return open_calls_ ? (*open_calls_)
-                                 ->read(query,
-                                        [this](const auto &record) {
-                                            return std::optional(aggregator_.open_call(record));
-                                        })
-                           : tl::unexpected(open_calls_.error());
+        return open_calls_
+                   ? (*open_calls_)
+                         ->read(query, [this](const auto &record) { return open_call(record); })
+                   : tl::unexpected(open_calls_.error());
     }
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
     [[nodiscard]] Health health() const override;
@@ -108,12 +107,16 @@ public:
 private:
     CudaCallbacks callbacks();
     Result<> open();
+    void govern();
     [[nodiscard]] bool has_all_calls(const Process &process) const {
         return !attacher_->missed_calls().by({.tgid = process.key.tgid,
                                               .started = process.started,
                                               .ppid = process.ppid,
                                               .calls_driver = process.calls_driver});
     }
+
+    // Nothing for a launch that may be over.
+    [[nodiscard]] std::optional<OpenCall> open_call(const open_call_record &record);
 
     // For the next exporter, or from the one before.
     void keep_or_find_script(Process &process) const;
@@ -130,7 +133,9 @@ private:
     // Exist while the probe is up; each uses the ones above it.
     std::unique_ptr<CudaPrograms> programs_;
     std::unique_ptr<CudaConsumer> consumer_;
+    std::optional<LaunchProbes> launch_probes_;
     std::optional<CudaAttacher> attacher_;
+    std::unique_ptr<LaunchGovernor> governor_;  // null without a limit
     Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
     std::uint64_t missed_calls_version_ = 0;  // as of the last drain()
     std::atomic<bool> has_successor_ = false;
@@ -199,6 +204,10 @@ CudaCallbacks CudaProbe::callbacks() {
             [this](const ProcessKey &key) {
                 return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
             },
+        .unseen_of =
+            [this](const ProcessKey &key) {
+                return governor_ ? governor_->unseen(key) : nanoseconds(0);
+            },
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
@@ -244,7 +253,11 @@ Result<> CudaProbe::open() {
         open_calls_ = OpenCallReader::open<cuda_in_flight_bpf>(programs_->threads_map());
     }
     consumer_ = std::move(*consumer);
-    attacher_.emplace(*programs_, attached_, config_.libraries);
+    if (config_.max_overhead > 0) {
+        govern();
+    }
+    attacher_.emplace(*programs_, attached_, config_.libraries,
+                      launch_probes_ ? &*launch_probes_ : nullptr);
     if (programs_->pins() == nullptr && ebpf::has_pins(config_.pin_path)) {
         log::warn(
             "probes that an earlier exporter pinned are still attached: remove them with "
@@ -252,6 +265,28 @@ Result<> CudaProbe::open() {
             {{"pins", config_.pin_path}});
     }
     return {};
+}
+
+std::optional<OpenCall> CudaProbe::open_call(const open_call_record &record) {
+    if (governor_ && launches_kernel(record.call.cookie) &&
+        governor_->may_have_ended({record.tgid, record.since_ns},
+                                  nanoseconds(record.call.started_ns))) {
+        return std::nullopt;
+    }
+    return aggregator_.open_call(record);
+}
+
+void CudaProbe::govern() {
+    if (const auto can = LaunchGovernor::can_attach_to_one(programs_->mode()); !can) {
+        log::warn("cuda.max_overhead is without effect",
+                  {{"probe", "cuda"}, {"reason", can.error().message}});
+        return;
+    }
+    launch_probes_.emplace(*programs_);
+    governor_ = std::make_unique<LaunchGovernor>(
+        config_.max_overhead,
+        LaunchGovernor::Maps{programs_->tables().processes, programs_->in_turns_map()},
+        *launch_probes_);
 }
 
 void CudaProbe::drain() {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,10 @@ public:
                                                   const Places &places,
                                                   ebpf::UprobeSet kept = {}) const;
 
+    // The same places again, only in one process or in all.
+    [[nodiscard]] Result<ebpf::UprobeSet> attach_again(int file_fd, const Places &places,
+                                                       std::optional<std::uint32_t> tgid) const;
+
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     // Of a thread's launches, each such one is seen to end; 0: all are.
     [[nodiscard]] std::uint32_t launch_every() const;
@@ -75,6 +80,8 @@ public:
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
+    // The processes whose launches are seen in turns.
+    [[nodiscard]] int in_turns_map() const;
     // If the configuration says `follow`.
     [[nodiscard]] FollowMaps follow_maps() const;
     // If the configuration says `keep_times`.

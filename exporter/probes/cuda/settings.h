@@ -41,6 +41,8 @@ struct CudaConfig {
         std::uint32_t every = 16;  // of a thread's, if they are sampled
         bool operator==(const Launches &) const = default;
     } launches;
+    // Of one CPU, in percent, per process; 0 is no limit.
+    std::uint32_t max_overhead = 0;
     // Powers of two, in bytes.
     std::uint32_t allocation_ring_bytes = 4U << 20U;
     std::uint32_t call_ring_bytes = 8U << 20U;

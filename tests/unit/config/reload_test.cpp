@@ -48,6 +48,7 @@ std::optional<Config> changed(const std::string &key, const Config &defaults) {
                                 "false",
                                 "7",
                                 "100",
+                                "5%",
                                 "2048",
                                 "64KiB",
                                 "1m",

@@ -43,6 +43,8 @@ struct CudaLaunches::State final : PartState {
     bool is_named = false;  // in named_
     tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
+    nanoseconds unseen{};
+    std::optional<series::Slot> unseen_slot;
 };
 
 CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
@@ -185,6 +187,20 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
     count.slot = slot_of(process, shape, *name);
     families_.launches.add(*count.slot, amount + count.waiting);
     count.waiting = 0;
+}
+
+void CudaLaunches::note_unseen(Process &process) {
+    auto &state = state_of<State>(process);
+    const nanoseconds unseen = callbacks_.unseen_of(process.key);
+    if (unseen <= state.unseen) {
+        return;
+    }
+    if (!state.unseen_slot) {
+        state.unseen_slot = families_.unobserved.slot(process.owner, labels_of(process, {}));
+    }
+    families_.unobserved.add(*state.unseen_slot,
+                             static_cast<std::uint64_t>((unseen - state.unseen).count()));
+    state.unseen = unseen;
 }
 
 void CudaLaunches::add_gauges(series::FamilySet &gauges, std::uint32_t launch_every) {

@@ -43,6 +43,9 @@ public:
     // Names come in batches: one pass counts the waiting launches of all of them.
     void count_named();
 
+    // How long its launches were not seen, since it began.
+    void note_unseen(Process &process);
+
     // `launch_every`: of a thread's launches, each such one has a duration; 0: all have.
     static void add_gauges(series::FamilySet &gauges, std::uint32_t launch_every);
 

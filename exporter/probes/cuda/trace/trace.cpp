@@ -99,6 +99,7 @@ Result<> CudaTracer::start() {
     settings.call_stacks = false;
     settings.pin = probes::Pin::never;
     settings.max_calls_per_second = 0;
+    settings.max_overhead = 0;
     const probes::CudaTracing tracing{setup_.options.has(stack_option), setup_.options.pids,
                                       std::move(*functions)};
     auto programs = probes::CudaPrograms::load(settings, setup_.features, &tracing);

@@ -18,8 +18,9 @@ cuda:
   endings: exits
   max_calls_per_second: 0
   launches:
-    durations: sampled
+    durations: all
     every: 2
+  max_overhead: 50%
   allocation_ring_bytes: 4096
   call_ring_bytes: 256MiB
   drain_interval: 1s
@@ -38,7 +39,8 @@ cuda:
                                  .attach = ebpf::Attach::perf,
                                  .endings = ebpf::Endings::exits,
                                  .max_calls_per_second = 0,
-                                 .launches = {probes::Durations::sampled, 2},
+                                 .launches = {probes::Durations::all, 2},
+                                 .max_overhead = 50,
                                  .allocation_ring_bytes = 4096,
                                  .call_ring_bytes = 256U << 20U,
                                  .max_live_allocations = 1024,

@@ -1,0 +1,168 @@
+#include "exporter/probes/cuda/governor/governor.h"
+
+#include <bpf/bpf.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "bpf/cuda/cuda.h"
+#include "exporter/base/log.h"
+#include "exporter/ebpf/hash_map.h"
+#include "exporter/system/machine.h"
+
+namespace gpusnoop::probes {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr std::chrono::milliseconds interval{200};
+// Of an ended process, for the aggregator, which hears of its end by a record.
+constexpr std::chrono::minutes state_kept_for{1};
+constexpr std::size_t max_processes = 65'536;
+
+std::string percent_text(double percent) {
+    return std::to_string(static_cast<int>(percent + 0.5)) + "%";
+}
+
+}  // namespace
+
+Result<> LaunchGovernor::can_attach_to_one(ebpf::AttachMode mode) {
+    if (mode != ebpf::AttachMode::multi) {
+        return {};
+    }
+    // Before, such a link sees the calls of one thread only (commit 46ba0e49b642, "bpf: fix
+    // multi-uprobe PID filtering logic").
+    utsname names{};
+    unsigned major = 0;
+    unsigned minor = 0;
+    if (::uname(&names) != 0 || std::sscanf(names.release, "%u.%u", &major, &minor) != 2 ||
+        major < 6 || (major == 6 && minor < 10)) {
+        return fail("with the attach mode multi it needs Linux 6.10 or later");
+    }
+    return {};
+}
+
+LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, LaunchProbes &probes)
+    : percent_(percent),
+      maps_(maps),
+      probes_(probes),
+      started_(now_on(CLOCK_MONOTONIC)),
+      thread_([this](const std::stop_token &stop) { run(stop); }) {}
+
+void LaunchGovernor::run(const std::stop_token &stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    while (!stopped.wait_for(lock, stop, interval, [] { return false; }) &&
+           !stop.stop_requested()) {
+        look(now_on(CLOCK_MONOTONIC));
+    }
+}
+
+void LaunchGovernor::look(nanoseconds now) {
+    std::set<ProcessKey> running;
+    const auto read = ebpf::for_each_lookup<std::uint32_t, cuda_live_process>(
+        maps_.processes, max_processes, [&](std::uint32_t tgid, const cuda_live_process &process) {
+            const ProcessKey key{tgid, process.since_ns};
+            const nanoseconds cost(process.cost_ns);
+            running.insert(key);
+            auto found = states_.find(key);
+            if (found == states_.end()) {
+                // With pins, a process can have been traced before this exporter.
+                const bool is_older = nanoseconds(process.since_ns) < started_;
+                const std::lock_guard lock(mutex_);
+                found =
+                    states_
+                        .emplace(key, CostBudget(percent_, now, is_older ? cost : nanoseconds(0)))
+                        .first;
+            }
+            apply(key, found->second, found->second.budget.note(now, cost), now);
+        });
+    if (!read) {
+        return;  // what ended is seen the next time
+    }
+    for (auto &[key, state] : states_) {
+        if (!state.ended && !running.contains(key)) {
+            end(key, state, now);
+        }
+    }
+    const std::lock_guard lock(mutex_);
+    std::erase_if(states_, [&](const auto &entry) {
+        return entry.second.ended && now - *entry.second.ended > state_kept_for;
+    });
+}
+
+void LaunchGovernor::note(State &state, std::optional<nanoseconds> paused_at) {
+    const std::lock_guard lock(mutex_);
+    if (state.paused_at && !paused_at) {
+        state.unseen += now_on(CLOCK_MONOTONIC) - *state.paused_at;
+    }
+    if (paused_at) {
+        state.last_paused_at = *paused_at;
+    }
+    state.paused_at = paused_at;
+}
+
+void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen, nanoseconds now) {
+    const bool in_turns = state.budget.is_in_turns();
+    if (in_turns && !state.was_in_turns) {
+        const std::uint8_t yes = 1;
+        (void)bpf_map_update_elem(maps_.in_turns, &process.tgid, &yes, BPF_ANY);
+        log::info(
+            "the probes cost a process more than cuda.max_overhead: its kernel launches are seen "
+            "in "
+            "turns of a second",
+            {{"probe", "cuda"},
+             {"pid", process.tgid},
+             {"overhead", percent_text(state.budget.percent_at_begin())}});
+    }
+    if (!is_seen && !state.paused_at) {
+        note(state, now);
+        probes_.set(process.tgid, Sight::out_of_turn);
+    } else if (is_seen && state.paused_at) {
+        probes_.set(process.tgid, Sight::in_turn);
+        note(state, std::nullopt);
+    }
+    if (!in_turns && state.was_in_turns) {
+        probes_.set(process.tgid, Sight::always);
+        (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
+        log::info("the kernel launches of a process are all seen again",
+                  {{"probe", "cuda"}, {"pid", process.tgid}});
+    }
+    state.was_in_turns = in_turns;
+}
+
+void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds now) {
+    if (state.was_in_turns) {
+        note(state, std::nullopt);
+        // A new process of this number has not used its budget up yet.
+        probes_.set(process.tgid, Sight::always);
+        (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
+    }
+    const std::lock_guard lock(mutex_);
+    state.ended = now;
+}
+
+nanoseconds LaunchGovernor::unseen(const ProcessKey &process) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = states_.find(process);
+    if (found == states_.end()) {
+        return nanoseconds(0);
+    }
+    const State &state = found->second;
+    return state.unseen +
+           (state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0));
+}
+
+bool LaunchGovernor::may_have_ended(const ProcessKey &process, nanoseconds began) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = states_.find(process);
+    return found != states_.end() && began < found->second.last_paused_at;
+}
+
+}  // namespace gpusnoop::probes

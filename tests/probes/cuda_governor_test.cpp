@@ -1,0 +1,142 @@
+// What the probes may cost a process: its launches are seen in turns, all else and all others
+// exactly.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/harness/counting.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/cuda_workload.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr const char *launches_family = "gpusnoop_cuda_kernel_launches_total";
+constexpr const char *unobserved_family = "gpusnoop_cuda_launches_unobserved_seconds_total";
+
+// 20 %: the launcher costs more even where a probe is cheap, and a turn comes every few seconds.
+std::string config(const std::string &mode) {
+    return "log: {level: debug}\ncuda: {attach: " + mode + ", max_overhead: 20%}\n";
+}
+
+struct Launcher {
+    TemporaryDirectory truths;
+    std::string comm;
+    Process process;
+
+    explicit Launcher(std::string name, std::vector<std::string> more = {})
+        : comm(std::move(name)),
+          process(command(comm, std::move(more)), {{"STANDIN_TRUTH_DIR", truths.path().string()}}) {
+        process.wait_for_output("ready");
+    }
+
+    static std::vector<std::string> command(const std::string &comm,
+                                            std::vector<std::string> more) {
+        more.insert(more.begin(), {standin("launcher"), "--name", comm});
+        return more;
+    }
+
+    [[nodiscard]] Labels of() const { return {{"comm", comm}}; }
+    [[nodiscard]] truth::TruthSnapshot truth() const { return truth_of(truths.path(), comm); }
+    [[nodiscard]] std::string pid() const { return std::to_string(process.pid()); }
+
+    // From fast or idle to slow, and from slow to idle.
+    void be(const std::string &pace) const {
+        const std::size_t before = count(process.output(), pace);
+        process.signal(SIGUSR1);
+        eventually(comm + " to be " + pace, [&] { return count(process.output(), pace) > before; });
+    }
+};
+
+double seen(const Page &page, const Launcher &launcher) {
+    return page.sum(launches_family, launcher.of());
+}
+
+void check_all_seen(const Exporter &exporter, const Launcher &idle) {
+    CAPTURE(idle.comm);
+    const double launches = number(idle.truth().launches);
+    REQUIRE(launches > 0);
+    const Page page = exporter.wait_for(launches_family, idle.of(), launches);
+    check_counters(page, idle.truth(), idle.comm);
+    CHECK_FALSE(page.has(unobserved_family, idle.of()));
+}
+
+// It holds the libraries, so that the probes are there before the others begin.
+struct Node {
+    TemporaryDirectory directory;
+    Exporter exporter;
+    Process holder;
+
+    explicit Node(const std::string &mode) : exporter(config(mode)), holder(hold(exporter)) {
+        exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+        eventually("the cost of a probe to be measured", [&] {
+            return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
+        });
+    }
+
+    // Begins after the exporter has given it links of its own.
+    void start_late(const std::string &comm, std::optional<Launcher> &late) const {
+        const std::string go = (directory.path() / "go").string();
+        late.emplace(comm, std::vector<std::string>{"--wait-for-file", go});
+        eventually("links for " + comm, [&] {
+            return count(exporter.log(), "pid=" + late->pid() + " functions=") >= 2;
+        });
+        write_file(go, "");
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a process that costs too much has its launches seen in turns, and nothing else changes",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Node node(mode);
+    const Exporter &exporter = node.exporter;
+    const Launcher light("light");
+    light.be("slow");
+    const Launcher heavy("heavy");
+    const std::string in_turns = "pid=" + heavy.pid() + " overhead=";
+    exporter.wait_for_log(in_turns);
+    eventually("a pause to be on the page",
+               [&] { return exporter.scrape().sum(unobserved_family, heavy.of()) > 0; });
+
+    std::optional<Launcher> late;
+    node.start_late("late", late);
+    late->be("slow");
+    const double before = seen(exporter.scrape(), heavy);
+    eventually("another turn", [&] { return seen(exporter.scrape(), heavy) > before; });
+
+    heavy.be("slow");
+    exporter.wait_for_log("all seen again");
+    heavy.be("idle");
+    light.be("idle");
+    late->be("idle");
+    // As fast as it could, "late" may have cost too much, too.
+    check_all_seen(exporter, light);
+    const auto truth = heavy.truth();
+    Page page = exporter.scrape();
+    CHECK(seen(page, heavy) < number(truth.launches));
+    CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", heavy.of()) ==
+          number(truth.entered.at("cudaMalloc")));
+    check_outstanding(page, truth);
+    CHECK(page.sum("gpusnoop_calls_in_flight", heavy.of()) == 0);
+
+    // Below the limit, it is as exact as any other.
+    const double unseen = number(truth.launches) - seen(page, heavy);
+    heavy.be("slow");
+    heavy.be("idle");
+    const double all = number(heavy.truth().launches);
+    REQUIRE(all > number(truth.launches));
+    page = exporter.wait_for(launches_family, heavy.of(), all - unseen);
+    CHECK(seen(page, heavy) == all - unseen);
+    check_account_at_rest(exporter);
+}
