@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the exporter takes from training steps of PyTorch on a real GPU, and what its page says that it takes.
 
-    training.py EXPORTER [--variants session,multi,perf] [--loads small,large] [--rounds 3] [--seconds 1.5]
+    training.py EXPORTER [--variants session,multi,perf] [--loads small,large] [--rounds 3] [--seconds 1.5] [--warm-up 0]
 
 One process trains; the exporter in each variant and no exporter take turns. Prints, for each kind of
 step, the steps a second without the exporter and with it as a ratio (median, least and greatest of the
@@ -32,7 +32,11 @@ VARIANTS = {
     "no_functions": NO_FUNCTIONS,
     "no_torch_functions": "functions: {groups: {torch: {enabled: false}}}\n",
     "no_host": NO_HOST,
+    "sampled": NO_HOST + "cuda: {launches: {durations: sampled}}\n",
     "cuda_only": NO_FUNCTIONS + NO_HOST,
+    "limited": "cuda: {max_overhead: 5%}\n",
+    "limited_multi": "".join(f"{probe}: {{attach: multi}}\n" for probe in ("torch", "functions"))
+                     + "cuda: {attach: multi, max_overhead: 5%}\n",
     "driver_only": NO_FUNCTIONS + NO_HOST + 'cuda: {libraries: ["libcuda.so*"]}\n',
 }
 
@@ -130,6 +134,8 @@ def main():
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--warm-up", type=float, default=0,
+                        help="seconds of each load before it is measured: a limit is held on average over some 10 s")
     options = parser.parse_args()
     loads = options.loads.split(",")
     trainer = subprocess.Popen([sys.executable, __file__, "--train"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -172,6 +178,7 @@ def main():
             bare = {load: run(load) for load in loads}
             exporter = attach(variant)
             for load in loads:
+                run(load, options.warm_up)
                 before = exporter.page()
                 rate = run(load)
                 after = exporter.page()
