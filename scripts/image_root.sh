@@ -2,11 +2,14 @@
 # The file system of the image: the tarball's program and configuration, Debian's C library, the certificates of
 # authorities, and nothing else: no shell. Each Debian package leaves its control file where scanners look.
 #
-#   scripts/image_root.sh TARBALL PACKAGES ROOT     PACKAGES: a directory with the .deb of libc6 and ca-certificates
+#   scripts/image_root.sh TARBALL PACKAGES ROOT     PACKAGES: a directory with the .deb of ca-certificates, and of
+#                                                   libc6 for each architecture that tarballs are for
 set -eu
 tarball=$1
 packages=$2
 root=$3
+arch=${tarball%.tar.gz}
+arch=${arch##*-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022
@@ -20,19 +23,19 @@ cp "$work/config.yaml" "$root/etc/gpusnoop_exporter/"
 cp "$work/copyright" "$work/third-party-licenses.gz" "$root/usr/share/doc/gpusnoop-exporter/"
 
 for package in libc6 ca-certificates; do
-    file=$(echo "$packages/${package}"_*.deb)
+    file=$(find "$packages" -name "${package}_*_$arch.deb" -o -name "${package}_*_all.deb")
     dpkg-deb -x "$file" "$work/$package"
     dpkg-deb -f "$file" >"$root/var/lib/dpkg/status.d/$package"
     mkdir -p "$root/usr/share/doc/$package"
     cp "$work/$package/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/"
 done
 # What the program is linked with, by the names that are in it.
-for library in $(objdump -p "$work/gpusnoop_exporter" | sed -n 's/^ *NEEDED *//p'); do
-    case $library in
-    ld-linux-x86-64.so.2) directory=/lib64 ;; # where each x86-64 program names it
-    ld-linux-aarch64.so.1) directory=/lib ;;
-    *) directory=/lib/$(objdump -f "$work/gpusnoop_exporter" | sed -n 's/.*file format elf64-\(little\)\{0,1\}\(.*\)/\2/p' |
-        sed 's/x86-64/x86_64/;s/$/-linux-gnu/') ;;
+for library in $(readelf -d "$work/gpusnoop_exporter" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p'); do
+    case $library:$arch in
+    ld-linux-x86-64.so.2:*) directory=/lib64 ;; # where each x86-64 program names it
+    ld-linux-aarch64.so.1:*) directory=/lib ;;
+    *:amd64) directory=/lib/x86_64-linux-gnu ;;
+    *:arm64) directory=/lib/aarch64-linux-gnu ;;
     esac
     mkdir -p "$root$directory"
     cp -L "$(find "$work/libc6" -name "$library" | head -n 1)" "$root$directory/"

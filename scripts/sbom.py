@@ -2,7 +2,7 @@
 """The bill of materials of a build's exporter, as SPDX 2.3: sbom.py BUILD-DIRECTORY [--licenses FILE]
 
 It has what the linker took, by its map, and the headers that were compiled, by the compiler's own lists. A file
-belongs to the Debian package that installed it, or to a source package in .deps. FILE gets the licences of all."""
+belongs to the Debian package that has it, or to a source package in .deps. FILE gets the licences of all."""
 
 import argparse
 import hashlib
@@ -15,6 +15,10 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Packages that scripts/setup.sh has unpacked for arm64, not installed: their files, and dpkg's database of them.
+ARM64 = (ROOT / ".deps/arm64").resolve()
+UNPACKED = re.compile(re.escape(str(ARM64)) + "/(root|linux)(?=/usr/)")
+UNPACKED_DATABASE = ("--admindir", str(ARM64 / "root/var/lib/dpkg"))
 # Their headers declare what stays outside: the C library, the kernel, and libcurl, which `top` loads.
 OUTSIDE = re.compile(r"^(libc6-dev|linux-libc-dev|libcurl4-openssl-dev)\b")
 # Archives of the build -> the source package in .deps that they are made of.
@@ -37,31 +41,41 @@ def compiled_headers(build):
     for line in listed.splitlines():
         if not line.startswith(" "):
             wanted = line.startswith(("exporter/", "bpf/"))
-        elif wanted and line.strip().startswith("/usr/"):
-            headers.add(os.path.realpath(line.strip()))
+        elif wanted:
+            file = os.path.realpath(build / line.strip())
+            if line.strip().startswith("/usr/") or UNPACKED.match(file):
+                headers.add(file)
     return headers
 
 
 def debian_packages(files):
-    """The packages that installed these files; a file of none is an error."""
+    """The packages that have these files, each with the options for its database; a file of none is an error."""
+    unpacked = {file for file in files if UNPACKED.match(file)}
+    return {(package, database)
+            for some, database in ((files - unpacked, ()), ({UNPACKED.sub("", file) for file in unpacked}, UNPACKED_DATABASE))
+            for package in owners_of(some, database)}
+
+
+def owners_of(files, database):
     # Debian's packages name files below /usr also without it.
     asked = sorted(files) + sorted(file.removeprefix("/usr") for file in files)
-    said = subprocess.run(["dpkg-query", "-S", *asked], check=False, capture_output=True, text=True).stdout
+    said = subprocess.run(["dpkg-query", *database, "-S", *asked], check=False, capture_output=True, text=True).stdout
     owners = {}
     for line in said.splitlines():
         packages, _, file = line.partition(": ")
         if not line.startswith("diversion by"):
             owners["/usr" + file if file.startswith("/lib") else file] = packages.split(", ")[0]
     if missing := sorted(files - set(owners)):
-        raise SystemExit(f"sbom: no package has installed {', '.join(missing)}")
+        raise SystemExit(f"sbom: no package has {', '.join(missing)}")
     return set(owners.values())
 
 
-def debian(package):
+def debian(package, database):
     form = "${Package}\n${Version}\n${source:Package}\n${source:Version}\n${Architecture}"
     name, version, source, source_version, arch = subprocess.run(
-        ["dpkg-query", "-W", "-f", form, package], check=True, capture_output=True, text=True).stdout.split("\n")
-    return {"name": name, "version": version, "licence": f"/usr/share/doc/{name}/copyright",
+        ["dpkg-query", *database, "-W", "-f", form, package], check=True, capture_output=True, text=True).stdout.split("\n")
+    root = ARM64 / "root" if database else pathlib.Path("/")
+    return {"name": name, "version": version, "licence": root / f"usr/share/doc/{name}/copyright",
             "purl": f"pkg:deb/debian/{name}@{urllib.parse.quote(version, safe=':~')}?arch={arch}"
                     f"&upstream={source}%40{urllib.parse.quote(source_version, safe=':~')}"}
 
@@ -79,8 +93,8 @@ def materials(build):
     ours = {file for file in linked if file.startswith(f"{build}/")}
     sources = {FROM_SOURCE[name] for name in map(os.path.basename, ours) if name in FROM_SOURCE}
     headers = debian_packages(compiled_headers(build))
-    packages = debian_packages(linked - ours) | {package for package in headers if not OUTSIDE.match(package)}
-    return sorted([debian(package) for package in packages] + [from_source(name) for name in sources],
+    packages = debian_packages(linked - ours) | {package for package in headers if not OUTSIDE.match(package[0])}
+    return sorted([debian(*package) for package in packages] + [from_source(name) for name in sources],
                   key=lambda part: part["name"])
 
 

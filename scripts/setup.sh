@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh             packages and sources for the build
 #   scripts/setup.sh --packages  the same, and what makes packages and images
+#   scripts/setup.sh --packages-arm64  the same, and what makes them for arm64, on amd64
 #   scripts/setup.sh --demo      packages and sources for the build, and the servers of scripts/demo.sh
 #   scripts/setup.sh --tests     all of it, and the servers and tools that the tests use
 #   scripts/setup.sh --arm64     all of it, and what builds for arm64 and runs the tests there, emulated
@@ -16,6 +17,7 @@ with_servers=no
 with_arm64=no
 case ${1:-} in
 --packages) with_packages=yes ;;
+--packages-arm64) with_packages=yes with_arm64=yes ;;
 --demo) with_servers=yes ;;
 --tests) with_tests=yes with_packages=yes with_servers=yes ;;
 --arm64) with_tests=yes with_packages=yes with_servers=yes with_arm64=yes ;;
@@ -62,11 +64,12 @@ if [ $with_tests = yes ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
     packages="$packages g++-aarch64-linux-gnu qemu-user gdb-multiarch"
 fi
 if [ $with_arm64 = yes ]; then
-    if [ $with_guests = no ]; then
-        echo "setup: --arm64 is for amd64: on arm64, --tests is all of it" >&2
+    if [ "$(dpkg --print-architecture)" != amd64 ]; then
+        echo "setup: $1 is for amd64: on arm64, --packages and --tests are all of it" >&2
         exit 1
     fi
-    packages="$packages qemu-system-arm"
+    packages="$packages g++-aarch64-linux-gnu"
+    [ $with_tests = no ] || packages="$packages qemu-system-arm"
 fi
 
 missing=
@@ -189,13 +192,17 @@ if [ ! -d .deps/kernel-headers/usr ]; then
 fi
 
 # What is in the image besides the exporter: always of Debian 12, whatever this machine runs.
-if [ $with_packages = yes ] && [ ! -d .deps/image ]; then
-    echo "setup: fetching the image's C library and certificates"
+of_image() { # of_image PACKAGE...: into .deps/image, for $architecture
+    echo "setup: fetching $* for the image"
     suite_apt bookworm apt-get update
     rm -rf .deps/image.new
-    mkdir -p .deps/image.new
-    (cd .deps/image.new && suite_apt bookworm apt-get download libc6 ca-certificates)
-    mv .deps/image.new .deps/image
+    mkdir -p .deps/image.new .deps/image
+    (cd .deps/image.new && suite_apt bookworm apt-get download "$@")
+    mv .deps/image.new/* .deps/image/
+    rmdir .deps/image.new
+}
+if [ $with_packages = yes ] && ! ls .deps/image/libc6_*_"$architecture".deb >/dev/null 2>&1; then
+    of_image ca-certificates libc6
 fi
 
 # Another release's C library, with which the program must run, too.
@@ -307,7 +314,17 @@ fi
 
 # What the exporter and its tests for arm64 are built with and run on (cmake/arm64.cmake), of this Debian
 # release: its libraries in .deps/arm64/root, which is also the root file system of the guests for arm64, and
-# the kernel's headers beside it.
+# the kernel's headers beside it. The root's database of dpkg says which package has which file of both.
+record() { # record ARCHIVE ROOT: as dpkg does when it installs
+    info=$2/var/lib/dpkg/info
+    recorded=$info/$(dpkg-deb -f "$1" Package)
+    [ "$(dpkg-deb -f "$1" Multi-Arch)" != same ] || recorded=$recorded:$architecture
+    mkdir -p "$info"
+    echo 1 >"$info/format"
+    dpkg-deb --fsys-tarfile "$1" | tar -t | sed 's,^\.,,; s,/$,,; s,^$,/.,' >"$recorded.list"
+    if dpkg-deb --info "$1" symbols >/dev/null 2>&1; then dpkg-deb --info "$1" symbols >"$recorded.symbols"; fi
+    { dpkg-deb -f "$1" && printf 'Status: install ok installed\n\n'; } >>"$2/var/lib/dpkg/status"
+}
 unpack_arm64() {
     new=.deps/arm64.new
     rm -rf "$new"
@@ -327,6 +344,7 @@ unpack_arm64() {
         into=$new/root
         case $archive in */linux-libc-dev_*) into=$new/linux ;; esac
         dpkg-deb -x "$archive" "$into"
+        record "$archive" "$new/root"
     done
     rm -r "$new/archives"
     rm -rf .deps/arm64
@@ -334,7 +352,10 @@ unpack_arm64() {
 }
 if [ $with_arm64 = yes ]; then
     architecture=arm64
-    [ -d .deps/arm64 ] || { echo "setup: unpacking packages for arm64"; unpack_arm64; }
+    [ -f .deps/arm64/root/var/lib/dpkg/status ] || { echo "setup: unpacking packages for arm64"; unpack_arm64; }
+    ls .deps/image/libc6_*_arm64.deb >/dev/null 2>&1 || of_image libc6
+fi
+if [ $with_arm64 = yes ] && [ $with_tests = yes ]; then
     guest_kernel arm64-6.12 bookworm-backports arm64
     guest_kernel arm64-16k bookworm-backports arm64-16k
     guest_kernel arm64-newest sid arm64
