@@ -7,7 +7,7 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../.deps/arm64/root REALPATH)
 # The cross compiler's own kernel headers are those of Debian 12.
-set(GPUSNOOP_KERNEL_HEADERS ${CMAKE_SYSROOT}/../linux/usr/include)
+get_filename_component(GPUSNOOP_KERNEL_HEADERS ${CMAKE_CURRENT_LIST_DIR}/../.deps/arm64/linux/usr/include REALPATH)
 foreach(language C CXX)
     set(CMAKE_${language}_FLAGS_INIT "-isystem ${GPUSNOOP_KERNEL_HEADERS} -isystem ${GPUSNOOP_KERNEL_HEADERS}/aarch64-linux-gnu")
 endforeach()
