@@ -2,7 +2,7 @@
 # Makes the files of a release from a build: the tarball, the packages, the debug information, the bill of
 # materials and the checksums. The same build and commit give the same bytes.
 #
-#   scripts/package.sh BUILD-DIRECTORY OUTPUT-DIRECTORY
+#   scripts/package.sh BUILD-DIRECTORY OUTPUT-DIRECTORY     which can have those of other machines, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(realpath "$1")
@@ -13,7 +13,11 @@ umask 022
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
 version=$(sed -n 's/^project(gpusnoop_exporter VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-case $(uname -m) in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$(uname -m) ;; esac
+case $(readelf -h "$build/gpusnoop_exporter" | sed -n 's/^ *Machine: *//p') in
+*X86-64) arch=amd64 ;;
+AArch64) arch=arm64 ;;
+*) echo "package: $build/gpusnoop_exporter is for neither x86_64 nor arm64" >&2; exit 1 ;;
+esac
 name=gpusnoop_exporter-$version.linux-$arch
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,8 +46,22 @@ mkdir -p "$debug"
 install -m 644 "$build/gpusnoop_exporter.debug" "$debug/${id:2}.debug"
 archive "$name.debug"
 
+# cpack finds out which C library the program needs by those that are installed. For another machine's program, dpkg's
+# tool must be shown where that C library is, as if it had just been built.
+options=()
+if [ "$arch" != "$(dpkg --print-architecture)" ]; then
+    mkdir -p "$work/needs/debian" "$work/needs/libc/DEBIAN"
+    touch "$work/needs/debian/control"
+    cp ".deps/$arch/root/var/lib/dpkg/info/libc6:$arch.symbols" "$work/needs/libc/DEBIAN/symbols"
+    ln -s "$(realpath ".deps/$arch/root/lib")" "$work/needs/libc/lib"
+    needs=$(cd "$work/needs" && DEB_HOST_ARCH=$arch dpkg-shlibdeps -Slibc -O "$build/gpusnoop_exporter" 2>"$work/log") || {
+        cat "$work/log" >&2
+        exit 1
+    }
+    options=(-D "CPACK_DEBIAN_PACKAGE_DEPENDS=${needs#*Depends=}, adduser")
+fi
 for generator in DEB RPM; do
-    cpack -G $generator --config "$build/CPackConfig.cmake" -B "$work/packages" >"$work/log" 2>&1 || {
+    cpack -G $generator --config "$build/CPackConfig.cmake" -B "$work/packages" "${options[@]}" >"$work/log" 2>&1 || {
         tail -n 30 "$work/log" >&2
         exit 1
     }

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Looks at the Debian package that packages_test.sh has made: lintian, and what is in it.
 #
-#   deb_test.sh BUILD-DIRECTORY
+#   deb_test.sh BUILD-DIRECTORY [ARCHITECTURE]
 set -euo pipefail
 build=$1
+arch=${2:-$(dpkg --print-architecture)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -11,8 +12,9 @@ fail() {
     exit 1
 }
 
-package=$(echo "$build"/packages/gpusnoop-exporter_*.deb)
-[ -f "$package" ] || fail "no package in $build/packages"
+package=$(echo "$build"/packages/gpusnoop-exporter_*_"$arch".deb)
+[ -f "$package" ] || fail "no package for $arch in $build/packages"
+[ "$(dpkg-deb -f "$package" Architecture)" = "$arch" ] || fail "it is not for $arch"
 
 # Libraries are in the program on purpose: it runs on other distributions.
 lintian --allow-root --fail-on error --suppress-tags embedded-library "$package" || fail "lintian found errors"

@@ -1,18 +1,20 @@
 #!/bin/bash
 # Looks at the rpm that packages_test.sh has made: rpmlint, what it needs, and what is in it.
 #
-#   rpm_test.sh BUILD-DIRECTORY
+#   rpm_test.sh BUILD-DIRECTORY [ARCHITECTURE]
 set -euo pipefail
 build=$1
+arch=${2:-$(uname -m)}
 fail() {
     echo "rpm_test: $*" >&2
     exit 1
 }
-package=$(echo "$build"/packages/gpusnoop-exporter-*.rpm)
-[ -f "$package" ] || fail "no package in $build/packages"
+package=$(echo "$build"/packages/gpusnoop-exporter-*."$arch".rpm)
+[ -f "$package" ] || fail "no package for $arch in $build/packages"
 rpmlint --config "$(dirname "$0")/rpmlint.toml" "$package" || fail "rpmlint found errors"
 
 query() { rpm --dbpath "$(realpath "$build")/packages.rpmdb" -qp "$@" "$package"; }
+[ "$(query --qf '%{ARCH}')" = "$arch" ] || fail "it is not for $arch"
 diff <(cd "$build/packages" && dpkg-deb --fsys-tarfile gpusnoop-exporter_*.deb | tar -t | grep -v '/$' | sed 's/^\.//' | sort) \
     <(query --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' | sed -n 's/^-[^ ]* //p' | sort) ||
     fail "it has other files than the Debian package"
