@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""The image of scripts/image.sh, made of what packages_test.sh has made: image_test.py BUILD-DIRECTORY
+"""The image of scripts/image.sh, made of what packages_test.sh has made: image_test.py BUILD-DIRECTORY [EMULATOR]
 
-Its size, its labels, its files; and it runs in crun, as docs/install.md runs it in Docker."""
+Its size, its labels, its files; and it runs in crun, as docs/install.md runs it in Docker. An image for arm64 runs by
+qemu-user as EMULATOR, without a container, and is then made beside one for amd64: one image for both."""
 
 import gzip
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -36,13 +39,28 @@ def expect(what, condition):
         raise SystemExit(f"not so: {what}")
 
 
-def check_layout(layout, archive):
-    def blob(descriptor):
-        return (layout / "blobs" / descriptor["digest"].replace(":", "/")).read_bytes()
-
+def unpacked(archive, layout):
+    layout.mkdir()
+    run("tar", "-xf", archive, "-C", layout)
     (listed,) = json.loads((layout / "index.json").read_bytes())["manifests"]
-    manifest = json.loads(blob(listed))
-    config = json.loads(blob(manifest["config"]))
+    return layout, listed
+
+
+def blob(layout, descriptor):
+    return json.loads((layout / "blobs" / descriptor["digest"].replace(":", "/")).read_bytes())
+
+
+def check_machine(layout, listed, architecture):
+    """The machine that the index names is that of the image. Returns both."""
+    manifest = blob(layout, listed)
+    config = blob(layout, manifest["config"])
+    expect(f"the index has it for {architecture}: {listed}", listed["platform"] == {"os": "linux", "architecture": architecture})
+    expect(f"it is for {architecture}: {config}", (config["os"], config["architecture"]) == ("linux", architecture))
+    return manifest, config
+
+
+def check_layout(layout, listed, archive, architecture):
+    manifest, config = check_machine(layout, listed, architecture)
     labels = config["config"]["Labels"]
     of_commit = run("git", "-C", ROOT, "rev-parse", "HEAD").strip()
     expect("the label of the revision is the commit", labels["org.opencontainers.image.revision"] == of_commit)
@@ -85,8 +103,39 @@ class InContainer(Serving):
         self.command.pop()
 
 
+def check_emulated(emulator, root):
+    """The image has all that its program needs."""
+    program = [emulator, "-L", root, root / "usr/bin/gpusnoop_exporter"]
+    expect("it says its version", run(*program, "--version").startswith("gpusnoop_exporter, version "))
+    run(*program, "check-config", f"--config.file={root}/etc/gpusnoop_exporter/config.yaml")
+
+
+def check_both(packages, work):
+    """Of two machines' files: the images, one for both, and their checksums. Any program is enough of the other machine."""
+    shutil.copytree(packages, work / "both")
+    (tarball,) = (work / "both").glob("*.linux-arm64.tar.gz")
+    run("tar", "-xzf", tarball, "-C", work)
+    shutil.copy(shutil.which("true"), work / tarball.name.removesuffix(".tar.gz") / "gpusnoop_exporter")
+    run("tar", "-czf", str(tarball).replace("arm64", "amd64"), "-C", work, tarball.name.removesuffix(".tar.gz"))
+    run(ROOT / "scripts/image.sh", work / "both")
+    run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=work / "both")
+    images = {archive.name.partition(".linux")[2]: archive for archive in (work / "both").glob("*.oci.tar")}
+    expect(f"there are three images: {images}", set(images) == {".oci.tar", "-amd64.oci.tar", "-arm64.oci.tar"})
+    layout, listed = unpacked(images[".oci.tar"], work / "of-both")
+    manifests = blob(layout, listed)["manifests"]
+    for architecture, manifest in zip(("amd64", "arm64"), manifests, strict=True):
+        check_machine(layout, manifest, architecture)
+        alone, in_it = unpacked(images[f"-{architecture}.oci.tar"], work / architecture)
+        expect("it is the image for one machine", manifest["digest"] == in_it["digest"])
+        expect("they have one name", listed["annotations"] == in_it["annotations"])
+        expect("all of it is there", {path.name for path in (alone / "blobs/sha256").iterdir()} <=
+               {path.name for path in (layout / "blobs/sha256").iterdir()})
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    emulator = sys.argv[2] if len(sys.argv) > 2 else None
+    architecture = "arm64" if emulator else run("dpkg", "--print-architecture").strip()
     packages = build / "packages"
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
@@ -95,11 +144,14 @@ def main():
         first = archive.read_bytes()
         run(ROOT / "scripts/image.sh", packages)
         expect("two runs make the same image", first == archive.read_bytes())
-        layout = work / "layout"
-        layout.mkdir()
-        run("tar", "-xf", archive, "-C", layout)
-        tag, size = check_layout(layout, archive)
-        run("umoci", "unpack", "--image", f"{layout}:{tag}", work / "bundle")
+        layout, listed = unpacked(archive, work / "layout")
+        tag, size = check_layout(layout, listed, archive, architecture)
+        run("umoci", "unpack", *([] if os.geteuid() == 0 else ["--rootless"]), "--image", f"{layout}:{tag}", work / "bundle")
+        if emulator:
+            check_emulated(emulator, work / "bundle/rootfs")
+            check_both(packages, work)
+            print(f"{size / 1e6:.1f} MB, and it runs by {emulator}")
+            return 0
         as_documented(work / "bundle")
         # crun refuses a machine with both versions of control groups, so it sees one, which has no controllers.
         one_version = ["unshare", "--mount", "sh", "-c",
