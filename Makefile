@@ -8,6 +8,7 @@ help:
 	@echo 'LABEL=all make test     everything, as CI does'
 	@echo 'LABEL=quick make test   only the tests of one label: quick, kernel, e2e, long, vm or arm64'
 	@echo 'make dist   build a release into dist/: tarball, packages, checksums, bill of materials'
+	@echo 'ARCH=all make dist      the same for amd64 and arm64, on amd64; ARCH=arm64: for arm64 alone'
 
 run:
 	@scripts/run.sh

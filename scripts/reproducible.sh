@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the committed revision twice, in two directories and without ccache, and compares what `make dist`
-# makes. It takes as long as two builds.
+# Builds the committed revision twice, in two directories and without ccache, and compares what `make dist` and
+# scripts/image.sh make. It takes as long as two builds. ARCH says for which machine, as it does for scripts/dist.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ for copy in first another/second; do
     mkdir -p "$work/${copy%/*}"
     git clone -q . "$work/$copy"
     ln -s "$(realpath .deps)" "$work/$copy/.deps"
-    make -C "$work/$copy" dist >"$work/log" 2>&1 || {
+    { make -C "$work/$copy" dist && "$work/$copy/scripts/image.sh"; } >"$work/log" 2>&1 || {
         tail -n 30 "$work/log" >&2
         exit 1
     }
