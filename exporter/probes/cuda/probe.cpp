@@ -48,10 +48,12 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
 
 class CudaProbe final : public Probe {
 public:
-    CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets)
+    CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets,
+              CostTablesPtr costs)
         : config_(config_of(config, *targets)),
           shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
+          costs_(std::move(costs)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path)),
@@ -124,6 +126,7 @@ private:
     CudaConfig config_;
     bool shows_scripts_;
     TargetProcessesPtr targets_;
+    CostTablesPtr costs_;  // of the other probes on functions
     nanoseconds rescan_interval_;
     ebpf::Features features_;
     discovery::GpuLookup gpus_;
@@ -285,7 +288,7 @@ void CudaProbe::govern() {
     launch_probes_.emplace(*programs_);
     governor_ = std::make_unique<LaunchGovernor>(
         config_.max_overhead,
-        LaunchGovernor::Maps{programs_->tables().processes, programs_->in_turns_map()},
+        LaunchGovernor::Maps{programs_->tables().processes, programs_->in_turns_map()}, costs_,
         *launch_probes_);
 }
 
@@ -317,7 +320,7 @@ Health CudaProbe::health() const {
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const Shared &shared) {
     return config.of<CudaConfig>().enabled
-               ? std::make_unique<CudaProbe>(config, features, shared.targets)
+               ? std::make_unique<CudaProbe>(config, features, shared.targets, shared.costs)
                : nullptr;
 }
 

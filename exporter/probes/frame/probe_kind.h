@@ -14,6 +14,7 @@
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
@@ -30,6 +31,7 @@ namespace gpusnoop::probes {
 struct Shared {
     TargetProcessesPtr targets;
     sinks::SinksPtr sinks;
+    CostTablesPtr costs = std::make_shared<CostTables>();
 };
 
 using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,

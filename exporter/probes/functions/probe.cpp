@@ -60,8 +60,9 @@ std::string boot_id() {
 class FunctionsProbe final : public Probe {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
-                   std::optional<FunctionTracing> tracing = std::nullopt)
+                   CostTablesPtr costs, std::optional<FunctionTracing> tracing = std::nullopt)
         : setup_(setup_of(config, std::move(features), std::move(tracing))),
+          costs_(std::move(costs)),
           reporter_(config, std::move(sinks)),
           aggregator_({.budget = budget_of(config.series),
                        .pid_label = config.labels.pid,
@@ -114,6 +115,7 @@ private:
     [[nodiscard]] FunctionPrograms::Details wanted_details() const;
 
     Setup setup_;
+    CostTablesPtr costs_;  // null: of a trace
     FunctionIds ids_;
     CallReporter reporter_;
     SandboxWarnings sandboxes_{"functions"};
@@ -145,6 +147,11 @@ Result<> FunctionsProbe::open() {
                                              .since = since_.monotonic});
     if (!consumer) {
         return tl::unexpected(consumer.error());
+    }
+    if (costs_) {
+        if (auto added = costs_->add((*programs)->processes_map()); !added) {
+            return added;
+        }
     }
     reporter_.start();
     programs_ = std::move(*programs);
@@ -205,7 +212,7 @@ Health FunctionsProbe::health() const {
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
     return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks)
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.costs)
                : nullptr;
 }
 
@@ -240,7 +247,8 @@ std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Featu
     functions.report = {};
     config.set(std::move(functions));
     const auto no_sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs());
-    return std::make_unique<FunctionsProbe>(config, features, no_sinks, std::move(tracing));
+    return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr,
+                                            std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

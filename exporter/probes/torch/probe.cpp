@@ -20,8 +20,9 @@ namespace {
 
 class TorchProbe final : public Probe {
 public:
-    TorchProbe(const config::Config &config, ebpf::Features features)
+    TorchProbe(const config::Config &config, ebpf::Features features, CostTablesPtr costs)
         : config_(config.of<TorchConfig>()),
+          costs_(std::move(costs)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           aggregator_(
@@ -61,6 +62,7 @@ private:
     Result<> open();
 
     TorchConfig config_;
+    CostTablesPtr costs_;
     std::chrono::nanoseconds rescan_interval_;
     ebpf::Features features_;
     TorchAggregator aggregator_;
@@ -89,6 +91,9 @@ Result<> TorchProbe::open() {
     if (!consumer) {
         return tl::unexpected(consumer.error());
     }
+    if (auto added = costs_->add((*programs)->processes_map()); !added) {
+        return added;
+    }
     programs_ = std::move(*programs);
     consumer_ = std::move(*consumer);
     attacher_.emplace(*programs_, attached_, config_.libraries);
@@ -114,9 +119,10 @@ Health TorchProbe::health() const {
 }
 
 std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
-                                  const Shared & /*shared*/) {
-    return config.of<TorchConfig>().enabled ? std::make_unique<TorchProbe>(config, features)
-                                            : nullptr;
+                                  const Shared &shared) {
+    return config.of<TorchConfig>().enabled
+               ? std::make_unique<TorchProbe>(config, features, shared.costs)
+               : nullptr;
 }
 
 std::vector<series::FamilySet> declare_torch_families() {

@@ -47,9 +47,11 @@ Result<> LaunchGovernor::can_attach_to_one(ebpf::AttachMode mode) {
     return {};
 }
 
-LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, LaunchProbes &probes)
+LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
+                               LaunchProbes &probes)
     : percent_(percent),
       maps_(maps),
+      others_(std::move(others)),
       probes_(probes),
       started_(now_on(CLOCK_MONOTONIC)),
       thread_([this](const std::stop_token &stop) { run(stop); }) {}
@@ -69,7 +71,8 @@ void LaunchGovernor::look(nanoseconds now) {
     const auto read = ebpf::for_each_lookup<std::uint32_t, cuda_live_process>(
         maps_.processes, max_processes, [&](std::uint32_t tgid, const cuda_live_process &process) {
             const ProcessKey key{tgid, process.since_ns};
-            const nanoseconds cost(process.cost_ns);
+            const nanoseconds others = others_->cost_of(tgid);
+            const nanoseconds cost = others + nanoseconds(process.cost_ns);
             running.insert(key);
             auto found = states_.find(key);
             if (found == states_.end()) {
@@ -77,9 +80,7 @@ void LaunchGovernor::look(nanoseconds now) {
                 const bool is_older = nanoseconds(process.since_ns) < started_;
                 const std::lock_guard lock(mutex_);
                 found =
-                    states_
-                        .emplace(key, CostBudget(percent_, now, is_older ? cost : nanoseconds(0)))
-                        .first;
+                    states_.emplace(key, CostBudget(percent_, now, is_older ? cost : others)).first;
             }
             apply(key, found->second, found->second.budget.note(now, cost), now);
         });

@@ -13,21 +13,22 @@
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/governor/cost_budget.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
+#include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/process_identity.h"
 
 namespace gpusnoop::probes {
 
-// A process that costs more has turns of a second, in which its kernel launches are seen, and
-// pauses, in which they are not: only without a probe does a call cost nothing. All its other
-// calls, and those about memory among them, are always seen.
+// Counts what all probes on functions cost. A process that costs more has turns of a second, in
+// which its kernel launches are seen, and pauses, in which they are not: only without a probe does
+// a call cost nothing. All its other calls, and those about memory among them, are always seen.
 class LaunchGovernor {
 public:
     struct Maps {
         int processes;  // of the probe: its values begin with a process_entry
         int in_turns;   // for its programs: the processes that have turns
     };
-    // `probes` must outlive it.
-    LaunchGovernor(std::uint32_t percent, Maps maps, LaunchProbes &probes);
+    // `others`: what the other probes cost. `probes` must outlive it.
+    LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others, LaunchProbes &probes);
     LaunchGovernor(const LaunchGovernor &) = delete;
     LaunchGovernor &operator=(const LaunchGovernor &) = delete;
 
@@ -62,6 +63,7 @@ private:
 
     std::uint32_t percent_;
     Maps maps_;
+    CostTablesPtr others_;
     LaunchProbes &probes_;
     std::chrono::nanoseconds started_;
     mutable std::mutex mutex_;  // of the states; only the thread changes them
