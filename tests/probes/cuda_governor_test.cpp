@@ -22,8 +22,9 @@ constexpr const char *launches_family = "gpusnoop_cuda_kernel_launches_total";
 constexpr const char *unobserved_family = "gpusnoop_cuda_launches_unobserved_seconds_total";
 
 // 20 %: the launcher costs more even where a probe is cheap, and a turn comes every few seconds.
-std::string config(const std::string &mode) {
-    return "log: {level: debug}\ncuda: {attach: " + mode + ", max_overhead: 20%}\n";
+std::string config(const std::string &mode, const std::string &endings) {
+    return "log: {level: debug}\ncuda: {attach: " + mode + ", endings: " + endings +
+           ", max_overhead: 20%}\n";
 }
 
 struct Launcher {
@@ -74,7 +75,8 @@ struct Node {
     Exporter exporter;
     Process holder;
 
-    explicit Node(const std::string &mode) : exporter(config(mode)), holder(hold(exporter)) {
+    explicit Node(const std::string &mode, const std::string &endings = "auto")
+        : exporter(config(mode, endings)), holder(hold(exporter)) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         eventually("the cost of a probe to be measured", [&] {
             return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
@@ -138,5 +140,31 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
     REQUIRE(all > number(truth.launches));
     page = exporter.wait_for(launches_family, heavy.of(), all - unseen);
     CHECK(seen(page, heavy) == all - unseen);
+    check_account_at_rest(exporter);
+}
+
+TEST_CASE("a process that ends in a pause leaves all others as they were", "[kernel]") {
+    require_bpf();
+    const std::string endings = GENERATE("auto", "exits");
+    CAPTURE(endings);
+    const Node node(attach_modes().front(), endings);
+    const Exporter &exporter = node.exporter;
+    {
+        Launcher heavy("heavy");
+        eventually("a pause to be on the page",
+                   [&] { return exporter.scrape().sum(unobserved_family, heavy.of()) > 0; });
+        heavy.process.signal(SIGKILL);
+        CHECK(heavy.process.wait() == 128 + SIGKILL);
+        const auto truth = heavy.truth();
+        const Page page = exporter.wait_for("gpusnoop_cuda_memory_allocations_total", heavy.of(),
+                                            number(truth.entered.at("cudaMalloc")));
+        CHECK(seen(page, heavy) <= number(truth.launches));
+    }
+    eventually("the probes to be in all processes again, of both files",
+               [&] { return count(exporter.log(), "launches of all processes again") == 2; });
+    const Launcher next("next");
+    next.be("slow");
+    next.be("idle");
+    check_all_seen(exporter, next);
     check_account_at_rest(exporter);
 }

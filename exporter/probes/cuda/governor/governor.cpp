@@ -103,9 +103,6 @@ void LaunchGovernor::note(State &state, std::optional<nanoseconds> paused_at) {
     if (state.paused_at && !paused_at) {
         state.unseen += now_on(CLOCK_MONOTONIC) - *state.paused_at;
     }
-    if (paused_at) {
-        state.last_paused_at = *paused_at;
-    }
     state.paused_at = paused_at;
 }
 
@@ -115,9 +112,8 @@ void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen
         const std::uint8_t yes = 1;
         (void)bpf_map_update_elem(maps_.in_turns, &process.tgid, &yes, BPF_ANY);
         log::info(
-            "the probes cost a process more than cuda.max_overhead: its kernel launches are seen "
-            "in "
-            "turns of a second",
+            "the probes cost a process more than cuda.max_overhead: from now on, its kernel "
+            "launches are seen in turns of a second",
             {{"probe", "cuda"},
              {"pid", process.tgid},
              {"overhead", percent_text(state.budget.percent_at_begin())}});
@@ -125,6 +121,8 @@ void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen
     if (!is_seen && !state.paused_at) {
         note(state, now);
         probes_.set(process.tgid, Sight::out_of_turn);
+        const std::lock_guard lock(mutex_);
+        state.detached_at = now_on(CLOCK_MONOTONIC);
     } else if (is_seen && state.paused_at) {
         probes_.set(process.tgid, Sight::in_turn);
         note(state, std::nullopt);
@@ -163,7 +161,7 @@ nanoseconds LaunchGovernor::unseen(const ProcessKey &process) const {
 bool LaunchGovernor::may_have_ended(const ProcessKey &process, nanoseconds began) const {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(process);
-    return found != states_.end() && began < found->second.last_paused_at;
+    return found != states_.end() && began < found->second.detached_at;
 }
 
 }  // namespace gpusnoop::probes

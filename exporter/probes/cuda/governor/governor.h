@@ -49,7 +49,7 @@ private:
         CostBudget budget;
         std::chrono::nanoseconds unseen{};  // without the present pause
         std::optional<std::chrono::nanoseconds> paused_at;
-        std::chrono::nanoseconds last_paused_at{};
+        std::chrono::nanoseconds detached_at{};  // in the last pause
         std::optional<std::chrono::nanoseconds> ended;
         bool was_in_turns = false;
     };

@@ -11,6 +11,7 @@
 #include "exporter/base/log.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/system/foreign_reader.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
 
@@ -117,7 +118,13 @@ bool LaunchProbes::is_seen(std::uint32_t tgid) const {
     return found == in_turns_.end() || found->second != Sight::out_of_turn;
 }
 
-void LaunchProbes::attach_own(File &file, Users &users) {
+void LaunchProbes::warn(std::string_view what, const Error &error) {
+    if (warnings_.allow(now_on(CLOCK_MONOTONIC))) {
+        log::warn(what, {{"probe", "cuda"}, {"reason", error.message}});
+    }
+}
+
+Result<> LaunchProbes::attach_own(File &file, Users &users) {
     for (auto user = users.begin(); user != users.end();) {
         const std::uint32_t tgid = *user++;
         if (file.own.contains(tgid) || !is_seen(tgid)) {
@@ -131,41 +138,53 @@ void LaunchProbes::attach_own(File &file, Users &users) {
         } else if (has_ended(tgid)) {
             users.erase(tgid);
         } else {
-            log::warn("cannot attach to the kernel launches of a process, which are not counted",
-                      {{"probe", "cuda"}, {"pid", tgid}, {"reason", probes.error().message}});
+            return tl::unexpected(probes.error());
         }
     }
+    return {};
+}
+
+Result<> LaunchProbes::attach_shared(File &file) {
+    if (!file.shared.is_empty()) {
+        return {};
+    }
+    auto shared = programs_.attach_again(file.fd.get(), file.places, std::nullopt);
+    if (!shared) {
+        return tl::unexpected(shared.error());
+    }
+    file.shared = std::move(*shared);
+    log::debug("attached to the kernel launches of all processes again",
+               {{"probe", "cuda"}, {"functions", file.shared.functions()}});
+    return {};
 }
 
 // What is missing is attached before anything is taken away.
 void LaunchProbes::settle(const FileId &id, File &file, std::vector<UprobeSet> &surplus) {
     Users &users = users_[id];
-    if (is_in_turns(users)) {
-        attach_own(file, users);
-        surplus.push_back(std::exchange(file.shared, {}));
-        for (auto own = file.own.begin(); own != file.own.end();) {
-            const auto one = own++;
-            if (!users.contains(one->first) || !is_seen(one->first)) {
-                surplus.push_back(std::move(one->second));
-                file.own.erase(one);
-            }
+    bool has_own = is_in_turns(users);
+    if (has_own) {
+        if (const auto attached = attach_own(file, users); !attached) {
+            warn("cannot attach to the kernel launches of one process: those of all are seen",
+                 attached.error());
+            has_own = false;
         }
-        return;
     }
-    if (file.shared.is_empty()) {
-        auto shared = programs_.attach_again(file.fd.get(), file.places, std::nullopt);
-        if (!shared) {
-            log::warn(
-                "cannot attach to kernel launches again, which are not counted in new processes",
-                {{"probe", "cuda"}, {"reason", shared.error().message}});
+    if (!has_own) {
+        if (const auto attached = attach_shared(file); !attached) {
+            warn("cannot attach to kernel launches again: those of new processes are not counted",
+                 attached.error());
             return;
         }
-        file.shared = std::move(*shared);
+    } else if (!file.shared.is_empty()) {
+        surplus.push_back(std::exchange(file.shared, {}));
     }
-    for (auto &[tgid, probes] : file.own) {
-        surplus.push_back(std::move(probes));
+    for (auto own = file.own.begin(); own != file.own.end();) {
+        const auto one = own++;
+        if (!has_own || !users.contains(one->first) || !is_seen(one->first)) {
+            surplus.push_back(std::move(one->second));
+            file.own.erase(one);
+        }
     }
-    file.own.clear();
 }
 
 void LaunchProbes::set(std::uint32_t tgid, Sight sight) {

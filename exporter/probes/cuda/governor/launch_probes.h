@@ -7,10 +7,12 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
+#include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/mapping_list.h"
@@ -52,16 +54,19 @@ private:
     };
     using Users = std::set<std::uint32_t>;
 
+    void warn(std::string_view what, const Error &error);
     [[nodiscard]] bool is_in_turns(const Users &users) const;
     [[nodiscard]] bool is_seen(std::uint32_t tgid) const;
     void settle(const FileId &id, File &file, std::vector<ebpf::UprobeSet> &surplus);
-    void attach_own(File &file, Users &users);
+    Result<> attach_own(File &file, Users &users);
+    Result<> attach_shared(File &file);
 
     const CudaPrograms &programs_;
     std::mutex mutex_;
     std::map<FileId, File> files_;
     std::map<FileId, Users> users_;  // of all wanted files, attached to or not
     std::map<std::uint32_t, Sight> in_turns_;
+    RateLimit warnings_{1};
 };
 
 // Moves the launches of kernels out of `places`.

@@ -50,6 +50,23 @@ TEST_CASE("the part of launches asks for a name once, and counts what waited whe
     CHECK(bench.count({"gemm"}) == 2);
 }
 
+TEST_CASE("the part of launches counts the time in which they were not seen") {
+    LaunchesFixture bench;
+    std::chrono::nanoseconds unseen{};
+    bench.callbacks.unseen_of = [&](const ProcessKey &) { return unseen; };
+    bench.launches.note_unseen(bench.process());
+    CHECK(bench.page("cuda_launches_unobserved_seconds_total").empty());
+    unseen = 2s;
+    bench.launches.note_unseen(bench.process());
+    bench.launches.note_unseen(bench.process());
+    CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 2'000'000'000);
+    unseen = 1s;  // the governor has forgotten it
+    bench.launches.note_unseen(bench.process());
+    unseen = 3s;
+    bench.launches.note_unseen(bench.process());
+    CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 3'000'000'000);
+}
+
 TEST_CASE("the part of launches needs a process until the names that it waits for have come") {
     LaunchesFixture bench;
     Process &process = bench.process();
