@@ -286,6 +286,8 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 {
 	struct cuda_unreturned_record *record;
 
+	if (is_cut_off(thread))
+		return;
 	record = bpf_ringbuf_reserve(&cuda_events, sizeof(*record), 0);
 	if (!record)
 		return; /* the call is counted as stale all the same */

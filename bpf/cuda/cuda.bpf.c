@@ -117,6 +117,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 	thread->cookie &= ~CALL_STEPPED;
 	if (is_operation_of(profiler_operations, thread->cookie))
 		return enter_profiler(thread, regs);
+	drop_cut_off(thread);
 	if (thread->open.depth) {
 		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
 		if (dead) {
@@ -389,7 +390,8 @@ CALL_EXIT_PROGRAMS(cuda_leave_at_exit)
 END_PROGRAMS(end_thread, forget_process)
 END_TIMES_PROGRAMS()
 
-DEATH_PROGRAM(cuda_threads, is_in_call(task, &thread->open) || is_in_call(task, &thread->profiler))
+DEATH_PROGRAM(cuda_threads, (is_in_call(task, &thread->open) && !is_cut_off(thread)) ||
+				is_in_call(task, &thread->profiler))
 
 SEC("raw_tp")
 int cuda_end_map(struct bpf_raw_tracepoint_args *arguments)

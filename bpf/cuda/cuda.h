@@ -325,6 +325,13 @@ struct cuda_live_process {
 };
 WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 32);
 
+/* Of a process that has turns in which its launches of kernels are seen, until it ends. */
+struct cuda_turns {
+	__u64 detached_ns;   /* in its last pause: of launches from before, the end may be unseen */
+	__u64 seen_since_ns; /* all are seen from then on; 0: it has turns now */
+};
+WIRE_SIZE(struct cuda_turns, 16);
+
 /* The captures of all processes. While none lasts, no call looks for its stream. */
 struct cuda_captures {
 	__u64 lasting;

@@ -251,7 +251,8 @@ static __always_inline void end_gap(struct thread *thread)
 		return;
 	}
 	/* Where not all launches are seen, this may not be the one that ends the gap. */
-	if (!submits(call) || !account->gap.number || is_in_turns(thread)) {
+	if (!submits(call) || !account->gap.number ||
+	    may_have_unseen(thread, account->gap.since_ns)) {
 		begin_gap(account, thread);
 		return;
 	}

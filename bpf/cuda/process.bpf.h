@@ -62,12 +62,40 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, __u8);
+	__type(value, struct cuda_turns);
 } cuda_in_turns SEC(".maps");
 
-static __always_inline bool is_in_turns(const struct thread *thread)
+/* May launches of the thread's process since then be unseen? */
+static __always_inline bool may_have_unseen(const struct thread *thread, __u64 since_ns)
 {
-	return has_turns && bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
+	const struct cuda_turns *turns;
+
+	if (!has_turns)
+		return false;
+	turns = bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
+	return turns && (!turns->seen_since_ns || since_ns < turns->seen_since_ns);
+}
+
+/* Is the thread's open call a launch whose end was not seen, as it was detached from meanwhile? */
+static __always_inline bool is_cut_off(const struct thread *thread)
+{
+	const struct call *call = &thread->open.call[0];
+	const struct cuda_turns *turns;
+
+	if (!has_turns || !thread->open.depth ||
+	    !CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
+		return false;
+	turns = bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
+	return turns && call->started_ns < turns->detached_ns;
+}
+
+/* It does not enclose what the thread calls now. */
+static __always_inline void drop_cut_off(struct thread *thread)
+{
+	if (!is_cut_off(thread))
+		return;
+	ACCOUNT(stale, 1);
+	thread->open.depth = 0;
 }
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,

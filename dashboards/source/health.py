@@ -80,7 +80,7 @@ def _probes():
                    (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
                     "{{cluster}} {{instance}} {{comm}} {{probe}}")),
         timeseries("Time in which launches are not counted", "cuda.max_overhead is set, and the probes cost the program "
-                   "more: its launches are counted in turns of a second. They are some rate / (1 - this share).",
+                   "more: its launches are counted in turns of a second. 100% is one process all the time.",
                    "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
                                    "{{cluster}} {{instance}} {{comm}}"), shade="orange"),
         timeseries("What a probe costs", "Measured on each node when its exporter started. A call has an entry and mostly a "

@@ -45,14 +45,17 @@ bool CudaAttacher::wants(std::string_view name) const {
     return false;
 }
 
-// The launches leave `places`. Returns how many functions they are.
-tl::expected<std::size_t, CudaPrograms::Failure> CudaAttacher::attach_launches(
+// The launches leave `places`.
+tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> CudaAttacher::attach_launches(
     const discovery::Library &library, CudaPrograms::Places &places) {
     if (launches_ == nullptr) {
-        return 0;
+        return AttachedLibraries::Functions{};
     }
     CudaPrograms::Places launches = take_launches(places);
-    return launches.points.empty() ? 0 : launches_->attach(library, std::move(launches));
+    if (launches.points.empty()) {
+        return AttachedLibraries::Functions{};
+    }
+    return launches_->attach(library, std::move(launches));
 }
 
 Result<> CudaAttacher::refuse(const discovery::Library &library,

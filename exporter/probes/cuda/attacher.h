@@ -38,7 +38,7 @@ public:
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id, bool is_changed) override;
     [[nodiscard]] bool must_wait_for(const FileId &id) override {
-        return detacher_.must_wait_for(id);
+        return detacher_.must_wait_for(id) || (launches_ != nullptr && launches_->is_closing(id));
     }
     void failed(std::string_view reason) override { attached_.failed(reason); }
 
@@ -53,7 +53,7 @@ public:
     [[nodiscard]] const MissedCalls &missed_calls() const { return missed_calls_; }
 
 private:
-    tl::expected<std::size_t, CudaPrograms::Failure> attach_launches(
+    tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> attach_launches(
         const discovery::Library &library, CudaPrograms::Places &places);
     Result<> refuse(const discovery::Library &library, const CudaPrograms::Failure &failure);
     void detach_launches(const FileId &id, bool is_changed);

@@ -122,11 +122,11 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
                           "GPU threads of each launch by a call: the product of its grid and its "
                           "block.",
                           {gpu}, powers_of_four(1, std::uint64_t{1} << 34)),
-        .unobserved = set.counter(
-            "cuda_launches_unobserved_seconds_total",
-            "Time in which the process's kernel launches were not counted, as the probes cost it "
-            "more than cuda.max_overhead. rate(launches) / (1 - rate(this)) estimates all of them.",
-            {}, nanoseconds),
+        .unobserved = set.counter("cuda_launches_unobserved_seconds_total",
+                                  "Time in which kernel launches of the processes, added up, were "
+                                  "not counted, as the probes "
+                                  "cost them more than cuda.max_overhead.",
+                                  {}, nanoseconds),
     };
 }
 

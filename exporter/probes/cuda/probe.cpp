@@ -331,6 +331,7 @@ std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
     auto cuda = least.of<CudaConfig>();
     cuda.call_stacks = false;
     cuda.max_calls_per_second = 1;
+    cuda.max_overhead = 0;
     cuda.pin = Pin::never;
     cuda.pin_path.clear();
     least.set(std::move(cuda));

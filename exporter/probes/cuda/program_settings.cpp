@@ -96,6 +96,9 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
                          maps.cuda_ended, maps.cuda_captures, maps.cuda_capturing}) {
         pin(map);
     }
+    if (skeleton.rodata->has_turns) {
+        pin(maps.cuda_in_turns);
+    }
     if (skeleton.rodata->follow) {
         std::ranges::for_each(maps_of_followed(skeleton), pin);
     }

@@ -26,8 +26,11 @@ void AttachedLibraries::started(const Result<> &result) {
 }
 
 void AttachedLibraries::add(const discovery::Library &library, ebpf::UprobeSet probes,
-                            ebpf::AttachMode mode, std::string_view what, std::size_t elsewhere) {
-    note(library, {probes.functions() + elsewhere, probes.expensive_functions()}, mode, what);
+                            ebpf::AttachMode mode, std::string_view what, Functions elsewhere) {
+    note(library,
+         {probes.functions() + elsewhere.attached,
+          probes.expensive_functions() + elsewhere.expensive},
+         mode, what);
     const std::lock_guard lock(mutex_);
     attached_.at(library.id).probes = std::move(probes);
 }

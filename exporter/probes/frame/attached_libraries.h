@@ -35,9 +35,10 @@ public:
     };
 
     // Both log it with the word `what`, such as "attached". With note() the caller keeps the
-    // probes; with add() those of `elsewhere` more functions.
+    // probes; with add() those of the functions
+    // `elsewhere`.
     void add(const discovery::Library &library, ebpf::UprobeSet probes, ebpf::AttachMode mode,
-             std::string_view what, std::size_t elsewhere = 0);
+             std::string_view what, Functions elsewhere = {0, 0});
     void note(const discovery::Library &library, Functions functions, ebpf::AttachMode mode,
               std::string_view what);
     // Logs `why`. The probes stay attached as long as the caller keeps them; nothing: it was not

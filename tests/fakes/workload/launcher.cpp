@@ -10,16 +10,30 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <thread>
 
 namespace {
 
-constexpr unsigned kLaunchesABlock = 1000;
+constexpr unsigned kLaunchesABlock = 5000;
 constexpr std::chrono::milliseconds kPause{2};
 
 enum Pace { kFast, kSlow, kIdle };
 std::atomic<int> g_pace{kFast};
+
+constexpr int kDeep = 20;
+volatile int g_done = 0;  // what comes after a call, so that none of them is a tail call
+
+__attribute__((noinline)) void renew(void **block, std::size_t bytes, int deeper) {
+    if (deeper != 0) {
+        renew(block, bytes, deeper - 1);
+    } else {
+        cudaFree(*block);
+        cudaMalloc(block, bytes);
+    }
+    g_done = g_done + 1;
+}
 
 void next_pace(int) {
     g_pace = g_pace == kSlow ? kIdle : kSlow;
@@ -29,6 +43,9 @@ void next_pace(int) {
 
 int main(int argc, char **argv) {
     const demo::Options options = demo::parse_options(argc, argv);
+    if (options.rate > 0) {
+        g_pace = kSlow;
+    }
     std::signal(SIGUSR1, next_pace);
     demo::watch_stop_signals();
     demo::prepare(options);
@@ -50,8 +67,7 @@ int main(int argc, char **argv) {
         demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),
                      static_cast<float *>(block));
         if (++launched % kLaunchesABlock == 0) {
-            cudaFree(block);
-            cudaMalloc(&block, launched / kLaunchesABlock);
+            renew(&block, launched / kLaunchesABlock, kDeep);
         }
     }
     return 0;

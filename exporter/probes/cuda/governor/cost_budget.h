@@ -20,7 +20,7 @@ public:
     // (docs/performance.md).
     static constexpr std::int64_t true_cost = 2;
 
-    // `percent` of one CPU. `cost` is what the process has cost until now.
+    // `percent` of one CPU. `cost` is what the process had cost at `now`.
     CostBudget(std::uint32_t percent, std::chrono::nanoseconds now, std::chrono::nanoseconds cost);
 
     // `cost` is what the process has cost until `now`. True: its launches are to be seen from now
@@ -29,7 +29,7 @@ public:
 
     // It has used its budget up, and has not saved all of it again since.
     [[nodiscard]] bool is_in_turns() const { return in_turns_; }
-    // The share of a CPU, in percent, that it cost when that began.
+    // The share of a CPU, in percent, that counted when that began.
     [[nodiscard]] double percent_at_begin() const { return percent_at_begin_; }
 
 private:
@@ -46,6 +46,7 @@ private:
     bool in_turns_ = false;
     double percent_at_begin_ = 0;
     std::chrono::nanoseconds paused_at_{};
+    std::chrono::nanoseconds seen_until_{};  // at least, in a turn that was not saved for
     std::chrono::nanoseconds turn_costs_{};  // what is to be saved in a pause
 };
 

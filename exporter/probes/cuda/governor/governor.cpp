@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
-#include <set>
+#include <map>
 #include <string>
 
 #include "bpf/cuda/cuda.h"
@@ -53,8 +53,14 @@ LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr o
       maps_(maps),
       others_(std::move(others)),
       probes_(probes),
-      started_(now_on(CLOCK_MONOTONIC)),
-      thread_([this](const std::stop_token &stop) { run(stop); }) {}
+      started_(now_on(CLOCK_MONOTONIC)) {
+    // With pins, it may have the processes of an earlier exporter.
+    std::uint32_t tgid = 0;
+    while (bpf_map_get_next_key(maps_.in_turns, nullptr, &tgid) == 0 &&
+           bpf_map_delete_elem(maps_.in_turns, &tgid) == 0) {
+    }
+    thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
+}
 
 void LaunchGovernor::run(const std::stop_token &stop) {
     std::mutex mutex;
@@ -67,30 +73,24 @@ void LaunchGovernor::run(const std::stop_token &stop) {
 }
 
 void LaunchGovernor::look(nanoseconds now) {
-    std::set<ProcessKey> running;
+    std::map<ProcessKey, nanoseconds> running;  // what the probe has cost each
     const auto read = ebpf::for_each_lookup<std::uint32_t, cuda_live_process>(
         maps_.processes, max_processes, [&](std::uint32_t tgid, const cuda_live_process &process) {
-            const ProcessKey key{tgid, process.since_ns};
-            const nanoseconds others = others_->cost_of(tgid);
-            const nanoseconds cost = others + nanoseconds(process.cost_ns);
-            running.insert(key);
-            auto found = states_.find(key);
-            if (found == states_.end()) {
-                // With pins, a process can have been traced before this exporter.
-                const bool is_older = nanoseconds(process.since_ns) < started_;
-                const std::lock_guard lock(mutex_);
-                found =
-                    states_.emplace(key, CostBudget(percent_, now, is_older ? cost : others)).first;
-            }
-            apply(key, found->second, found->second.budget.note(now, cost), now);
+            running.emplace(ProcessKey{tgid, process.since_ns}, process.cost_ns);
         });
     if (!read) {
-        return;  // what ended is seen the next time
+        return;  // the next time
     }
+    // These first, as another process can have the same number.
     for (auto &[key, state] : states_) {
         if (!state.ended && !running.contains(key)) {
             end(key, state, now);
         }
+    }
+    for (const auto &[key, own] : running) {
+        const nanoseconds others = others_->cost_of(key.tgid);
+        State &state = state_of(key, now, own, others);
+        apply(key, state, state.budget.note(now, own + others));
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(states_, [&](const auto &entry) {
@@ -98,19 +98,49 @@ void LaunchGovernor::look(nanoseconds now) {
     });
 }
 
-void LaunchGovernor::note(State &state, std::optional<nanoseconds> paused_at) {
-    const std::lock_guard lock(mutex_);
-    if (state.paused_at && !paused_at) {
-        state.unseen += now_on(CLOCK_MONOTONIC) - *state.paused_at;
+LaunchGovernor::State &LaunchGovernor::state_of(const ProcessKey &process, nanoseconds now,
+                                                nanoseconds cost, nanoseconds others) {
+    auto found = states_.find(process);
+    if (found == states_.end()) {
+        const nanoseconds since(process.since_ns);
+        // With pins, it can have been traced before this exporter.
+        const CostBudget budget = since < started_ ? CostBudget(percent_, now, cost + others)
+                                                   : CostBudget(percent_, since, others);
+        const std::lock_guard lock(mutex_);
+        found = states_.emplace(process, budget).first;
     }
-    state.paused_at = paused_at;
+    return found->second;
 }
 
-void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen, nanoseconds now) {
+void LaunchGovernor::say(const ProcessKey &process, const State &state, nanoseconds seen_since) {
+    const cuda_turns turns{.detached_ns = static_cast<std::uint64_t>(state.detached_at.count()),
+                           .seen_since_ns = static_cast<std::uint64_t>(seen_since.count())};
+    (void)bpf_map_update_elem(maps_.in_turns, &process.tgid, &turns, BPF_ANY);
+}
+
+void LaunchGovernor::pause(const ProcessKey &process, State &state) {
+    const auto paused_at = probes_.set(process.tgid, Sight::out_of_turn);
+    {
+        const std::lock_guard lock(mutex_);
+        state.paused_at = paused_at;
+        state.detached_at = now_on(CLOCK_MONOTONIC);
+    }
+    say(process, state, nanoseconds(0));
+}
+
+void LaunchGovernor::resume(const ProcessKey &process, State &state) {
+    (void)probes_.set(process.tgid, Sight::in_turn);
+    const std::lock_guard lock(mutex_);
+    if (state.paused_at) {
+        state.unseen += now_on(CLOCK_MONOTONIC) - *state.paused_at;
+        state.paused_at.reset();
+    }
+}
+
+void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen) {
     const bool in_turns = state.budget.is_in_turns();
     if (in_turns && !state.was_in_turns) {
-        const std::uint8_t yes = 1;
-        (void)bpf_map_update_elem(maps_.in_turns, &process.tgid, &yes, BPF_ANY);
+        say(process, state, nanoseconds(0));
         log::info(
             "the probes cost a process more than cuda.max_overhead: from now on, its kernel "
             "launches are seen in turns of a second",
@@ -118,18 +148,13 @@ void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen
              {"pid", process.tgid},
              {"overhead", percent_text(state.budget.percent_at_begin())}});
     }
-    if (!is_seen && !state.paused_at) {
-        note(state, now);
-        probes_.set(process.tgid, Sight::out_of_turn);
-        const std::lock_guard lock(mutex_);
-        state.detached_at = now_on(CLOCK_MONOTONIC);
-    } else if (is_seen && state.paused_at) {
-        probes_.set(process.tgid, Sight::in_turn);
-        note(state, std::nullopt);
+    if (is_seen != state.is_seen) {
+        is_seen ? resume(process, state) : pause(process, state);
+        state.is_seen = is_seen;
     }
     if (!in_turns && state.was_in_turns) {
-        probes_.set(process.tgid, Sight::always);
-        (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
+        (void)probes_.set(process.tgid, Sight::always);
+        say(process, state, now_on(CLOCK_MONOTONIC));
         log::info("the kernel launches of a process are all seen again",
                   {{"probe", "cuda"}, {"pid", process.tgid}});
     }
@@ -138,12 +163,14 @@ void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen
 
 void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds now) {
     if (state.was_in_turns) {
-        note(state, std::nullopt);
-        // A new process of this number has not used its budget up yet.
-        probes_.set(process.tgid, Sight::always);
-        (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
+        (void)probes_.set(process.tgid, Sight::always);
     }
+    (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
     const std::lock_guard lock(mutex_);
+    if (state.paused_at) {
+        state.unseen += now - *state.paused_at;
+        state.paused_at.reset();
+    }
     state.ended = now;
 }
 

@@ -47,19 +47,25 @@ private:
         explicit State(CostBudget with) : budget(with) {}
 
         CostBudget budget;
+        bool is_seen = true;
+        bool was_in_turns = false;
         std::chrono::nanoseconds unseen{};  // without the present pause
         std::optional<std::chrono::nanoseconds> paused_at;
         std::chrono::nanoseconds detached_at{};  // in the last pause
         std::optional<std::chrono::nanoseconds> ended;
-        bool was_in_turns = false;
     };
     using States = std::map<ProcessKey, State>;
 
     void run(const std::stop_token &stop);
     void look(std::chrono::nanoseconds now);
-    void apply(const ProcessKey &process, State &state, bool is_seen, std::chrono::nanoseconds now);
+    State &state_of(const ProcessKey &process, std::chrono::nanoseconds now,
+                    std::chrono::nanoseconds cost, std::chrono::nanoseconds others);
+    void apply(const ProcessKey &process, State &state, bool is_seen);
+    void pause(const ProcessKey &process, State &state);
+    void resume(const ProcessKey &process, State &state);
     void end(const ProcessKey &process, State &state, std::chrono::nanoseconds now);
-    void note(State &state, std::optional<std::chrono::nanoseconds> paused_at);
+    // For the programs. `seen_since`: 0 while it has turns.
+    void say(const ProcessKey &process, const State &state, std::chrono::nanoseconds seen_since);
 
     std::uint32_t percent_;
     Maps maps_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -22,6 +23,8 @@ using ebpf::UprobeSet;
 
 // Processes end without a word: the users of a file are looked through at this many.
 constexpr std::size_t many_users = 1'024;
+// As ebpf::Detacher's: another thread can attach in this pause.
+constexpr std::chrono::milliseconds pause_between_perf_events{30};
 
 std::vector<AttachPoint> take_launches(std::vector<AttachPoint> &points) {
     const auto rest = std::ranges::stable_partition(
@@ -43,10 +46,11 @@ CudaPrograms::Places take_launches(CudaPrograms::Places &places) {
             .functions = places.functions};
 }
 
-tl::expected<std::size_t, CudaPrograms::Failure> LaunchProbes::attach(
+tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> LaunchProbes::attach(
     const discovery::Library &library, CudaPrograms::Places places) {
     File file{.fd = Fd(::fcntl(library.file.get(), F_DUPFD_CLOEXEC, 3)),
               .places = std::move(places),
+              .is_inner = is_cuda_driver(library.name),
               .shared = {},
               .own = {}};
     if (!file.fd) {
@@ -57,14 +61,16 @@ tl::expected<std::size_t, CudaPrograms::Failure> LaunchProbes::attach(
     if (!shared) {
         return tl::unexpected(shared.error());
     }
-    const std::size_t functions = shared->functions();
+    const AttachedLibraries::Functions functions{shared->functions(),
+                                                 shared->expensive_functions()};
     file.shared = std::move(*shared);
-    std::vector<UprobeSet> surplus;
+    Surplus surplus;
     {
         const std::lock_guard lock(mutex_);
         File &added = files_.insert_or_assign(library.id, std::move(file)).first->second;
         settle(library.id, added, surplus);
     }
+    close(std::move(surplus));
     return functions;
 }
 
@@ -72,18 +78,30 @@ void LaunchProbes::used(const ebpf::Mapping &mapping) {
     if (!mapping.is_by_process()) {
         return;
     }
-    std::vector<UprobeSet> surplus;  // closed without the lock
-    const std::lock_guard lock(mutex_);
-    Users &users = users_[mapping.file];
-    if (!users.insert(mapping.tgid).second) {
-        return;
-    }
-    if (users.size() % many_users == 0) {
-        std::erase_if(users, has_ended);
-    }
-    if (const auto file = files_.find(mapping.file); file != files_.end()) {
+    Surplus surplus;
+    {
+        const std::lock_guard lock(mutex_);
+        Users &users = users_[mapping.file];
+        const User user{mapping.started, mapping.execs};
+        const auto known = users.find(mapping.tgid);
+        if (known != users.end() && known->second == user) {
+            return;
+        }
+        users.insert_or_assign(mapping.tgid, user);
+        if (users.size() % many_users == 0) {
+            std::erase_if(users, [](const auto &entry) { return has_ended(entry.first); });
+        }
+        const auto file = files_.find(mapping.file);
+        if (file == files_.end()) {
+            return;
+        }
+        // The link of an earlier process of this number is in no process any more.
+        if (auto earlier = file->second.own.extract(mapping.tgid)) {
+            give_up(mapping.file, std::move(earlier.mapped()), surplus);
+        }
         settle(mapping.file, file->second, surplus);
     }
+    close(std::move(surplus));
 }
 
 std::vector<UprobeSet> LaunchProbes::remove(const FileId &id) {
@@ -95,7 +113,12 @@ std::vector<UprobeSet> LaunchProbes::remove(const FileId &id) {
             probes.push_back(std::move(own));
         }
     }
-    users_.erase(id);
+    if (const auto users = users_.find(id); users != users_.end()) {
+        std::erase_if(users->second, [](const auto &entry) { return has_ended(entry.first); });
+        if (users->second.empty()) {
+            users_.erase(users);
+        }
+    }
     return probes;
 }
 
@@ -108,6 +131,11 @@ std::vector<FileId> LaunchProbes::files() {
     return files;
 }
 
+bool LaunchProbes::is_closing(const FileId &id) {
+    const std::lock_guard lock(mutex_);
+    return closing_.contains(id);
+}
+
 bool LaunchProbes::is_in_turns(const Users &users) const {
     return std::ranges::any_of(in_turns_,
                                [&](const auto &entry) { return users.contains(entry.first); });
@@ -118,6 +146,15 @@ bool LaunchProbes::is_seen(std::uint32_t tgid) const {
     return found == in_turns_.end() || found->second != Sight::out_of_turn;
 }
 
+bool LaunchProbes::is_attached(std::uint32_t tgid) const {
+    return std::ranges::any_of(files_, [&](const auto &entry) {
+        const auto &[id, file] = entry;
+        const auto users = users_.find(id);
+        return users != users_.end() && users->second.contains(tgid) &&
+               (!file.shared.is_empty() || file.own.contains(tgid));
+    });
+}
+
 void LaunchProbes::warn(std::string_view what, const Error &error) {
     if (warnings_.allow(now_on(CLOCK_MONOTONIC))) {
         log::warn(what, {{"probe", "cuda"}, {"reason", error.message}});
@@ -125,8 +162,7 @@ void LaunchProbes::warn(std::string_view what, const Error &error) {
 }
 
 Result<> LaunchProbes::attach_own(File &file, Users &users) {
-    for (auto user = users.begin(); user != users.end();) {
-        const std::uint32_t tgid = *user++;
+    for (const auto &[tgid, user] : users) {
         if (file.own.contains(tgid) || !is_seen(tgid)) {
             continue;
         }
@@ -135,9 +171,7 @@ Result<> LaunchProbes::attach_own(File &file, Users &users) {
             log::debug("attached to the kernel launches of one process",
                        {{"probe", "cuda"}, {"pid", tgid}, {"functions", probes->functions()}});
             file.own.emplace(tgid, std::move(*probes));
-        } else if (has_ended(tgid)) {
-            users.erase(tgid);
-        } else {
+        } else if (probes.error().code != ESRCH) {  // it ends
             return tl::unexpected(probes.error());
         }
     }
@@ -158,11 +192,17 @@ Result<> LaunchProbes::attach_shared(File &file) {
     return {};
 }
 
+void LaunchProbes::give_up(const FileId &id, UprobeSet probes, Surplus &surplus) {
+    closing_[id]++;
+    surplus.emplace_back(id, std::move(probes));
+}
+
 // What is missing is attached before anything is taken away.
-void LaunchProbes::settle(const FileId &id, File &file, std::vector<UprobeSet> &surplus) {
+void LaunchProbes::settle(const FileId &id, File &file, Surplus &surplus) {
     Users &users = users_[id];
     bool has_own = is_in_turns(users);
     if (has_own) {
+        std::erase_if(users, [](const auto &entry) { return has_ended(entry.first); });
         if (const auto attached = attach_own(file, users); !attached) {
             warn("cannot attach to the kernel launches of one process: those of all are seen",
                  attached.error());
@@ -176,19 +216,43 @@ void LaunchProbes::settle(const FileId &id, File &file, std::vector<UprobeSet> &
             return;
         }
     } else if (!file.shared.is_empty()) {
-        surplus.push_back(std::exchange(file.shared, {}));
+        give_up(id, std::exchange(file.shared, {}), surplus);
     }
     for (auto own = file.own.begin(); own != file.own.end();) {
         const auto one = own++;
         if (!has_own || !users.contains(one->first) || !is_seen(one->first)) {
-            surplus.push_back(std::move(one->second));
+            give_up(id, std::move(one->second), surplus);
             file.own.erase(one);
         }
     }
 }
 
-void LaunchProbes::set(std::uint32_t tgid, Sight sight) {
-    std::vector<UprobeSet> surplus;
+// Closing waits until no CPU can still run the program, so not with the lock. The driver's come
+// first, or the runtime's launches would count as the driver's meanwhile.
+void LaunchProbes::close(Surplus surplus) {
+    if (surplus.empty()) {
+        return;
+    }
+    for (auto one = surplus.rbegin(); one != surplus.rend(); ++one) {
+        while (Fd link = one->second.take_link()) {
+            link.reset();
+            if (programs_.mode() == ebpf::AttachMode::perf) {
+                std::this_thread::sleep_for(pause_between_perf_events);
+            }
+        }
+    }
+    ForeignReader::wait_until_copies_are_closed();
+    const std::lock_guard lock(mutex_);
+    for (const auto &[id, probes] : surplus) {
+        if (--closing_[id] == 0) {
+            closing_.erase(id);
+        }
+    }
+}
+
+std::optional<std::chrono::nanoseconds> LaunchProbes::set(std::uint32_t tgid, Sight sight) {
+    Surplus surplus;
+    bool is_attached_still = false;
     {
         const std::lock_guard lock(mutex_);
         if (sight == Sight::always) {
@@ -196,16 +260,20 @@ void LaunchProbes::set(std::uint32_t tgid, Sight sight) {
         } else {
             in_turns_[tgid] = sight;
         }
-        for (auto &[id, file] : files_) {
-            if (const auto users = users_.find(id);
-                users != users_.end() && users->second.contains(tgid)) {
-                settle(id, file, surplus);
+        for (const bool inner : {false, true}) {
+            for (auto &[id, file] : files_) {
+                const auto users = users_.find(id);
+                const bool is_used = users != users_.end() && users->second.contains(tgid);
+                if (file.is_inner == inner && (is_used || file.shared.is_empty())) {
+                    settle(id, file, surplus);
+                }
             }
         }
+        is_attached_still = is_attached(tgid);
     }
-    // Closing waits until no CPU can still run the program, so not with the lock.
-    surplus.clear();
-    ForeignReader::wait_until_copies_are_closed();
+    const std::chrono::nanoseconds before = now_on(CLOCK_MONOTONIC);
+    close(std::move(surplus));
+    return is_attached_still ? std::nullopt : std::optional(before);
 }
 
 }  // namespace gpusnoop::probes
