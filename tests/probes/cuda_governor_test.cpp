@@ -96,10 +96,11 @@ struct Node {
 
     void wait_for_pause(const Launcher &launcher) const {
         eventually("launches that are not seen", [&] {
+            if (exporter.scrape().sum(unobserved_family, launcher.of()) == 0) {
+                return false;
+            }
             const double launches = number(launcher.truth().launches);
-            const Page page = exporter.scrape();
-            return page.sum(unobserved_family, launcher.of()) > 0 &&
-                   launches > seen(page, launcher);
+            return seen(exporter.scrape(), launcher) < launches;
         });
     }
 
