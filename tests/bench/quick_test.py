@@ -23,6 +23,7 @@ ROWS = {
     "What tracing takes from a training step": [f"{bound}-bound | {rate}" for bound in ("GPU", "launch")
                                                 for rate in ("5,000", "20,000", "50,000", "100,000", "150,000")],
     "What the exporter says that it costs": ["5,000", "150,000"],
+    "The same with a limit: `cuda: {max_overhead: 5%}`": ["150,000"],
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
                                           "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",
@@ -41,7 +42,7 @@ ROWS = {
     "NVIDIA's libraries": [""],
     "First calls lost": ["the driver's library, on the node | this", "a copy of the runtime alone | this"],
 }
-BARS = ["gpusnoop_overhead_seconds_total over what the launch-bound loop loses, exporter, session", "over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
+BARS = ["the launch-bound loop with max_overhead: 5%", "gpusnoop_overhead_seconds_total over what the launch-bound loop loses, exporter, session", "over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
         "consumer CPU per event over a counting callback, 64 traced processes", "consumer allocations per event",
         "events lost at 1M events/s", "start to all attached", "new library copy opened to attached",
         "first calls lost, the driver's library on the node", "first calls lost, a copy of the runtime alone"]
