@@ -62,6 +62,7 @@ TEST_CASE("the part of launches counts the time in which they were not seen") {
     CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 2'000'000'000);
     unseen = 1s;  // the governor has forgotten it
     bench.launches.note_unseen(bench.process());
+    CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 2'000'000'000);
     unseen = 3s;
     bench.launches.note_unseen(bench.process());
     CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 3'000'000'000);
