@@ -125,14 +125,6 @@ while kill -0 "$guest" 2>/dev/null; do
 done
 wait "$reader" || true
 status=$(sed -n 's/^guest: exit \([0-9]*\)$/\1/p' "$run/output" | tail -n 1)
-# While a guest's kernel patches its code, as it does for tracepoints, QEMU can keep a breakpoint on another
-# CPU that is not there any more: an int3 that nobody handles (LKML 2023-07-05, "qemu-x86_64 booting with
-# 8.0.0 stil see int3"). That says nothing of what is tested.
-if grep -q 'Oops: int3' "$run/console" && [ -z "${SECOND_TRY:-}" ]; then
-    echo "vm: the emulator ran into a breakpoint that is not there any more; kernel $name boots once more"
-    rm -rf "$run"
-    SECOND_TRY=1 exec scripts/vm.sh "$name" "$@"
-fi
 # What the kernel complains about is a failure, whatever the tests say.
 if grep -E 'BUG:|Oops|WARNING:|general protection|Kernel panic|INFO: rcu' "$run/console" >&2; then
     echo "vm: the kernel complained; its words:" >&2
