@@ -24,7 +24,7 @@ Result<> run(const Kind &kind, const config::Config &config, const Options &opti
         traced =
             writer.run({tracer->interval(), text_header(kind.column),
                         [&] { tracer->drain(now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC)); },
-                        [&] { return tracer->lost(); }});
+                        [&] { tracer->finish(); }, [&] { return tracer->lost(); }});
     }
     handover.emplace();
     return traced;

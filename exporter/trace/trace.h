@@ -39,6 +39,9 @@ public:
     // one.
     virtual void drain(std::chrono::nanoseconds to_realtime) = 0;
 
+    // After the last drain: writes what it has held back.
+    virtual void finish() {}
+
     // Calls or events that were lost so far.
     [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };

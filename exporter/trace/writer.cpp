@@ -36,6 +36,9 @@ Result<> Writer::run(const Rounds &rounds) {
     bool last_round = false;
     while (!done()) {
         rounds.drain();
+        if (last_round) {
+            rounds.finish();
+        }
         output_.flush();
         if (last_round) {
             break;

@@ -31,6 +31,7 @@ public:
         std::chrono::milliseconds interval;
         std::string header;                   // of the text
         std::function<void()> drain;          // writes the records that have come
+        std::function<void()> finish;         // writes what it has held back
         std::function<std::uint64_t()> lost;  // calls so far
     };
     // Returns at the end of the trace, for any reason: see Options. Logs the losses. Fails if the

@@ -248,3 +248,31 @@ TEST_CASE("a trace of ends has the last CUDA call", "[kernel]") {
     CHECK(parent.at("last_cuda_call_in_flight") == "true");
     (void)trace.finish();
 }
+
+TEST_CASE("a trace of ends waits for the calls of threads that are killed at once", "[kernel]") {
+    require_bpf();
+    const Process holder = lives({"name", "holder", "wait"});
+    holder.wait_for_output("waiting 1");
+    Trace trace("exit", "", {});
+    const std::size_t rounds = in_guest() ? 6 : 40;
+    for (std::size_t i = 0; i < rounds; i++) {
+        std::vector<std::string> steps = {"name", "crowd", "allocate", "64"};
+        for (int thread = 0; thread < 8; thread++) {
+            steps.insert(steps.end(), {"hang", "cudaMemset"});
+        }
+        steps.insert(steps.end(), {"hang", "cudaMemcpy", "exit", "3"});
+        CHECK(lives(steps).wait() == 3);
+    }
+    std::vector<Json> ends;
+    eventually("all ends", [&] {
+        ends = trace.calls();
+        std::erase_if(ends, [](const Json &line) { return line.at("comm") != "crowd"; });
+        return ends.size() == rounds;
+    });
+    for (const Json &end : ends) {
+        CAPTURE(end.dump());
+        CHECK(end.at("last_cuda_call") == "cudaMemcpy");
+        CHECK(end.at("last_cuda_call_in_flight") == "true");
+    }
+    (void)trace.finish();
+}

@@ -11,7 +11,7 @@ namespace gpusnoop::trace {
 
 class TargetTracer : public EventTracer {
 public:
-    void drain(std::chrono::nanoseconds to_realtime) final;
+    void drain(std::chrono::nanoseconds to_realtime) override;
 
 protected:
     explicit TargetTracer(const Setup &setup) : EventTracer(setup) {}

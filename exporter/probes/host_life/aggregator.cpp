@@ -75,6 +75,9 @@ bool HostLifeAggregator::on_record(std::span<const std::byte> bytes, nanoseconds
     }
     if (const auto late = ebpf::decode<life_last_call_record>(bytes);
         late && late->head.type == LIFE_LAST_CALL) {
+        if (trace.late_call) {
+            trace.late_call(*late);
+        }
         history_.add(*late);
         return true;
     }

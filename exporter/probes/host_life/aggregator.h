@@ -32,6 +32,7 @@ struct HostLifeProcess : KnownProcess {
 // What a trace gets instead of counts.
 struct OnLife {
     std::function<void(const life_exit_record &, const ProcessIdentity &)> exit;
+    std::function<void(const life_last_call_record &)> late_call;  // as add_late_call()
     std::function<void(const life_signal_record &, const ProcessIdentity &)> signal;
 };
 

@@ -192,6 +192,17 @@ std::optional<LastCall> last_call_of(const life_exit_record &record,
         .is_in_flight = LAST_CALL_IS_INSIDE(record.last_call) != 0};
 }
 
+bool add_late_call(life_exit_record &exit, const life_last_call_record &late) {
+    if (exit.head.tgid != late.head.tgid || exit.head.since_ns != late.head.since_ns) {
+        return false;
+    }
+    if (exit.last_call <= late.last_call) {
+        exit.last_call = late.last_call;
+        exit.cuda_since_ns = late.cuda_since_ns;
+    }
+    return true;
+}
+
 void ExitHistory::add(ProcessExit exit) {
     if (keep_ == 0) {
         return;
@@ -209,14 +220,11 @@ void ExitHistory::take_unused(ProcessExit &exit) {
     }
 }
 
-void ExitHistory::add(const life_last_call_record &record) {
-    const auto found = std::find_if(exits_.rbegin(), exits_.rend(), [&](const ProcessExit &exit) {
-        return exit.record.head.tgid == record.head.tgid &&
-               exit.record.head.since_ns == record.head.since_ns;
+void ExitHistory::add(const life_last_call_record &late) {
+    const auto found = std::find_if(exits_.rbegin(), exits_.rend(), [&](ProcessExit &exit) {
+        return add_late_call(exit.record, late);
     });
-    if (found != exits_.rend() && found->record.last_call <= record.last_call) {
-        found->record.last_call = record.last_call;
-        found->record.cuda_since_ns = record.cuda_since_ns;
+    if (found != exits_.rend()) {
         take_unused(*found);
     }
 }

@@ -44,6 +44,10 @@ struct LastCall {
 [[nodiscard]] std::optional<LastCall> last_call_of(const life_exit_record &record,
                                                    CudaFunctionName function_name);
 
+// A thread of a process whose end was recorded already was later than that. False: of another
+// process.
+bool add_late_call(life_exit_record &exit, const life_last_call_record &late);
+
 struct ProcessExit {
     std::chrono::nanoseconds at{};  // CLOCK_REALTIME
     life_exit_record record{};
@@ -57,8 +61,8 @@ public:
     explicit ExitHistory(std::size_t keep) : keep_(keep) {}
 
     void add(ProcessExit exit);
-    // A thread of a process that is known to have ended was later than that.
-    void add(const life_last_call_record &record);
+    // As add_late_call().
+    void add(const life_last_call_record &late);
     // What a process held: before its end is added here, or after.
     void add(const GpuProcessEnd &end);
     // Forgets what was held by processes that ended before, and whose ends have not come.

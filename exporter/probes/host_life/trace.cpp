@@ -1,6 +1,8 @@
 #include "exporter/probes/host_life/trace.h"
 
+#include <chrono>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,22 +17,56 @@ namespace gpusnoop::trace {
 
 namespace {
 
+using std::chrono::steady_clock;
+
+// Threads that are killed at once pass their end in any order, and the one with the last CUDA call
+// can be later than the one that ends the process. A line waits so long for it.
+constexpr std::chrono::milliseconds late_calls_for{200};
+
 class ExitTracer final : public HostTracer {
 public:
     explicit ExitTracer(const Setup &setup) : HostTracer(setup) {}
 
+    void drain(std::chrono::nanoseconds to_realtime) override {
+        HostTracer::drain(to_realtime);
+        write_until(steady_clock::now() - late_calls_for);
+    }
+    void finish() override { write_until(steady_clock::time_point::max()); }
+
 private:
+    struct End {
+        steady_clock::time_point came;
+        life_exit_record record;
+        probes::ProcessIdentity process;
+    };
+
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) override {
+        function_name_ = targets->cuda_function_name();
         return probes::make_life_tracer(
             setup().config, targets,
             {.exit =
-                 [this, function_name = targets->cuda_function_name()](const auto &record,
-                                                                       const auto &process) {
-                     write(event_of(record, process, clock_offset_ns(), function_name));
+                 [this](const auto &record, const auto &process) {
+                     ends_.push_back({steady_clock::now(), record, process});
+                 },
+             .late_call =
+                 [this](const auto &late) {
+                     for (End &end : ends_) {
+                         (void)probes::add_late_call(end.record, late);
+                     }
                  },
              .signal = {}});
     }
+
+    void write_until(steady_clock::time_point came) {
+        for (; !ends_.empty() && ends_.front().came <= came; ends_.pop_front()) {
+            const End &end = ends_.front();
+            write(event_of(end.record, end.process, clock_offset_ns(), function_name_));
+        }
+    }
+
+    probes::CudaFunctionName function_name_ = nullptr;
+    std::deque<End> ends_;  // the newest last
 };
 
 class SignalTracer final : public HostTracer {
@@ -40,11 +76,12 @@ public:
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TargetProcessesPtr &targets) override {
-        return probes::make_life_tracer(
-            setup().config, targets,
-            {.exit = {}, .signal = [this](const auto &record, const auto &process) {
-                 write(event_of(record, process, clock_offset_ns()));
-             }});
+        return probes::make_life_tracer(setup().config, targets,
+                                        {.exit = {},
+                                         .late_call = {},
+                                         .signal = [this](const auto &record, const auto &process) {
+                                             write(event_of(record, process, clock_offset_ns()));
+                                         }});
     }
 };
 
