@@ -108,7 +108,7 @@ std::string App::status_line() const {
 }
 
 void App::after_round() {
-    status_page_.look_at(health());
+    status_page_.look_at([this] { return health(); });
     if (is_discovery_stuck()) {
         return;  // without notifications, systemd restarts the exporter, if its watchdog is on
     }

@@ -85,9 +85,9 @@ Result<std::optional<std::uint32_t>> refresh_of(const http::Request &request) {
 
 StatusPage::StatusPage() : started_(now_on(CLOCK_MONOTONIC)) {}
 
-void StatusPage::look_at(const std::vector<probes::Health> &health) {
+void StatusPage::look_at(const std::function<std::vector<probes::Health>()> &health) {
     if (const auto now = now_on(CLOCK_MONOTONIC); rates_.is_due(now)) {
-        rates_.add(now, health);
+        rates_.add(now, health());
     }
 }
 

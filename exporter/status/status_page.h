@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,8 +33,9 @@ public:
     // The start of the exporter is now.
     StatusPage();
 
-    // Call it often: it samples the probes' counts every few seconds, for the rates.
-    void look_at(const std::vector<probes::Health> &health);
+    // Call it often: it samples the probes' counts every few seconds, for the rates. `health` is
+    // called only then, as it takes a hundred system calls.
+    void look_at(const std::function<std::vector<probes::Health>()> &health);
 
     // `?refresh=10` makes a page that browsers reload. Waits only until a few numbers are copied,
     // and a second at most: after that the page reports the timeout, and has its other parts.
