@@ -13,6 +13,7 @@
 #include "exporter/base/unsupported.h"
 #include "exporter/base/version.h"
 #include "exporter/ebpf/handover.h"
+#include "exporter/ebpf/kernel_types.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/process.h"
@@ -147,6 +148,7 @@ http::Response App::ready_page() const {
 }
 
 Result<> App::start_probes() {
+    const ebpf::SharedKernelTypes types;
     allow_many_files();
     features_ = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features_); !usable) {

@@ -7,6 +7,7 @@
 #include "exporter/cli/doctor/node_checks.h"
 #include "exporter/cli/doctor/privilege_checks.h"
 #include "exporter/ebpf/features.h"
+#include "exporter/ebpf/kernel_types.h"
 
 namespace gpusnoop::doctor {
 
@@ -20,6 +21,7 @@ std::vector<Finding> examine(const Result<config::Config> &config, const std::st
         findings.insert(findings.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));
     };
+    const ebpf::SharedKernelTypes types;
     const ebpf::Features features = ebpf::probe_features();
     append(examine_privileges(features, settings));
     append(examine_kernel(features, settings));

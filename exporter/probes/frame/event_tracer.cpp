@@ -4,6 +4,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/kernel_types.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"
@@ -27,6 +28,7 @@ void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
 }
 
 Result<> EventTracer::start() {
+    const ebpf::SharedKernelTypes types;
     auto probe = make_probe();
     if (!probe) {
         return tl::unexpected(probe.error());
