@@ -51,7 +51,7 @@ App::~App() {
     discovery_.reset();
     const ebpf::Handover handover;
     calibration_.reset();  // writes to the probes
-    probes_.clear();
+    probes::end_probes(std::move(probes_));
 }
 
 App::App(config::Config config, std::function<Result<config::Config>()> read_config)

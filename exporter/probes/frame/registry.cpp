@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <system_error>
+#include <thread>
 
 #include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
@@ -80,6 +82,17 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
         probe->meet(probes);
     }
     return probes;
+}
+
+void end_probes(std::vector<std::unique_ptr<Probe>> probes) {
+    std::vector<std::jthread> threads;
+    for (std::unique_ptr<Probe> &probe : probes) {
+        try {
+            threads.emplace_back([&probe] { probe.reset(); });
+        } catch (const std::system_error &) {
+            probe.reset();  // the machine allows no more threads
+        }
+    }
 }
 
 std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes) {

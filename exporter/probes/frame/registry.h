@@ -26,6 +26,10 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features,
                                                 const Shared &shared);
 
+// Detaches all of them side by side: for each the kernel waits until no CPU can still run its
+// programs.
+void end_probes(std::vector<std::unique_ptr<Probe>> probes);
+
 // The state of every probe there is, in the order of all_probes(): of these, and of the others that
 // they are disabled.
 [[nodiscard]] std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes);
