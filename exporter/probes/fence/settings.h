@@ -10,7 +10,7 @@ namespace gpusnoop::probes {
 struct FenceConfig {
     bool enabled = true;
     std::uint32_t max_fences = 131'072;    // followed at one time
-    std::uint32_t ring_bytes = 4U << 20U;  // a power of two
+    std::uint32_t ring_bytes = 1U << 20U;  // a power of two
     bool operator==(const FenceConfig &) const = default;
 };
 
