@@ -306,21 +306,28 @@ class Measured:
         for _ in range(options.rounds):
             for mode, (functions, copies) in sizes.items():
                 times[mode].append(self.round(mode, functions, copies))
+        without = [self.round(options.modes[0], options.functions, 0) for _ in range(options.rounds)]
         rows = [[mode, f"{functions} x {copies}"] + [shown(column) for column in zip(*times[mode])]
                 for mode, (functions, copies) in sizes.items()]
+        rows.append([options.modes[0], "none"] + [shown(column) for column in zip(*without)])
+        start_alone, _, stop_alone = medians(without)
         self.tables.append({
             "title": "Start, attach, detach",
             "text": f"The exporter starts on libraries of so many functions (and {options.others} others), each copy a file of its own that a process has mapped; is shown "
-                    f"one copy more; is stopped. {options.rounds} rounds in which the modes take turns: medians, in parentheses the least and the most.",
+                    f"one copy more; is stopped. {options.rounds} rounds in which the modes take turns: medians, in parentheses the least and the most. In the last row, "
+                    "there is nothing to attach to at the start.",
             "columns": ["mode", "functions x copies"] + COLUMNS, "rows": rows})
         for mode in ("session", "multi"):
             if mode in times:
-                started, noticed, _ = zip(*times[mode])
+                started, noticed, stopped = zip(*times[mode])
                 functions, copies = sizes[mode]
-                self.bar(f"start to all attached, {functions} functions x {copies} copies, {mode}", 1.0, started,
-                         "the kernel's verifying of all probes' programs, which is the same for one function")
-                self.bar(f"new library copy opened to attached, {functions} functions, {mode}", 0.1, noticed,
+                self.bar(f"start to all attached, {functions} functions x {copies} copies, {mode}", 0.5, started,
+                         f"with nothing to attach to it is {1000 * start_alone:.0f} ms, most of which the kernel takes to verify all probes' programs")
+                self.bar(f"new library copy opened to attached, {functions} functions, {mode}", 0.01, noticed,
                          "reading the file and attaching to its functions, behind the kernel's news of the mapping")
+                self.bar(f"SIGTERM to exit, {functions} functions x {copies + 1} copies, {mode}", 0.3, stopped,
+                         f"with one copy it is {1000 * stop_alone:.0f} ms: the kernel closes the 7 perf events of the probe fence one after the "
+                         "other, and waits for a grace period at each")
 
     def growth(self, what, loads, title, text, take):
         """`take` makes one round at a load."""

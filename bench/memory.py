@@ -21,7 +21,7 @@ import series
 from fit import exponent_text
 
 MIB = 1 << 20
-BAR_MIB, BAR_PROCESSES = 48, 64
+BAR_MIB, BAR_MAPS_MIB, BAR_PROCESSES = 36, 32, 64
 
 
 class Exporter:
@@ -198,6 +198,10 @@ def processes_tables(results, options, counts):
                 f"{mib(worst)} MiB ({mib(same[1].resident)} of one program, {mib(own[1].resident)} each of its own)",
                 worst <= BAR_MIB * MIB,
                 f"{mib(own[1].rings)} MiB are the rings, {mib(own[1].files)} MiB code, {mib(own[1].anonymous)} MiB the rest")
+    results.bar(f"kernel memory of BPF maps, default configuration, {most} traced processes", f"<= {BAR_MAPS_MIB} MiB",
+                f"{mib(own[1].maps)} MiB", own[1].maps <= BAR_MAPS_MIB * MIB,
+                f"{mib(own[1].rings)} MiB are the rings; the rest are tables whose entries the kernel allocates at once, since programs at "
+                "context switches and interrupts may not allocate")
 
 
 def allocations_table(results, options, counts):

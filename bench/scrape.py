@@ -20,7 +20,7 @@ import figures
 from fit import exponent_text
 
 SIZES = (1_000, 10_000, 100_000)
-BARS_MS = {10_000: 50, 100_000: 500}
+BARS_MS = {10_000: 25, 100_000: 150}
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NODE_EXPORTER = (pathlib.Path("/usr/bin/prometheus-node-exporter"),
                  ROOT / ".deps/node-exporter/usr/bin/prometheus-node-exporter")

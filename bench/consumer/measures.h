@@ -48,7 +48,8 @@ Result<> measure_cost(Bench &bench, const Effort &effort, Results &results);
 // CPU time and wakeups a second, by number of events a second.
 Result<> measure_load(Bench &bench, const Effort &effort, Results &results);
 
-// The highest rate without a lost event, and whether a million a second run without loss for long.
+// The highest rate without a lost event, and whether one million and four a second run without loss
+// for long.
 Result<> measure_loss(Bench &bench, const Effort &effort, Results &results);
 
 // Fails unless the exporter has counted every launch that was written.
