@@ -7,7 +7,7 @@ time that the host needs; where the GPU is, the host has time to spare. The expo
 Beside each of them two loops take turns, a slice of time each: one is traced, the other uses copies of the libraries that nobody
 traces, so that what else the machine does affects both. Needs root, and what `cmake --build --preset release --target bench` builds:
 
-    bench/training_step.py [--rounds 15] [--seconds 0.4] [--quick] [--json FILE]
+    bench/training_step.py [--rounds 7] [--seconds 0.4] [--quick] [--json FILE]
 """
 import os
 import shutil
@@ -331,7 +331,7 @@ def measure(options):
 
 def main():
     parser = figures.parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each load and loop in a turn (0.4)")
     parser.add_argument("--only-limited", action="store_true", help="only the table of what a limit leaves")
     options = parser.parse_args()
