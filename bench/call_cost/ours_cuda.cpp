@@ -6,10 +6,12 @@
 
 namespace gpusnoop::bench {
 
-TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library) {
+TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const Library &library) {
     probes::CudaConfig config;
     config.attach = attach_as(mode);
-    config.call_stacks = call_stacks;
+    config.call_stacks = options.call_stacks;
+    config.launches.durations =
+        options.samples_launches ? probes::Durations::sampled : probes::Durations::all;
     config.max_calls_per_second = no_throttling;
     auto programs = probes::CudaPrograms::load(config, {});
     if (!programs) {

@@ -24,7 +24,11 @@ Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std:
                                   const ebpf::CallPrograms &programs);
 
 // The exporter's CUDA probe.
-TracingResult trace_with_cuda(ebpf::AttachMode mode, bool call_stacks, const Library &library);
+struct CudaOptions {
+    bool call_stacks = true;
+    bool samples_launches = false;  // cuda: {launches: {durations: sampled}}
+};
+TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const Library &library);
 
 // The functions probe, with a latency, an error and a threshold for slow calls for each function.
 TracingResult trace_with_functions(ebpf::AttachMode mode, const Library &library);

@@ -15,9 +15,12 @@ bool is_session_of_ours(const Way &way) {
     return way.kind == Way::Kind::ours && way.name.find(", session, ") != std::string::npos;
 }
 
-// Compared with empty programs, which cost two entries into the kernel: a named function, a copy or
-// a launch, an allocation and its free with call stacks.
+// Compared with empty programs, which cost two entries into the kernel: a launch whose end is not
+// seen, a named function, a copy or a launch, an allocation and its free with call stacks.
 double most_over_empty(const Way &way, const Workload &workload) {
+    if (way.job == Way::Job::sample) {
+        return 0.7;
+    }
     if (!way.keeps_books) {
         return 1.20;
     }
@@ -138,7 +141,7 @@ void Costs::add_bars(const std::string &entry, std::size_t workload, std::size_t
                                 ratio_text(over), median(over) <= most,
                                 limit(workload, way, other)});
     };
-    if (own.job == Way::Job::latency) {
+    if (own.job == Way::Job::latency || own.job == Way::Job::sample) {
         add(*own.floor, most_over_empty(own, workloads_[workload]));
     }
     for (std::size_t other = 0; other < ways_.size(); other++) {

@@ -61,8 +61,26 @@ public:
         ways_.push_back(
             {"cuda, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
              Way::Kind::ours, &library, library.traced(),
-             [=](const Library &copy) { return trace_with_cuda(mode, call_stacks, copy); }, floor,
-             job, true, least});
+             [=](const Library &copy) {
+                 return trace_with_cuda(mode, {.call_stacks = call_stacks}, copy);
+             },
+             floor, job, true, least});
+    }
+
+    void add_sampled(const Library &library, const std::string &layers, std::size_t floor,
+                     std::size_t least) {
+        ways_.push_back({"cuda, session, " + layers + ", sampled launches",
+                         Way::Kind::ours,
+                         &library,
+                         {"cudaLaunchKernel", "cuLaunchKernel"},
+                         [](const Library &copy) {
+                             return trace_with_cuda(AttachMode::session, {.samples_launches = true},
+                                                    copy);
+                         },
+                         floor,
+                         Way::Job::sample,
+                         true,
+                         least});
     }
 
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
@@ -152,6 +170,7 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency,
                      least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
+    builder.add_sampled(both, both_layers, session, least);
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
                      Way::Job::memory, least_runtime);
     builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);

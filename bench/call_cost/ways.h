@@ -23,8 +23,8 @@ struct Way {
     // `least`: sends a record of each outermost call, and does nothing else.
     enum class Kind { untraced, empty, least, ours, other };
     // The purpose of another tool, and of our probe that is compared with it: the time of each
-    // call, or the live allocations.
-    enum class Job { none, latency, memory };
+    // call, or the live allocations. Or of ours alone: to count all launches, and time some.
+    enum class Job { none, latency, memory, sample };
 
     std::string name;
     Kind kind;
