@@ -175,9 +175,10 @@ Result<> App::start_probes() {
     probes_ = probes::make_probes(config_, features_, {.targets = targets, .sinks = sinks_});
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
-    for (const auto &probe : probes_) {
-        const auto started = probe->start();
-        if (!started) {
+    const auto results = probes::start_probes(probes_);
+    for (std::size_t i = 0; i < probes_.size(); i++) {
+        const auto &probe = probes_[i];
+        if (const auto &started = results[i]; !started) {
             const bool has_failed = !is_unsupported(started.error());
             log::write(
                 has_failed ? log::Level::error : log::Level::info,

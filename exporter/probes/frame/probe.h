@@ -69,6 +69,10 @@ public:
     // down; the exporter runs without it.
     virtual Result<> start() = 0;
 
+    // Whether start() uses nothing of other probes, so that another thread may start it beside
+    // them.
+    [[nodiscard]] virtual bool starts_alone() const { return false; }
+
     // The libraries it wants to attach to, if any.
     virtual discovery::Attacher *attacher() { return nullptr; }
 

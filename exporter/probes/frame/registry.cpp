@@ -84,6 +84,28 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
     return probes;
 }
 
+std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probes) {
+    std::vector<Result<>> results(probes.size());
+    const auto start = [&](bool alone) {
+        for (std::size_t i = 0; i < probes.size(); i++) {
+            if (probes[i]->starts_alone() == alone) {
+                results[i] = probes[i]->start();
+            }
+        }
+    };
+    std::jthread beside;
+    try {
+        beside = std::jthread([&] { start(true); });
+    } catch (const std::system_error &) {
+        start(true);  // the machine allows no more threads
+    }
+    start(false);
+    if (beside.joinable()) {
+        beside.join();
+    }
+    return results;
+}
+
 void end_probes(std::vector<std::unique_ptr<Probe>> probes) {
     std::vector<std::jthread> threads;
     for (std::unique_ptr<Probe> &probe : probes) {

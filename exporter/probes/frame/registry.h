@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/probe.h"
@@ -25,6 +26,10 @@ namespace gpusnoop::probes {
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features,
                                                 const Shared &shared);
+
+// Starts all of them, those that start alone on another thread: most of the time, the kernel
+// verifies their programs. The results are in the same order.
+[[nodiscard]] std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probes);
 
 // Detaches all of them side by side: for each the kernel waits until no CPU can still run its
 // programs.
