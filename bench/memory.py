@@ -200,8 +200,8 @@ def processes_tables(results, options, counts):
                 f"{mib(own[1].rings)} MiB are the rings, {mib(own[1].files)} MiB code, {mib(own[1].anonymous)} MiB the rest")
     results.bar(f"kernel memory of BPF maps, default configuration, {most} traced processes", f"<= {BAR_MAPS_MIB} MiB",
                 f"{mib(own[1].maps)} MiB", own[1].maps <= BAR_MAPS_MIB * MIB,
-                f"{mib(own[1].rings)} MiB are the rings; the rest are tables whose entries the kernel allocates at once, since programs at "
-                "context switches and interrupts may not allocate")
+                f"{mib(own[1].rings)} MiB are the rings, 16 MiB the buckets of the table of up to a million live allocations, and the rest "
+                "other tables")
 
 
 def allocations_table(results, options, counts):
