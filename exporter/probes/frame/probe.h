@@ -56,6 +56,13 @@ struct Health {
 
 struct Overview;
 
+// When a probe is started.
+enum class StartTurn : std::uint8_t {
+    in_order,  // of all_probes(), one at a time
+    beside,    // on another thread meanwhile, as its start() uses nothing of other probes
+    last,      // when all others have started, as its start() reads them
+};
+
 // drain(), report(), folded(), documents(), add_to(), open_calls() and take_unreturned() are called
 // from the aggregating thread, health() from any.
 class Probe {
@@ -69,9 +76,7 @@ public:
     // down; the exporter runs without it.
     virtual Result<> start() = 0;
 
-    // Whether start() uses nothing of other probes, so that another thread may start it beside
-    // them.
-    [[nodiscard]] virtual bool starts_alone() const { return false; }
+    [[nodiscard]] virtual StartTurn start_turn() const { return StartTurn::in_order; }
 
     // The libraries it wants to attach to, if any.
     virtual discovery::Attacher *attacher() { return nullptr; }

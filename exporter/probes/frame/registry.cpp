@@ -52,7 +52,6 @@ constexpr const ProbeKind *kinds[] = {
     &host_block_kind,
     &host_irq_kind,
     &host_kvm_kind,
-    // The last: it reads the others.
     &in_flight_kind,
 };
 
@@ -86,23 +85,24 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
 
 std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probes) {
     std::vector<Result<>> results(probes.size());
-    const auto start = [&](bool alone) {
+    const auto start = [&](StartTurn turn) {
         for (std::size_t i = 0; i < probes.size(); i++) {
-            if (probes[i]->starts_alone() == alone) {
+            if (probes[i]->start_turn() == turn) {
                 results[i] = probes[i]->start();
             }
         }
     };
     std::jthread beside;
     try {
-        beside = std::jthread([&] { start(true); });
+        beside = std::jthread([&] { start(StartTurn::beside); });
     } catch (const std::system_error &) {
-        start(true);  // the machine allows no more threads
+        start(StartTurn::beside);  // the machine allows no more threads
     }
-    start(false);
+    start(StartTurn::in_order);
     if (beside.joinable()) {
         beside.join();
     }
+    start(StartTurn::last);
     return results;
 }
 

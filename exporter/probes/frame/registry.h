@@ -15,8 +15,8 @@
 
 namespace gpusnoop::probes {
 
-// In the order in which they are started: the CUDA probe comes first, as it has the table of GPU
-// processes that other probes read.
+// In the order in which those of StartTurn::in_order are started: the CUDA probe comes first, as it
+// has the table of GPU processes that other probes read.
 [[nodiscard]] std::span<const ProbeKind *const> all_probes();
 
 // The targets of all probes.
@@ -27,8 +27,7 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features,
                                                 const Shared &shared);
 
-// Starts all of them, those that start alone on another thread: most of the time, the kernel
-// verifies their programs. The results are in the same order.
+// Starts all of them, each in its turn. The results are in the order of the probes.
 [[nodiscard]] std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probes);
 
 // Detaches all of them side by side: for each the kernel waits until no CPU can still run its

@@ -83,7 +83,7 @@ public:
                       }) {}
 
     Result<> start() override;
-    [[nodiscard]] bool starts_alone() const override { return true; }
+    [[nodiscard]] StartTurn start_turn() const override { return StartTurn::beside; }
     discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
     void set_costs(const ebpf::ProbeCosts &costs) override {
         if (programs_) {

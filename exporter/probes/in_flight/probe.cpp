@@ -48,6 +48,7 @@ public:
 
     void meet(std::span<const std::unique_ptr<Probe>> all) override;
     Result<> start() override;
+    [[nodiscard]] StartTurn start_turn() const override { return StartTurn::last; }
     void drain() override;
     std::vector<series::FamilySnapshot> report() override;
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return folded_; }
@@ -82,7 +83,7 @@ void InFlightProbe::meet(std::span<const std::unique_ptr<Probe>> all) {
     }
 }
 
-// The other probes have been started before. The names of the sources, or why there is none.
+// The names of the sources, or why there is none.
 Result<std::string> InFlightProbe::find_sources() {
     std::string names;
     Error last{"neither the probe cuda nor the probe functions is enabled"};
