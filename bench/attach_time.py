@@ -27,6 +27,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+from exporter import wait_for_helper
 from fit import exponent_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -211,12 +212,10 @@ class Exporter:
         return took
 
     def wait_for_helper(self):
-        """What it has left to a helper takes locks that the next exporter waits for."""
         for line in (self.text + (self.process.stderr.read() or b"")).splitlines():
             said = json.loads(line) if line.startswith(b"{") else {}
-            until = time.monotonic() + PATIENCE
-            while said.get("msg", "").startswith("a helper process detaches") and os.path.exists(f"/proc/{said['pid']}") and time.monotonic() < until:
-                time.sleep(0.1)
+            if said.get("msg", "").startswith("a helper process detaches"):
+                wait_for_helper(said["pid"])
 
 
 def one_round(binary, folder, library, mode, functions, copies, language, processes=1):

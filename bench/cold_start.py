@@ -10,6 +10,7 @@ the runtime calls, is on the node before the program starts. Needs root, cc, and
 --before, or the variable BEFORE_EXPORTER: another build of the exporter, which takes turns with this one. If it has no
 discovery.preattach, it knows nothing of the driver's library until a program maps it.
 """
+import ctypes
 import os
 import shutil
 import statistics
@@ -24,6 +25,7 @@ from exporter import Exporter
 
 DELAYS = (0, 1, 5, 10, 20)  # ms from mapping to the first call
 CALLS, APART = 1000, 50  # µs: longer than attaching takes
+TRACING = Path("/sys/kernel/tracing")
 RUNTIME, DRIVER = "12/libcudart.so.12", "driver/libcuda.so.1"
 
 PROGRAM = r"""
@@ -110,6 +112,41 @@ def lost(options, binary, with_driver, delay, folder):
     return missing
 
 
+def kernel_alone(options, folder):
+    """Milliseconds that the kernel takes to set one breakpoint in a copy of the runtime which this process has mapped, of each copy."""
+    taken = []
+    for n in range(options.starts):
+        copy = Path(shutil.copy(options.build / "standin" / RUNTIME, folder / f"alone_{n}.so"))
+        address = ctypes.cast(ctypes.CDLL(str(copy)).cudaMalloc, ctypes.c_void_p).value
+        event = f"gpusnoop_bench/alone_{os.getpid()}_{n}"
+        write(TRACING / "uprobe_events", f"p:{event} {copy}:{offset_of(address):#x}")
+        switch = TRACING / "events" / event / "enable"
+        try:
+            time.sleep(options.pause)
+            began = time.monotonic()
+            write(switch, "1")
+            taken.append((time.monotonic() - began) * 1000)
+            write(switch, "0")
+        finally:
+            write(TRACING / "uprobe_events", f"-:{event}")
+    return taken
+
+
+def write(path, text):
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND), "wb", buffering=0) as file:
+        file.write(text.encode())
+
+
+def offset_of(address):
+    """In the file that is mapped there."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        places, _, offset = line.split()[:3]
+        first, last = (int(place, 16) for place in places.split("-"))
+        if first <= address < last:
+            return address - first + int(offset, 16)
+    raise ValueError(f"nothing is mapped at {address:#x}")
+
+
 def shown(values):
     return f"{statistics.median(values):g} ({min(values)} to {max(values)})"
 
@@ -140,6 +177,8 @@ def measure(options, folder):
         "With the driver's library on the node, `discovery.preattach` names it.",
         ["the exporter attaches to", "exporter", *(f"first call after {delay} ms" for delay in DELAYS)], rows)
 
+    alone = kernel_alone(options, folder)
+
     def bar(what, with_driver, delays, limit):
         starts = [median["this", with_driver, delay] for delay in delays]
         worst = max(statistics.median(values) for values in starts)
@@ -147,7 +186,8 @@ def measure(options, folder):
 
     bar("first calls lost, the driver's library on the node", True, DELAYS, "")
     bar("first calls lost, a copy of the runtime alone, first call after 5 ms or more", False, [d for d in DELAYS if d >= 5],
-        "the kernel waits for an RCU grace period before it sets a file's first breakpoint: register_for_each_vma() in kernel/events/uprobes.c")
+        f"floor: the kernel alone takes {statistics.median(alone):.1f} ({min(alone):.1f} to {max(alone):.1f}) ms to set the first breakpoint of such a "
+        "copy; it waits for an RCU grace period (register_for_each_vma() in kernel/events/uprobes.c)")
     results.give(options.json)
 
 

@@ -1,6 +1,7 @@
 """An exporter that a benchmark runs, and what its page says."""
 
 import ctypes
+import os
 import re
 import signal
 import subprocess
@@ -10,11 +11,26 @@ import urllib.request
 from pathlib import Path
 
 
+HELPER_SECONDS = 120
+
+
+def wait_for_helper(pid):
+    """Until the helper process of an exporter that has ended has detached what it was left: its probes still cost their programs, and it takes
+    locks that the next exporter waits for."""
+    until = time.monotonic() + HELPER_SECONDS
+    while os.path.exists(f"/proc/{pid}"):
+        if time.monotonic() > until:
+            sys.exit(f"the exporter's helper process {pid} still detaches probes after {HELPER_SECONDS} s")
+        time.sleep(0.05)
+
+
 class Exporter:
     """It runs until the end of the block, and ends when this process does, however that ends."""
 
-    def __init__(self, binary, folder, config):
-        """`config`: the text of its config.yaml. That file and its log go to `folder`."""
+    def __init__(self, binary, folder, config, leaves_helper=False):
+        """`config`: the text of its config.yaml. That file and its log go to `folder`. `leaves_helper`: its helper process may still detach probes
+        after the block."""
+        self.leaves_helper = leaves_helper
         file = Path(folder, "config.yaml")
         file.write_text(config, encoding="utf-8")
         libc = ctypes.CDLL(None)
@@ -35,6 +51,8 @@ class Exporter:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        for pid in [] if self.leaves_helper else re.findall(r'msg="a helper process detaches.* pid=(\d+)', self.said()):
+            wait_for_helper(pid)
         self.log.close()
 
     def said(self):

@@ -11,8 +11,10 @@
 
 namespace gpusnoop::bench {
 
-// Programs that do nothing: the lowest cost of all programs that attach in the same way.
-TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
+// Programs that do nothing: the lowest cost of all programs that attach in the same way. A session
+// that sees only entries declines each return.
+enum class Sees { calls, entries };
+TracingResult trace_with_nothing(ebpf::AttachMode mode, Sees sees, const Library &library);
 
 // Sessions of bench/bpf/least.bpf.c: the lowest cost of all programs that send a record of this
 // size for each outermost call. `keeps_stacks`: with the call stack of each cudaMalloc.

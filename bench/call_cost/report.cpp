@@ -121,8 +121,10 @@ std::string Costs::limit(std::size_t workload, std::size_t way, std::size_t othe
         text += fmt::format("empty programs are at {}, ",
                             ratio_text(ratios(workload, *own.floor, other)));
     }
-    text +=
-        fmt::format("the least record is at {}", ratio_text(ratios(workload, *own.least, other)));
+    text += fmt::format("{} at {}",
+                        own.job == Way::Job::sample ? "empty programs that see only entries are"
+                                                    : "the least record is",
+                        ratio_text(ratios(workload, *own.least, other)));
     if (ways_[other].job == Way::Job::memory) {
         text += "; bpftrace's script neither walks a stack nor sends records";
     }

@@ -37,8 +37,22 @@ public:
     // Returns its index.
     std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
         ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
-                         library.traced(),
-                         [mode](const Library &copy) { return trace_with_nothing(mode, copy); }});
+                         library.traced(), [mode](const Library &copy) {
+                             return trace_with_nothing(mode, Sees::calls, copy);
+                         }});
+        return ways_.size() - 1;
+    }
+
+    std::size_t add_empty_entries(const Library &library, const std::string &layers,
+                                  std::size_t floor) {
+        ways_.push_back({"empty, session, " + layers + ", entries only",
+                         Way::Kind::least,
+                         &library,
+                         {"cudaLaunchKernel", "cuLaunchKernel"},
+                         [](const Library &copy) {
+                             return trace_with_nothing(AttachMode::session, Sees::entries, copy);
+                         },
+                         floor});
         return ways_.size() - 1;
     }
 
@@ -170,7 +184,8 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency,
                      least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
-    builder.add_sampled(both, both_layers, session, least);
+    builder.add_sampled(both, both_layers, session,
+                        builder.add_empty_entries(both, both_layers, session));
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
                      Way::Job::memory, least_runtime);
     builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);

@@ -20,7 +20,8 @@ struct Libraries {
 };
 
 struct Way {
-    // `least`: sends a record of each outermost call, and does nothing else.
+    // `least`: does only what one of ours cannot do without, such as to send a record of each
+    // outermost call.
     enum class Kind { untraced, empty, least, ours, other };
     // The purpose of another tool, and of our probe that is compared with it: the time of each
     // call, or the live allocations. Or of ours alone: to count all launches, and time some.
@@ -36,7 +37,7 @@ struct Way {
     std::optional<std::size_t> floor = {};
     Job job = Job::none;
     bool keeps_books = false;  // of allocations, launches and copies
-    // Of the way that does the least that a probe with such records has to do, attached alike.
+    // The index of the way that does the least that this one has to do, attached alike.
     std::optional<std::size_t> least = {};
 
     // Does it trace any function of the workload? The untraced way is for all.
