@@ -52,6 +52,7 @@ constexpr const ProbeKind *kinds[] = {
     &host_block_kind,
     &host_irq_kind,
     &host_kvm_kind,
+    // It reads the others: StartTurn::last.
     &in_flight_kind,
 };
 

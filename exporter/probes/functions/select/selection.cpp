@@ -6,58 +6,12 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/config/problems.h"
+#include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/group.h"
+#include "exporter/probes/functions/select/problems.h"
 
 namespace gpusnoop::probes {
 namespace {
-
-// With more names there are too many functions, whatever the limit: a function has few names, each
-// at most once in both symbol tables.
-constexpr std::size_t max_wanted_names = 100'000;
-
-// name@@VERSION, as in .symtab
-std::string_view without_version(std::string_view symbol) {
-    return symbol.substr(0, symbol.find('@'));
-}
-
-// A symbol, and the group that it counts for.
-struct Candidate {
-    const symbols::ListedFunction *function = nullptr;
-    std::string_view symbol;         // without version
-    std::string_view strict_symbol;  // at its address, one that allows no return probe, if any
-    std::size_t group = 0;
-    std::size_t pattern = 0;
-    bool exact = false;
-    std::optional<std::size_t> other_group{};  // another group that wants it
-
-    [[nodiscard]] auto key() const {
-        return std::tuple(function->file_offset, group, !exact, !function->global, symbol);
-    }
-};
-
-// Sentences of one kind. Only the first ones are kept.
-class Problems {
-public:
-    void add(std::string sentence) {
-        if (++count_ <= max_func_problems) {
-            sentences_.push_back(std::move(sentence));
-        }
-    }
-
-    // `rest`: a description of the others.
-    void move_to(std::vector<std::string> &all, const std::string &file, std::string_view rest) {
-        std::move(sentences_.begin(), sentences_.end(), std::back_inserter(all));
-        if (count_ > max_func_problems) {
-            all.push_back(file + ": " + std::to_string(count_ - max_func_problems) +
-                          std::string(rest));
-        }
-    }
-
-private:
-    std::vector<std::string> sentences_;
-    std::size_t count_ = 0;
-};
 
 class Selector {
 public:
@@ -66,23 +20,13 @@ public:
         : file_(file), fd_(fd), name_(to_valid_utf8(file_name, 255)), groups_(std::move(groups)) {}
 
     Result<Selection> run(std::size_t max_functions) {
-        const auto listed =
-            file_.list_functions([this](std::string_view name) { return is_wanted(name); });
-        if (names_ > max_wanted_names) {
-            return tl::unexpected(too_many("too many", name_counts_, max_functions));
+        auto found = find_candidates(file_, name_, groups_, max_functions);
+        if (!found) {
+            return tl::unexpected(found.error());
         }
-        if (!listed) {
-            return fail_in(name_, listed.error());
-        }
-        for (const symbols::ListedFunction &function : *listed) {
-            add_candidate(function);
-        }
-        choose_symbols();
-        if (candidates_.size() > max_functions) {
-            return tl::unexpected(
-                too_many(std::to_string(candidates_.size()), candidate_counts(), max_functions));
-        }
-        for (const Candidate &candidate : candidates_) {
+        candidates_ = std::move(*found);
+        selection_.not_probeable = candidates_.not_probeable;
+        for (const Candidate &candidate : candidates_.chosen) {
             add_function(candidate);
         }
         find_exit_strategies();
@@ -99,9 +43,10 @@ public:
                     " functions of max_functions are wanted, with those between USDT probes",
                 EFBIG);
         }
-        not_probeable_.move_to(selection_.problems, name_,
-                               " more of the wanted symbols pick a function when they are loaded, "
-                               "and have no calls to count");
+        candidates_.problems.move_to(
+            selection_.problems, name_,
+            " more of the wanted symbols pick a function when they are loaded, "
+            "and have no calls to count");
         shared_.move_to(selection_.problems, name_, " more functions are wanted by several groups");
         entry_only_.move_to(selection_.problems, name_,
                             " more functions have calls that are counted at entry only");
@@ -114,116 +59,11 @@ public:
     }
 
 private:
-    using Counts = std::map<std::pair<std::size_t, std::size_t>, std::size_t>;  // by group, pattern
-
-    // For each name of the file. Over the limit no name is wanted, as the selection has failed
-    // then.
-    bool is_wanted(std::string_view name) {
-        bool wanted = false;
-        for (std::size_t i = 0; i < groups_.size() && names_ <= max_wanted_names; ++i) {
-            if (const auto match = groups_[i].find(without_version(name))) {
-                ++name_counts_[{i, match->pattern}];
-                wanted = true;
-            }
-        }
-        names_ += wanted ? 1 : 0;
-        return wanted && names_ <= max_wanted_names;
-    }
-
-    void add_candidate(const symbols::ListedFunction &function) {
-        Candidate candidate;
-        candidate.function = &function;
-        candidate.symbol = without_version(function.name);
-        candidate.strict_symbol = candidate.symbol;
-        bool is_first = true;
-        for (std::size_t i = 0; i < groups_.size(); ++i) {
-            const auto match = groups_[i].find(candidate.symbol);
-            if (!match) {
-                continue;
-            }
-            groups_[i].note_match(match->pattern);
-            if (groups_[i].excludes(candidate.symbol)) {
-                continue;
-            }
-            if (is_first) {
-                candidate.group = i;
-                candidate.pattern = match->pattern;
-                candidate.exact = match->exact;
-                is_first = false;
-            } else if (!candidate.other_group) {
-                candidate.other_group = i;
-            }
-        }
-        if (is_first) {
-            return;
-        }
-        if (function.probeable) {
-            candidates_.push_back(candidate);
-            return;
-        }
-        selection_.not_probeable++;
-        not_probeable_.add(name_ + ": " + shown_name(pattern_of(candidate), candidate.symbol) +
-                           " picks a function when it is loaded (IFUNC), and has no calls to "
-                           "count: name the functions that it picks from");
-    }
-
-    // Leaves one candidate for each place.
-    void choose_symbols() {
-        std::sort(candidates_.begin(), candidates_.end(),
-                  [](const Candidate &a, const Candidate &b) { return a.key() < b.key(); });
-        std::vector<Candidate> chosen;
-        for (const Candidate &candidate : candidates_) {
-            if (chosen.empty() ||
-                chosen.back().function->file_offset != candidate.function->file_offset) {
-                chosen.push_back(candidate);
-                continue;
-            }
-            Candidate &first = chosen.back();
-            if (candidate.group != first.group && !first.other_group) {
-                first.other_group = candidate.group;
-            }
-            if (!allows_return_probe(candidate.symbol)) {
-                first.strict_symbol = candidate.symbol;
-            }
-        }
-        candidates_ = std::move(chosen);
-    }
-
-    [[nodiscard]] const FunctionPattern &pattern_of(const Candidate &candidate) const {
-        return groups_[candidate.group].pattern(candidate.pattern);
-    }
-
-    [[nodiscard]] Error too_many(const std::string &count, const Counts &counts,
-                                 std::size_t max_functions) const {
-        const auto most =
-            std::max_element(counts.begin(), counts.end(),
-                             [](const auto &a, const auto &b) { return a.second < b.second; });
-        const GroupMatcher &group = groups_[most->first.first];
-        const FunctionPattern &pattern = group.pattern(most->first.second);
-        return {name_ + ": " + count + " of its functions are wanted, of at most " +
-                    std::to_string(max_functions) + ", most of them by " +
-                    (pattern.is_glob ? "the glob " : "the symbol ") +
-                    config::quoted(pattern.symbol) + " of the group " + group.name() +
-                    (pattern.line.number == 0 ? ""
-                                              : " on line " + std::to_string(pattern.line.number) +
-                                                    " of the configuration") +
-                    ": write a longer glob, or leave functions out with exclude",
-                EFBIG};
-    }
-
-    [[nodiscard]] Counts candidate_counts() const {
-        Counts counts;
-        for (const Candidate &candidate : candidates_) {
-            ++counts[{candidate.group, candidate.pattern}];
-        }
-        return counts;
-    }
-
     void add_function(const Candidate &candidate) {
         GroupMatcher &group = groups_[candidate.group];
         SelectedFunction function;
         function.group = group.name();
-        function.name = shown_name(pattern_of(candidate), candidate.symbol);
+        function.name = shown_name(group.pattern(candidate.pattern), candidate.symbol);
         function.symbol = candidate.symbol;
         function.options = group.options(candidate.pattern);
         function.entry = candidate.function->file_offset;
@@ -240,17 +80,17 @@ private:
     void find_exit_strategies() {
         std::vector<ExitQuestion> functions;
         std::vector<std::size_t> places;
-        for (std::size_t i = 0; i < candidates_.size(); ++i) {
+        for (std::size_t i = 0; i < candidates_.chosen.size(); ++i) {
             const FunctionOptions &options = *selection_.functions[i].options;
             if (!options.entry_only) {
                 // A name from another file does not show that no exception passes through the
                 // function.
-                const bool is_told_by_another = candidates_[i].function->in_debug_file;
+                const bool is_told_by_another = candidates_.chosen[i].function->in_debug_file;
                 const bool is_exits =
                     is_told_by_another && options.endings == ebpf::Endings::automatic;
-                functions.push_back(
-                    {*candidates_[i].function, is_exits ? ebpf::Endings::exits : options.endings});
-                functions.back().function.name = candidates_[i].strict_symbol;
+                functions.push_back({*candidates_.chosen[i].function,
+                                     is_exits ? ebpf::Endings::exits : options.endings});
+                functions.back().function.name = candidates_.chosen[i].strict_symbol;
                 places.push_back(i);
             }
         }
@@ -281,8 +121,8 @@ private:
             return;
         }
         std::vector<symbols::FoundFunction> functions;
-        for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            const symbols::ListedFunction &function = *candidates_[i].function;
+        for (std::size_t i = 0; i < candidates_.chosen.size(); ++i) {
+            const symbols::ListedFunction &function = *candidates_.chosen[i].function;
             functions.push_back({i, function.file_offset, function.vaddr, function.size, true});
         }
         const auto probes = symbols::find_entry_probes(file_, fd_, functions);
@@ -368,11 +208,8 @@ private:
     int fd_;
     std::string name_;  // of the file
     std::vector<GroupMatcher> groups_;
-    std::size_t names_ = 0;  // that are wanted
-    Counts name_counts_;
-    std::vector<Candidate> candidates_;
+    Candidates candidates_;
     Selection selection_;
-    Problems not_probeable_;
     Problems shared_;
     Problems entry_only_;
 };

@@ -52,9 +52,6 @@ struct Selection {
     std::vector<std::string> problems{};
 };
 
-// The number of problems of each kind that are reported one by one.
-inline constexpr std::size_t max_func_problems = 20;
-
 // Does an enabled group want functions of the file of this name? `path` is as the process sees it.
 [[nodiscard]] bool wants(const FunctionGroups &groups, std::string_view name,
                          std::string_view path);
