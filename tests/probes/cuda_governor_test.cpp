@@ -41,7 +41,8 @@ struct Launcher {
 
     static std::vector<std::string> command(const std::string &comm,
                                             std::vector<std::string> more) {
-        more.insert(more.begin(), {standin("launcher"), "--name", comm});
+        more.insert(more.begin(), standin("launcher"));
+        more.insert(more.end(), {"--name", comm});
         return more;
     }
 
@@ -178,4 +179,26 @@ TEST_CASE("a process that ends in a pause leaves all others as they were", "[ker
     next.be("idle");
     check_all_seen(exporter, next);
     check_account_at_rest(exporter);
+}
+
+TEST_CASE("a launch that is in flight when a pause begins encloses nothing that comes after it",
+          "[kernel]") {
+    require_bpf();
+    const std::string endings = GENERATE("auto", "exits");
+    CAPTURE(endings);
+    const Node node(attach_modes().front(), endings);
+    const Exporter &exporter = node.exporter;
+    // A few percent of its time, so that it is in the long launch when that is too much.
+    const Launcher heavy("heavy", {"long", endings == "exits" ? "2000" : "20000"});
+    // The next calls are deeper in the stack.
+    eventually("a long launch to be cut off", [&] {
+        return exporter.scrape().sum("gpusnoop_probe_stale_calls_total", {{"probe", "cuda"}}) > 0;
+    });
+    const std::uint64_t before = heavy.truth().entered.at("cudaMalloc");
+    eventually("memory to be renewed",
+               [&] { return heavy.truth().entered.at("cudaMalloc") >= before + 2; });
+    heavy.be("slow");
+    heavy.be("idle");
+    check_memory(exporter, heavy);
+    check_outstanding(exporter.scrape(), heavy.truth());
 }

@@ -1,6 +1,7 @@
-// launcher [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it can, and frees and
-// allocates device memory after each thousandth. SIGUSR1 makes it slow, then idle, then slow again
-// and so on. Prints "slow" or "idle" when it is that.
+// launcher [long N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it can, and
+// frees and allocates device memory after each 5000th. With "long", each Nth launch takes a
+// second and a half. SIGUSR1 makes it slow, then idle, then slow again and so on. Prints "slow" or
+// "idle" when it is that.
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -12,12 +13,15 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 namespace {
 
 constexpr unsigned kLaunchesABlock = 5000;
 constexpr std::chrono::milliseconds kPause{2};
+constexpr std::chrono::milliseconds kLong{1500};
 
 enum Pace { kFast, kSlow, kIdle };
 std::atomic<int> g_pace{kFast};
@@ -35,6 +39,15 @@ __attribute__((noinline)) void renew(void **block, std::size_t bytes, int deeper
     g_done = g_done + 1;
 }
 
+bool g_takes_long = false;
+
+void in_call(const char * /*function*/, void * /*context*/) {
+    if (g_takes_long) {
+        g_takes_long = false;
+        std::this_thread::sleep_for(kLong);
+    }
+}
+
 void next_pace(int) {
     g_pace = g_pace == kSlow ? kIdle : kSlow;
 }
@@ -42,6 +55,14 @@ void next_pace(int) {
 }  // namespace
 
 int main(int argc, char **argv) {
+    unsigned long_one = 0;  // no launch
+    if (argc > 2 && std::string_view(argv[1]) == "long") {
+        long_one = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
+        standin_set_hook(in_call, nullptr);
+        argv[2] = argv[0];
+        argv += 2;
+        argc -= 2;
+    }
     const demo::Options options = demo::parse_options(argc, argv);
     if (options.rate > 0) {
         g_pace = kSlow;
@@ -64,6 +85,7 @@ int main(int argc, char **argv) {
         if (pace == kIdle) {
             continue;
         }
+        g_takes_long = long_one != 0 && (launched + 1) % long_one == 0;
         demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),
                      static_cast<float *>(block));
         if (++launched % kLaunchesABlock == 0) {
