@@ -324,6 +324,13 @@ double left_out_programs(const Page &page) {
     return page.sum("gpusnoop_probe_events_lost_total", {{"reason", "skipped"}});
 }
 
+void check_nothing_lost(const Page &page) {
+    CHECK(page.sum("gpusnoop_probe_events_lost_total") == left_out_programs(page));
+    if (!may_skip_tracepoint_programs()) {
+        CHECK(left_out_programs(page) == 0);
+    }
+}
+
 void check_account_at_rest(const Exporter &exporter) {
     // Other programs of the machine may make calls now and then.
     eventually("no call to be in flight, and the account to balance", [&] {
@@ -334,11 +341,7 @@ void check_account_at_rest(const Exporter &exporter) {
                    page.sum("gpusnoop_probe_events_total") +
                        page.sum("gpusnoop_probe_stale_calls_total") + in_flight;
     });
-    const Page page = exporter.scrape();
-    CHECK(page.sum("gpusnoop_probe_events_lost_total") == left_out_programs(page));
-    if (!may_skip_tracepoint_programs()) {
-        CHECK(left_out_programs(page) == 0);
-    }
+    check_nothing_lost(exporter.scrape());
 }
 
 }  // namespace harness

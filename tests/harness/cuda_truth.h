@@ -29,6 +29,9 @@ void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,
 // Runs of programs that the kernel left out: see may_skip_tracepoint_programs().
 double left_out_programs(const Page &page);
 
+// By any probe, but for such runs where the kernel may leave some out.
+void check_nothing_lost(const Page &page);
+
 // entries = events + in flight + stale + lost, with nothing in flight (waited for) and nothing
 // lost.
 void check_account_at_rest(const Exporter &exporter);

@@ -1,6 +1,7 @@
 #include "exporter/probes/frame/registry.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -93,15 +94,15 @@ std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probe
             }
         }
     };
-    std::jthread beside;
+    std::future<void> beside;
     try {
-        beside = std::jthread([&] { start(StartTurn::beside); });
+        beside = std::async(std::launch::async, [&] { start(StartTurn::beside); });
     } catch (const std::system_error &) {
         start(StartTurn::beside);  // the machine allows no more threads
     }
     start(StartTurn::in_order);
-    if (beside.joinable()) {
-        beside.join();
+    if (beside.valid()) {
+        beside.get();  // throws what its thread threw
     }
     start(StartTurn::last);
     return results;

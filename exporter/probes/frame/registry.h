@@ -27,7 +27,8 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
                                                 const ebpf::Features &features,
                                                 const Shared &shared);
 
-// Starts all of them, each in its turn. The results are in the order of the probes.
+// Starts all of them, each in its turn. The results are in the order of the probes. Throws what
+// a start() throws, such as std::system_error where it may have no thread.
 [[nodiscard]] std::vector<Result<>> start_probes(std::span<const std::unique_ptr<Probe>> probes);
 
 // Detaches all of them side by side: for each the kernel waits until no CPU can still run its

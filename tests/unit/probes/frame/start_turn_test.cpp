@@ -1,5 +1,7 @@
 // The order in which probes are started.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -7,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -66,4 +69,13 @@ TEST_CASE("a probe that reads the others starts when all of them have started") 
     CHECK(results[0].error().message == "last");
     CHECK(results[1].has_value());
     CHECK(results[2].error().message == "in order");
+}
+
+TEST_CASE("what the start of a probe throws arrives, whatever its turn") {
+    const auto turn =
+        GENERATE(probes::StartTurn::in_order, probes::StartTurn::beside, probes::StartTurn::last);
+    std::vector<std::unique_ptr<probes::Probe>> all;
+    all.push_back(std::make_unique<StartedProbe>(
+        turn, []() -> Result<> { throw std::system_error(EAGAIN, std::generic_category()); }));
+    CHECK_THROWS_AS((void)probes::start_probes(all), std::system_error);
 }
