@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds the exporter and runs it on config.yaml until Ctrl-C, as root or through sudo. Installs what
-# the build lacks. Where no program uses CUDA, stand-in programs run beside it, on GPUs that do not exist.
+# the build lacks (scripts/setup.sh asks first), and mounts tracefs. Where no program uses CUDA, stand-in programs
+# run beside it, on GPUs that do not exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release
@@ -66,4 +67,5 @@ if ! cuda_in_use; then
     scripts/pretend_node.sh "$directory" "$build"
     config=$directory/config.yaml
 fi
+scripts/tracefs.sh
 exec "${as_root[@]}" "$build/gpusnoop_exporter" --config.file="$config" 2> >(relay)
