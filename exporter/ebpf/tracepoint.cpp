@@ -1,5 +1,7 @@
 #include "exporter/ebpf/tracepoint.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -70,9 +72,13 @@ Result<TracepointFields> tracepoint_fields(const std::string &category, const st
     if (!exists("/sys/kernel/tracing")) {
         return fail_unsupported("this kernel has no tracefs, and so no tracepoint " + tracepoint);
     }
-    return fail("the tracepoint " + tracepoint +
-                    " cannot be found: tracefs cannot be read at /sys/kernel/tracing",
-                ENOENT);
+    if (struct statfs status{};
+        ::statfs("/sys/kernel/tracing", &status) == 0 && status.f_type == TRACEFS_MAGIC) {
+        return fail("the tracepoint " + tracepoint +
+                        " cannot be found: tracefs cannot be read at /sys/kernel/tracing",
+                    EACCES);
+    }
+    return fail_unsupported("tracefs is not mounted: " + std::string(mount_tracefs));
 }
 
 }  // namespace gpusnoop::ebpf

@@ -20,8 +20,12 @@ using TracepointFields = std::map<std::string, TracepointField, std::less<>>;
 // Parses the text of a tracepoint's file `format`; skips lines that describe no field.
 [[nodiscard]] TracepointFields parse_tracepoint_format(std::string_view text);
 
+// What mounts tracefs, for messages.
+constexpr std::string_view mount_tracefs = "mount -t tracefs tracefs /sys/kernel/tracing";
+
 // As the running kernel describes it, from tracefs, which is mounted at one of the two usual
-// places. The failure's code is ENOENT if the tracepoint or tracefs does not exist.
+// places. Unsupported if the kernel has no such tracepoint or no tracefs, or if tracefs is not
+// mounted; EACCES if it cannot be read.
 [[nodiscard]] Result<TracepointFields> tracepoint_fields(const std::string &category,
                                                          const std::string &name);
 

@@ -106,11 +106,12 @@ Finding dma_fence(const Btf &types) {
         return finding;
     }
     const auto fields = ebpf::tracepoint_fields("dma_fence", "dma_fence_init");
-    if (!fields && !is_unsupported(fields.error())) {
+    if (!fields) {
         finding.verdict = Verdict::warn;
         finding.found = fields.error().message;
-        finding.costs = "the probe fence fails";
-        finding.remedy = "mount -t tracefs tracefs /sys/kernel/tracing, or fence: {enabled: false}";
+        finding.costs = is_unsupported(fields.error()) ? "the probe fence is unsupported"
+                                                       : "the probe fence fails";
+        finding.remedy = std::string(ebpf::mount_tracefs) + ", or fence: {enabled: false}";
     }
     return finding;
 }

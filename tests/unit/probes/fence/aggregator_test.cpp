@@ -1,12 +1,10 @@
 #include "exporter/probes/fence/aggregator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <cerrno>
 #include <cstring>
 
+#include "exporter/base/unsupported.h"
 #include "exporter/ebpf/tracepoint.h"
 
 using namespace gpusnoop;
@@ -15,11 +13,11 @@ using std::chrono::seconds;
 
 namespace {
 
-std::span<const std::byte> bytes_of(const auto &record) {
+std::span<const std::byte> fence_bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
-struct Fixture {
+struct FenceFixture {
     FenceAggregator aggregator{{.budget = [](std::string_view) { return 10U; },
                                 .retention = seconds(60),
                                 .look_up = [](ProcessIdentity &) { return true; }}};
@@ -28,7 +26,7 @@ struct Fixture {
         traced_start_record record{};
         record.head = {1, 1, tgid, PROCESS_STARTED};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
-        CHECK(aggregator.on_record(bytes_of(record)));
+        CHECK(aggregator.on_record(fence_bytes_of(record)));
     }
     void happen(std::uint32_t tgid, fence_event event, const std::string &timeline,
                 std::uint64_t nanoseconds = 0) {
@@ -39,7 +37,7 @@ struct Fixture {
         std::memcpy(record.names.driver, "vgem", 4);
         std::memcpy(record.names.timeline, timeline.data(),
                     std::min(timeline.size(), sizeof(record.names.timeline)));
-        CHECK(aggregator.on_record(bytes_of(record)));
+        CHECK(aggregator.on_record(fence_bytes_of(record)));
     }
     [[nodiscard]] std::uint64_t sum(const std::string &family,
                                     const std::vector<std::string> &with) const {
@@ -65,7 +63,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("events of fences are counted by driver, timeline and event, and timed") {
-    Fixture bench;
+    FenceFixture bench;
     bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
     bench.happen(7, FENCE_init, "a");
@@ -84,7 +82,7 @@ TEST_CASE("events of fences are counted by driver, timeline and event, and timed
 }
 
 TEST_CASE("a timeline for each fence costs no more series than the budget, and no count") {
-    Fixture bench;
+    FenceFixture bench;
     bench.start(7, "prog");
     for (int i = 0; i < 100; i++) {
         bench.happen(7, FENCE_emit, "timeline " + std::to_string(i));
@@ -96,15 +94,16 @@ TEST_CASE("a timeline for each fence costs no more series than the budget, and n
     CHECK(bench.sum("dma_fence_events_total", {}) == 101);
     fence_record wrong{};
     wrong.head.type = FENCE_RECORD + FENCE_EVENT_COUNT;
-    CHECK(!bench.aggregator.on_record(bytes_of(wrong)));
+    CHECK(!bench.aggregator.on_record(fence_bytes_of(wrong)));
     CHECK(!bench.aggregator.on_record({}));
 }
 
 TEST_CASE("a process is known a while behind its end, when its files are closed") {
-    Fixture bench;
+    FenceFixture bench;
     bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
-    CHECK(bench.aggregator.on_record(bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0})));
+    CHECK(
+        bench.aggregator.on_record(fence_bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0})));
     (void)bench.aggregator.processes().tidy(seconds(5));
     bench.happen(7, FENCE_destroy, "a");
     CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);
@@ -128,10 +127,6 @@ TEST_CASE("the fields of a tracepoint are read from its format") {
     CHECK(fields.at("context").offset == 16);
     CHECK(fields.at("comm").size == 16);
     CHECK(ebpf::parse_tracepoint_format("").empty());
-    // The kernel has no such tracepoint, or nobody can know as tracefs is not mounted.
-    const auto none = ebpf::tracepoint_fields("dma_fence", "dma_fence_of_none");
-    const bool has_tracefs = ::access("/sys/kernel/tracing", F_OK) == 0;
-    const bool is_mounted = ::access("/sys/kernel/tracing/events", F_OK) == 0 ||
-                            ::access("/sys/kernel/debug/tracing/events", F_OK) == 0;
-    CHECK(none.error().code == (is_mounted || !has_tracefs ? EOPNOTSUPP : ENOENT));
+    // Also where tracefs is not mounted.
+    CHECK(is_unsupported(ebpf::tracepoint_fields("dma_fence", "dma_fence_of_none").error()));
 }
